@@ -92,8 +92,6 @@ struct FewItems {
     begin = first_item(args, tile_from, from);
     end = first_item(args, tile_to, to);
   }
-  __device__ int tile(int item) const { return item / row_groups; }
-  __device__ int row_group(int item) const { return item % row_groups; }
 
  private:
   /// The first item that begins when `work` has been done, or later.
@@ -105,6 +103,23 @@ struct FewItems {
     const auto inside = static_cast<int>(work - std::int64_t{found.w} * row_groups);
     const int each = gpu::expert_tile_work(found.z);
     return tile * row_groups + min((inside + each - 1) / each, row_groups);
+  }
+};
+
+/// An item's place; the next item is found without a division.
+struct FewItem {
+  int item;
+  int tile;
+  int row_group;
+
+  __device__ explicit FewItem(const FewItems& items)
+      : item(items.begin), tile(items.begin / items.row_groups), row_group(items.begin % items.row_groups) {}
+  __device__ void advance(const FewItems& items) {
+    ++item;
+    if (++row_group == items.row_groups) {
+      row_group = 0;
+      ++tile;
+    }
   }
 };
 
@@ -123,13 +138,13 @@ class FewWarp {
         part_(parts == 1 ? 0 : warp / (few_warps / parts)),
         matrix_(parts == 1 ? warp / (rows / weight_tile_rows) : 0),
         first_row_(warp % (rows / weight_tile_rows) * weight_tile_rows),
-        item_(items.begin),
+        at_(items),
         order_{args.units, part_} {
-    seek();
+    find_weights();
   }
 
   /// Whether the item has rows of this warp.
-  __device__ bool has(int item) const { return row(item) < args_.n; }
+  __device__ bool has(const FewItem& item) const { return row(item) < args_.n; }
 
   __device__ void start() {
     for (int at = 0; at < args_.ring; ++at) {
@@ -166,24 +181,35 @@ class FewWarp {
   }
 
  private:
-  __device__ int row(int item) const { return items_.row_group(item) * rows + first_row_; }
+  __device__ int row(const FewItem& item) const { return item.row_group * rows + first_row_; }
   __device__ int own_units() const { return (args_.units - part_ + parts - 1) / parts; }
+  __device__ std::int64_t tile_bytes() const { return std::int64_t{args_.records} * weight_layout(format).record_bytes; }
 
-  /// Goes on to the weights of the first item from item_ on that has rows.
-  __device__ void seek() {
-    while (item_ < items_.end && !has(item_)) {
-      ++item_;
+  /// Finds the weights of the first item from at_ on that has rows, if there is one.
+  __device__ void find_weights() {
+    while (at_.item < items_.end && !has(at_)) {
+      at_.advance(items_);
     }
-    if (item_ < items_.end) {
-      const std::int64_t expert = __ldcg(&args_.work[items_.tile(item_)].expert);
-      weight_ = args_.weights[matrix_] + expert * args_.expert_bytes[matrix_] +
-                std::int64_t{row(item_) / weight_tile_rows} * args_.records * weight_layout(format).record_bytes;
+    if (at_.item < items_.end) {
+      const std::int64_t expert = __ldcg(&args_.work[at_.tile].expert);
+      weight_ =
+          args_.weights[matrix_] + expert * args_.expert_bytes[matrix_] + row(at_) / weight_tile_rows * tile_bytes();
+    }
+  }
+  /// Goes on to the next item that has rows. Within a tile of slots its weights follow.
+  __device__ void next_item() {
+    const int tile = at_.tile;
+    at_.advance(items_);
+    if (at_.item < items_.end && at_.tile == tile && has(at_)) {
+      weight_ += rows / weight_tile_rows * tile_bytes();
+    } else {
+      find_weights();
     }
   }
 
   /// Starts the copy of the next unit, if there is one.
   __device__ void fetch(int at) {
-    if (item_ >= items_.end) {
+    if (at_.item >= items_.end) {
       return;
     }
     if (lane_ == 0) {
@@ -196,8 +222,7 @@ class FewWarp {
     if (++fetched_ == own_units()) {
       fetched_ = 0;
       order_ = {args_.units, part_};
-      ++item_;
-      seek();
+      next_item();
     }
   }
 
@@ -210,7 +235,7 @@ class FewWarp {
   int matrix_;
   int first_row_;  ///< of a group's rows
 
-  int item_;  ///< whose units are fetched
+  FewItem at_;  ///< whose units are fetched
   const std::uint8_t* weight_ = nullptr;
   UnitOrder<parts> order_;
   int fetched_ = 0;
@@ -219,17 +244,37 @@ class FewWarp {
   std::uint32_t parity_ = 0;
 };
 
+/// A tile of slots in shared memory.
+struct FewTile {
+  gpu::ExpertTile work;
+  std::int32_t slots[few_slots];
+};
+
+/// Loads a tile of slots, if there is one; called by one warp.
+__device__ inline void load_tile(const ExpertFewArgs& args, int tile, bool exists, FewTile& to, int lane) {
+  if (exists) {
+    const int4 found = __ldcg(reinterpret_cast<const int4*>(args.work + tile));
+    if (lane < found.z) {
+      to.slots[lane] = __ldcg(args.order + found.y + lane);
+    }
+    if (lane == 0) {
+      to.work = {found.x, found.y, found.z, found.w};
+    }
+  }
+}
+
 /// Copies a tile's rows of codes into its image in shared memory; called by one warp.
-__device__ inline void copy_rows(const ExpertFewArgs& args, const gpu::ExpertTile& work, const MatvecShared& image,
-                                 std::uint8_t* to, std::uint64_t* barrier, int lane) {
+__device__ inline void copy_rows(const ExpertFewArgs& args, const FewTile& tile, const MatvecShared& image, std::uint8_t* to,
+                                 std::uint64_t* barrier, int lane) {
   const int codes = few_row_code_bytes(args.padded_columns);
   const int info = few_row_info_bytes(args.padded_columns);
+  const int count = tile.work.count;
   if (lane == 0) {
-    barrier_expect(barrier, static_cast<std::uint32_t>(work.count * (codes + info)));
+    barrier_expect(barrier, static_cast<std::uint32_t>(count * (codes + info)));
   }
   __syncwarp();
-  if (lane < work.count) {
-    const std::int64_t row = __ldcg(args.order + work.first + lane) / args.slots_of_row;
+  if (lane < count) {
+    const std::int64_t row = tile.slots[lane] / args.slots_of_row;
     const std::uint8_t* const x = args.x + row * few_row_bytes(args.padded_columns);
     copy_bytes(to + lane * image.token_bytes, x, static_cast<std::uint32_t>(codes), barrier);
     copy_bytes(to + image.info + lane * image.token_info_bytes, x + codes, static_cast<std::uint32_t>(info), barrier);
@@ -255,12 +300,12 @@ __device__ inline void store_code(const ExpertFewArgs& args, std::int64_t slot, 
 }
 
 /// Zeros the blocks that pad a tile's rows to whole units; called by all threads.
-__device__ inline void clear_codes_behind(const ExpertFewArgs& args, const gpu::ExpertTile& work, int thread) {
+__device__ inline void clear_codes_behind(const ExpertFewArgs& args, const FewTile& tile, int thread) {
   const int columns = few_padded_columns(args.n);
   const int blocks = (columns - args.n) / 32;
-  for (int i = thread; i < work.count * blocks * 9; i += few_warps * 32) {
+  for (int i = thread; i < tile.work.count * blocks * 9; i += few_warps * 32) {
     const int block = args.n / 32 + i / 9 % blocks;
-    std::uint8_t* const row = args.codes + args.order[work.first + i / (9 * blocks)] * std::int64_t{few_row_bytes(columns)};
+    std::uint8_t* const row = args.codes + tile.slots[i / (9 * blocks)] * std::int64_t{few_row_bytes(columns)};
     const int at = i % 9 < 8 ? block * 64 + i % 9 * 8 : few_row_code_bytes(columns) + block * 8;
     *reinterpret_cast<uint2*>(row + at) = {0, 0};
   }
@@ -297,21 +342,30 @@ __device__ inline void expert_few(const ExpertFewArgs& args) {
   FewWarp<format, rows, parts> own(args, items, memory + shared.ring + warp * args.ring * Unit<format>::bytes, barriers,
                                    warp, lane);
   own.start();
+  // A tile is loaded while the one before it is multiplied.
+  FewItem at(items);
+  const int last_tile = (items.end - 1) / items.row_groups;
+  auto* const tiles = reinterpret_cast<FewTile*>(memory + shared.tiles);
+  if (warp < 2) {
+    load_tile(args, at.tile + warp, items.begin < items.end && at.tile + warp <= last_tile, tiles[(at.tile + warp) % 2], lane);
+  }
+  __syncthreads();
   gpu::wait_for_predecessor();
   int held = -1;  // the tile whose activations are in shared memory
   std::uint32_t x_parity = 0;
-  gpu::ExpertTile work{};
 #pragma unroll 1
-  for (int item = items.begin; item < items.end; ++item) {
-    if (const int tile = items.tile(item); tile != held) {
-      const int4 found = __ldcg(reinterpret_cast<const int4*>(args.work + tile));
-      work = {found.x, found.y, found.z, found.w};
+  for (; at.item < items.end; at.advance(items)) {
+    const FewTile& tile = tiles[at.tile % 2];
+    const int count = tile.work.count;
+    if (at.tile != held) {
       if (warp == 0) {
-        copy_rows(args, work, image, memory, x_barrier, lane);
+        copy_rows(args, tile, image, memory, x_barrier, lane);
+      } else if (warp == 1 && held >= 0) {
+        load_tile(args, at.tile + 1, at.tile < last_tile, tiles[(at.tile + 1) % 2], lane);
       }
       barrier_wait(x_barrier, x_parity);
       x_parity ^= 1;
-      held = tile;
+      held = at.tile;
     }
     const auto multiply = [&]<class Sums>() {
       float whole[Sums::count];
@@ -321,48 +375,52 @@ __device__ inline void expert_few(const ExpertFewArgs& args) {
         sums[(warp * few_slots + Sums::slot_of(i, lane)) * weight_tile_rows + Sums::row_of(i, lane)] = whole[i];
       }
     };
-    if (own.has(item)) {
-      if (work.count == 1) {
+    if (own.has(at)) {
+      if (count == 1) {
         multiply.template operator()<FewSums<format, 1>>();
-      } else if (work.count == 2) {
+      } else if (count == 2) {
         multiply.template operator()<FewSums<format, 2>>();
-      } else if (work.count <= 4) {
+      } else if (count <= 4) {
         multiply.template operator()<FewSums<format, 4>>();
       } else {
         multiply.template operator()<FewSums<format, 8>>();
       }
     }
-    __syncthreads();  // the tile's activations are not read any more
-    const int first_row = items.row_group(item) * rows;
-    for (int i = thread; i < rows * work.count; i += few_warps * 32) {
-      const int slot = i / rows;
-      const int local = i % rows;
-      const int row = first_row + local;
-      if (row >= args.n) {
-        continue;
-      }
-      const auto product = [&](int matrix) {
-        const int from = (matrix * rows + local) / weight_tile_rows;
-        const float* const of_warp = sums + (from * few_slots + slot) * weight_tile_rows + local % weight_tile_rows;
-        float sum = of_warp[0];
+    const int local = thread % rows;
+    const int row = at.row_group * rows + local;
+    ProductFinish finish[matrices];
+    if (row < args.n) {
 #pragma unroll
-        for (int part = 1; part < parts; ++part) {
-          sum += of_warp[part * (few_warps / parts) * few_slots * weight_tile_rows];
-        }
-        return finish_product(args.finish[matrix], work.expert, row, sum);
-      };
-      const float result = gated ? gpu::activate(args.activation, product(0), product(matrices - 1)) : product(0);
-      const auto to = static_cast<std::int64_t>(args.order[work.first + slot]);
-      args.out[to * args.n + row] = result;
-      if constexpr (gated) {
-        if (args.codes != nullptr) {
-          store_code<format == WeightFormat::mxfp4>(args, to, row, result);
+      for (int matrix = 0; matrix < matrices; ++matrix) {
+        finish[matrix] = load_finish(args.finish[matrix], tile.work.expert, row);
+      }
+    }
+    __syncthreads();  // the tile's activations are not read any more
+    if (row < args.n) {
+      for (int slot = thread / rows; slot < count; slot += few_warps * 32 / rows) {
+        const auto product = [&](int matrix) {
+          const int from = (matrix * rows + local) / weight_tile_rows;
+          const float* const of_warp = sums + (from * few_slots + slot) * weight_tile_rows + local % weight_tile_rows;
+          float sum = of_warp[0];
+#pragma unroll
+          for (int part = 1; part < parts; ++part) {
+            sum += of_warp[part * (few_warps / parts) * few_slots * weight_tile_rows];
+          }
+          return sum * finish[matrix].scale + finish[matrix].bias;
+        };
+        const float result = gated ? gpu::activate(args.activation, product(0), product(matrices - 1)) : product(0);
+        const std::int64_t to = tile.slots[slot];
+        args.out[to * args.n + row] = result;
+        if constexpr (gated) {
+          if (args.codes != nullptr) {
+            store_code<format == WeightFormat::mxfp4>(args, to, row, result);
+          }
         }
       }
     }
     if constexpr (gated) {
-      if (args.codes != nullptr && first_row + rows >= args.n) {
-        clear_codes_behind(args, work, thread);
+      if (args.codes != nullptr && (at.row_group + 1) * rows >= args.n) {
+        clear_codes_behind(args, tile, thread);
       }
     }
     __syncthreads();  // nor are the sums

@@ -6,11 +6,14 @@
 
 namespace rocmforge::hopper {
 
-/// A product of row `row` of expert `expert` with its expert's scale and bias.
-__device__ inline float finish_product(const gpu::ExpertFinish& finish, int expert, int row, float sum) {
-  const float scale = finish.scale != nullptr ? finish.scale[expert] : 1.0f;
-  const float bias = finish.bias != nullptr ? finish.bias[expert * finish.bias_stride + row] : 0.0f;
-  return sum * scale + bias;
+/// A product of a row of an expert is sum * scale + bias.
+struct ProductFinish {
+  float scale;
+  float bias;
+};
+__device__ inline ProductFinish load_finish(const gpu::ExpertFinish& finish, int expert, int row) {
+  return {finish.scale != nullptr ? finish.scale[expert] : 1.0f,
+          finish.bias != nullptr ? finish.bias[expert * finish.bias_stride + row] : 0.0f};
 }
 
 }  // namespace rocmforge::hopper
