@@ -303,11 +303,10 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
                              .unused = 0});
   }
 
-  /// Work-groups have some six pieces of work each and end after different times. Smaller pieces of down even that out,
-  /// where two warps can have equally many units of a row; those of gate and up cost more than they save. Up to 8 tokens a
-  /// row's sums stay those of one token.
+  /// Work-groups have some six items each and end after different times. Half as large items even that out, where two warps
+  /// can have equally many units of a row. Up to 8 tokens a row's sums stay those of one token.
   static bool in_parts(const ExpertMatmul::Args& args) {
-    return args.down() && args.tokens > hopper::most_matvec_tokens && units_of(args) % hopper::few_down_parts == 0;
+    return args.tokens > hopper::most_matvec_tokens && units_of(args) % hopper::few_parts == 0;
   }
 
   /// `sorted`: an earlier call has sorted, so that the order was not written by the previous launch. `x`: rows of codes.
@@ -345,7 +344,7 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
     const int room =
         shared_with(2) <= hopper::shared_bytes_of_pair ? hopper::shared_bytes_of_pair : hopper::shared_bytes_of_group;
     launch.ring = std::max(hopper::fitting(hopper::most_few_ring, room, shared_with), 1);
-    const int parts = in_parts(args) ? hopper::few_down_parts : 1;
+    const int parts = in_parts(args) ? hopper::few_parts : 1;
     const std::int64_t row_groups = divide_up(weight.n, hopper::few_rows_at_once(gated ? 2 : 1, parts));
     const std::int64_t places =
         std::int64_t{stream.device().info().compute_units} * (room == hopper::shared_bytes_of_pair ? 2 : 1);
@@ -353,8 +352,8 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
     shape.grid[0] = static_cast<std::uint32_t>(std::min(row_groups * space.most_tiles, places));
     shape.block[0] = hopper::few_warps * 32;
     shape.shared_bytes = static_cast<std::uint32_t>(shared_with(launch.ring));
-    const std::string_view role = gated ? "gate_up" : parts > 1 ? "down_in_parts" : "down";
-    const std::string kernel = fmt::format("expert_few_{}_{}", role, hopper::weight_format_name(format));
+    const std::string kernel = fmt::format("expert_few_{}_{}{}", gated ? "gate_up" : "down", parts > 1 ? "in_parts_" : "",
+                                           hopper::weight_format_name(format));
     Kernel<hopper::ExpertFewArgs>("experts_few", kernel, gated ? LaunchOrder::by_kernel_in_turn : LaunchOrder::by_kernel)
         .launch(stream, shape, launch);
   }

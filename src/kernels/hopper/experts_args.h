@@ -68,9 +68,9 @@ struct ExpertTilesArgs {
 };
 
 /// Few slots of each expert, sorted by expert: tiles of up to 8 slots, one for each of the eight columns of a tensor core
-/// instruction. A work-group takes a tile and some tiles of 16 rows at a time, a warp each: the same 64 rows of gate and up,
-/// or 128 rows of down; half as many of down where two warps share the units of a row. See experts_few.h. Grid: work-groups,
-/// among which the tiles of slots and the groups of rows are divided.
+/// instruction. A work-group takes items: a tile and some tiles of 16 rows, a warp each, which are the same 64 rows of gate
+/// and up or 128 rows of down; half as many where two warps share the units of a row. See experts_few.h. Grid: work-groups,
+/// among which the items are divided.
 struct ExpertFewArgs {
   const std::uint8_t* weights[2];
   std::int64_t expert_bytes[2];
@@ -94,7 +94,7 @@ struct ExpertFewArgs {
 };
 inline constexpr int few_slots = 8;
 inline constexpr int few_warps = 8;
-inline constexpr int few_down_parts = 2;  ///< of a row's units, each of another warp
+inline constexpr int few_parts = 2;  ///< of a row's units, each of another warp
 /// Rows of each matrix that a work-group takes at a time.
 constexpr int few_rows_at_once(int matrices, int parts) { return few_warps / (matrices * parts) * weight_tile_rows; }
 inline constexpr int most_few_ring = 6;

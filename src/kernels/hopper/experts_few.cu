@@ -1,5 +1,5 @@
-// Few slots of each expert: expert_few_codes, then expert_few_gate_up_FORMAT, expert_few_down_FORMAT or
-// expert_few_down_in_parts_FORMAT. See experts_few.h.
+// Few slots of each expert: expert_few_codes, then expert_few_gate_up_FORMAT and expert_few_down_FORMAT, with more than 8
+// tokens expert_few_gate_up_in_parts_FORMAT and expert_few_down_in_parts_FORMAT. See experts_few.h.
 
 #include "kernels/gpu/device_code.h"
 #include "kernels/hopper/experts_few.h"
@@ -40,10 +40,11 @@ extern "C" __global__ void __launch_bounds__(rocmforge::hopper::few_convert_thre
       name##_##format(const __grid_constant__ ExpertFewArgs args) {                             \
     rocmforge::hopper::expert_few<rocmforge::hopper::WeightFormat::format, gated, parts>(args); \
   }
-#define ROCMFORGE_EXPERT_FEW(format)                               \
-  ROCMFORGE_EXPERT_FEW_KERNEL(expert_few_gate_up, format, true, 1) \
-  ROCMFORGE_EXPERT_FEW_KERNEL(expert_few_down, format, false, 1)   \
-  ROCMFORGE_EXPERT_FEW_KERNEL(expert_few_down_in_parts, format, false, rocmforge::hopper::few_down_parts)
+#define ROCMFORGE_EXPERT_FEW(format)                                                                   \
+  ROCMFORGE_EXPERT_FEW_KERNEL(expert_few_gate_up, format, true, 1)                                     \
+  ROCMFORGE_EXPERT_FEW_KERNEL(expert_few_gate_up_in_parts, format, true, rocmforge::hopper::few_parts) \
+  ROCMFORGE_EXPERT_FEW_KERNEL(expert_few_down, format, false, 1)                                       \
+  ROCMFORGE_EXPERT_FEW_KERNEL(expert_few_down_in_parts, format, false, rocmforge::hopper::few_parts)
 
 ROCMFORGE_EXPERT_FEW(q4_0)
 ROCMFORGE_EXPERT_FEW(q5_0)

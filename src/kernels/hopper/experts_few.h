@@ -136,7 +136,7 @@ class FewWarp {
         barriers_(barriers),
         lane_(lane),
         part_(parts == 1 ? 0 : warp / (few_warps / parts)),
-        matrix_(parts == 1 ? warp / (rows / weight_tile_rows) : 0),
+        matrix_(warp % (few_warps / parts) / (rows / weight_tile_rows)),
         first_row_(warp % (rows / weight_tile_rows) * weight_tile_rows),
         at_(items),
         order_{args.units, part_} {
@@ -192,8 +192,7 @@ class FewWarp {
     }
     if (at_.item < items_.end) {
       const std::int64_t expert = __ldcg(&args_.work[at_.tile].expert);
-      weight_ =
-          args_.weights[matrix_] + expert * args_.expert_bytes[matrix_] + row(at_) / weight_tile_rows * tile_bytes();
+      weight_ = args_.weights[matrix_] + expert * args_.expert_bytes[matrix_] + row(at_) / weight_tile_rows * tile_bytes();
     }
   }
   /// Goes on to the next item that has rows. Within a tile of slots its weights follow.
@@ -347,7 +346,8 @@ __device__ inline void expert_few(const ExpertFewArgs& args) {
   const int last_tile = (items.end - 1) / items.row_groups;
   auto* const tiles = reinterpret_cast<FewTile*>(memory + shared.tiles);
   if (warp < 2) {
-    load_tile(args, at.tile + warp, items.begin < items.end && at.tile + warp <= last_tile, tiles[(at.tile + warp) % 2], lane);
+    load_tile(args, at.tile + warp, items.begin < items.end && at.tile + warp <= last_tile, tiles[(at.tile + warp) % 2],
+              lane);
   }
   __syncthreads();
   gpu::wait_for_predecessor();
