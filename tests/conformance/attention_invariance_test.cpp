@@ -22,6 +22,8 @@ std::vector<Variant> variants() {
   Attention::Spec multi_query{.q_heads = 20, .kv_heads = 1, .head_dim = 128, .kv_dtype = DType::bf16};
   Attention::Spec odd{.q_heads = 6, .kv_heads = 2, .head_dim = 72, .kv_dtype = DType::f32};
   Attention::Spec quants{.q_heads = 8, .kv_heads = 2, .head_dim = 96, .kv_dtype = DType::q8_0};
+  Attention::Spec wide{.q_heads = 4, .kv_heads = 2, .head_dim = 512};
+  wide.window = 70;
   Attention::Spec latent{.q_heads = 20, .kv_heads = 1, .head_dim = 96, .kv_dtype = DType::bf16, .value_dim = 64};
   Attention::Spec latent_of_576{.q_heads = 5, .kv_heads = 1, .head_dim = 576, .kv_dtype = DType::f16, .value_dim = 512};
   return {{"plain", plain, 300},
@@ -30,6 +32,7 @@ std::vector<Variant> variants() {
           {"sinks", sinks, 150},
           {"multi_query", multi_query, 290},
           {"odd", odd, 140},
+          {"wide", wide, 200},
           {"latent", latent, 290},
           {"latent_of_576", latent_of_576, 290}};
 }

@@ -22,18 +22,24 @@ constexpr std::int32_t rows_per_consumer = 64;
 /// Size of the K and V of heads computed at the same time: half of the L2 cache; the rest is for streamed data.
 constexpr std::int64_t section_bytes = std::int64_t{24} << 20;
 
-/// The kernel's variant for a head_dim: elements of a row in shared memory, keys of a tile, warpgroups of 64 query rows,
-/// buffers for q (the configurations at the end of attention_prefill.cu).
+/// The kernel's variant for a head_dim: elements of a row in shared memory, keys of a tile, warpgroups of 64 query rows (or
+/// all of the same 64), buffers for q (the configurations at the end of attention_prefill.cu).
 struct Variant {
   int padded;
   int keys;
   int consumers;
   int q_stages;
-  [[nodiscard]] int rows() const { return consumers * rows_per_consumer; }
+  bool shared_rows = false;
+  [[nodiscard]] int rows() const { return (shared_rows ? 1 : consumers) * rows_per_consumer; }
 };
 Variant variant_of(std::int32_t head_dim) {
-  return head_dim <= 64 ? Variant{64, 128, 3, 2} : head_dim <= 128 ? Variant{128, 128, 2, 2} : Variant{256, 80, 2, 1};
+  return head_dim <= 64    ? Variant{64, 128, 3, 2}
+         : head_dim <= 128 ? Variant{128, 128, 2, 2}
+         : head_dim <= 256 ? Variant{256, 80, 2, 1}
+                           : Variant{512, 32, 2, 1, true};
 }
+constexpr std::int32_t most_head_dim = 512;
+constexpr std::int32_t most_special_head_dim = 256;  ///< with a soft-cap or a mask
 
 /// attention_prefill.cu: q, K and V of the stages, 1,024-byte aligned, and their barriers.
 std::uint32_t shared_bytes(const Variant& variant) {
@@ -91,6 +97,9 @@ DType product_type(const Attention::Spec& spec) {
   return spec.kv_dtype != DType::q8_0 ? spec.kv_dtype : spec.io_dtype == DType::bf16 ? DType::bf16 : DType::f16;
 }
 
+/// Whether scores need more than a factor.
+bool is_special(const Attention::Spec& spec) { return spec.soft_cap > 0.0f || spec.mask; }
+
 /// Attention::Rows as a number for the kernels.
 std::int32_t rows_code(Attention::Rows rows) {
   return rows == Attention::Rows::all ? 0 : rows == Attention::Rows::single ? 1 : 2;
@@ -128,8 +137,12 @@ class HopperAttentionPrefill final : public AttentionBackend {
     if (spec.decode) {
       return Support::no("a tile of 128 query rows is wasted on one row");
     }
-    if (spec.head_dim % 8 != 0 || spec.head_dim > 256) {
-      return Support::no(fmt::format("head_dim {} is not a multiple of 8 up to 256", spec.head_dim));
+    if (spec.head_dim % 8 != 0 || spec.head_dim > most_head_dim) {
+      return Support::no(fmt::format("head_dim {} is not a multiple of 8 up to {}", spec.head_dim, most_head_dim));
+    }
+    if (is_special(spec) && spec.head_dim > most_special_head_dim) {
+      return Support::no(
+          fmt::format("head_dim {} is more than {}, with a soft-cap or a mask", spec.head_dim, most_special_head_dim));
     }
     if (spec.kv_dtype != DType::f16 && spec.kv_dtype != DType::bf16 && spec.kv_dtype != DType::q8_0) {
       return Support::no(fmt::format("KV of {} is not F16, BF16 or Q8_0", rocmforge::name(spec.kv_dtype)));
@@ -281,7 +294,7 @@ class HopperAttentionPrefill final : public AttentionBackend {
     shape.grid[0] = static_cast<std::uint32_t>(std::min<std::int64_t>(work, context.stream->device().info().compute_units));
     shape.block[0] = static_cast<std::uint32_t>(variant.consumers + 1) * 128;
     shape.shared_bytes = shared_bytes(variant);
-    const bool special = spec.soft_cap > 0.0f || spec.mask;
+    const bool special = is_special(spec);
     const std::string kernel = fmt::format("attention_prefill_{}_{}{}", spec.kv_dtype == DType::f16 ? "f16" : "bf16",
                                            variant.padded, special ? "_special" : "");
     Kernel<AttentionPrefillArgs>("attention_prefill", kernel).launch(*context.stream, shape, kernel_args);

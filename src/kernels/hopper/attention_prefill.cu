@@ -1,7 +1,7 @@
 // Fused attention for Hopper. A work-group stays on its multiprocessor and takes tiles of query rows one after another. Its
 // first warpgroup loads: one thread copies tiles of K and V with the bulk copy engine, the other warps convert the next tile
-// of q. Two or three consumer warpgroups of 64 query rows each take turns with wgmma: while one computes weights from
-// scores, another one's products run.
+// of q. Two or three consumer warpgroups have 64 query rows each, at head_dim 512 the same rows: while one computes weights
+// from scores, another one's products run.
 
 #include "base/math.h"
 #include "kernels/hopper/attention_args.h"
@@ -17,16 +17,19 @@ constexpr int work_slots = 4;  ///< tiles of q: two loaded ahead, the current on
 constexpr int loading = 15;    ///< id of the loaders' named barrier
 constexpr float infinity = __builtin_huge_valf();
 
-/// `padded` is head_dim rounded up to whole 64-element columns; a tile holds `keys` keys.
-template <class T_, int padded_, int keys_, int consumers_, int q_stages_, bool turns_>
+/// `padded` is head_dim rounded up to whole 64-element columns; a tile holds `keys` keys. Each consumer has rows of its own, or
+/// they share the rows: then each computes all of their weights, and its part of the columns of V.
+template <class T_, int padded_, int keys_, int consumers_, int q_stages_, bool turns_, bool shared_rows_ = false>
 struct Config {
   using T = T_;
   static constexpr int padded = padded_;
   static constexpr int keys = keys_;
   static constexpr int consumers = consumers_;
   static constexpr int q_stages = q_stages_;
-  static constexpr bool turns = turns_;                       ///< consumers multiply one after another
-  static constexpr int rows = consumers * rows_per_consumer;  ///< of a tile of q
+  static constexpr bool turns = turns_;  ///< consumers multiply one after another
+  static constexpr int q_parts = shared_rows_ ? 1 : consumers;
+  static constexpr int rows = q_parts * rows_per_consumer;            ///< of a tile of q
+  static constexpr int values = padded * q_parts / consumers;        ///< columns of V of a consumer
   static constexpr int threads = (consumers + 1) * warpgroup_size;
   static constexpr int producer_registers = consumers == 2 ? 40 : 32;
   static constexpr int consumer_registers = consumers == 2 ? 232 : 160;
@@ -34,7 +37,7 @@ struct Config {
   static constexpr int column_bytes = keys * 128;  ///< of K or V in a stage
   static constexpr int tile_bytes = columns * column_bytes;
   static constexpr int q_column_bytes = rows_per_consumer * 128;
-  static constexpr int q_bytes = columns * q_column_bytes;  ///< of one consumer
+  static constexpr int q_bytes = columns * q_column_bytes;  ///< of 64 rows
 };
 
 /// A condition that is the same for all lanes, marked as uniform: in paths that the compiler takes for divergent, it
@@ -81,7 +84,7 @@ struct Work {
 
 template <class C>
 struct Shared {
-  alignas(1024) char q[C::q_stages][C::consumers][C::q_bytes];
+  alignas(1024) char q[C::q_stages][C::q_parts][C::q_bytes];
   alignas(1024) char k[stages][C::tile_bytes];
   alignas(1024) char v[stages][C::tile_bytes];
   Work works[work_slots];  ///< of the tiles of q, in a ring
@@ -231,6 +234,9 @@ template <class C>
 __device__ inline void store_q(const AttentionPrefillArgs& args, const Work& work, int thread, std::uint32_t q) {
   constexpr int chunks = C::padded / 8;
   constexpr int step = q_loaders / chunks;  // rows of one pass
+  if (thread >= step * chunks) {
+    return;
+  }
   int chunk = thread % chunks;
   forget(chunk);  // computed again for each tile, which frees its register
   const int rows = chunk * 8 < args.head_dim ? min(C::rows, work.q_len - work.q_begin) : 0;
@@ -252,11 +258,11 @@ __device__ inline void store_q(const AttentionPrefillArgs& args, const Work& wor
 /// The same by the bulk copy engine, where q is stored as T. Rows behind the sequence are those of the next one.
 template <class C>
 __device__ inline void copy_q(const AttentionPrefillArgs& args, const Work& work, char* to, std::uint64_t* full) {
-  barrier_expect(full, C::consumers * C::q_bytes);
-  for (int consumer = 0; consumer < C::consumers; ++consumer) {
+  barrier_expect(full, C::q_parts * C::q_bytes);
+  for (int part = 0; part < C::q_parts; ++part) {
     for (int column = 0; column < C::columns; ++column) {
-      copy_box(to + consumer * C::q_bytes + column * C::q_column_bytes, reinterpret_cast<const TensorMap*>(&args.q_map),
-               full, column * 64, work.head, work.first_row + work.q_begin + consumer * rows_per_consumer, 0);
+      copy_box(to + part * C::q_bytes + column * C::q_column_bytes, reinterpret_cast<const TensorMap*>(&args.q_map), full,
+               column * 64, work.head, work.first_row + work.q_begin + part * rows_per_consumer, 0);
     }
   }
 }
@@ -359,7 +365,7 @@ template <class C>
 struct Consumer {
   using T = typename C::T;
   static constexpr int score_count = C::keys / 2;  ///< scores in a thread
-  static constexpr int out_count = C::padded / 2;
+  static constexpr int out_count = C::values / 2;
   static constexpr int first_turn = 1;                              ///< id of the first consumer's named barrier
   static constexpr int first_clearing = first_turn + C::consumers;  ///< likewise
 
@@ -375,7 +381,7 @@ struct Consumer {
 
   /// scores = q k^T of the tile in the current K stage; issued, not awaited.
   __device__ void multiply_k() {
-    std::uint64_t q = operand(shared().q[stage_of<C::q_stages>(works)][consumer()]);
+    std::uint64_t q = operand(shared().q[stage_of<C::q_stages>(works)][q_part()]);
     forget(q);  // else the compiler keeps its 16 advanced copies, in memory where registers are short
     std::uint64_t k = operand(shared().k[stage_of<stages>(tiles)]);
     forget(k);
@@ -389,11 +395,12 @@ struct Consumer {
   }
   /// out += weights v of the tile before; issued, not awaited.
   __device__ void multiply_v() {
-    std::uint64_t v = operand(shared().v[stage_of<stages>(tiles - 1)], 1024, C::column_bytes);
+    std::uint64_t v =
+        operand(shared().v[stage_of<stages>(tiles - 1)] + first_value() / 64 * C::column_bytes, 1024, C::column_bytes);
     forget(v);
 #pragma unroll
     for (int step = 0; step < C::keys / 16; ++step) {
-      Wgmma<T, C::padded>::registers(out, weights[step], advance(v, step * 2048));
+      Wgmma<T, C::values>::registers(out, weights[step], advance(v, step * 2048));
     }
   }
   __device__ void wait_k() { barrier_wait(&shared().k_full[stage_of<stages>(tiles)], parity_of<stages>(tiles)); }
@@ -421,13 +428,15 @@ struct Consumer {
 
   static __device__ int consumer() { return static_cast<int>(threadIdx.x) / warpgroup_size - 1; }
   static __device__ int thread() { return static_cast<int>(threadIdx.x) % warpgroup_size; }
+  static __device__ int q_part() { return C::q_parts == 1 ? 0 : consumer(); }
+  static __device__ int first_value() { return C::q_parts == C::consumers ? 0 : consumer() * C::values; }
   static __device__ Shared<C>& shared() { return shared_memory<C>(); }
   // In shared memory: registers are for the sums.
   __device__ const Work& work() const { return shared().works[stage_of<work_slots>(works)]; }
   __device__ const Work& done() const { return shared().works[stage_of<work_slots>(works - 1)]; }
 
   __device__ int row(int half) const {
-    return work().q_begin + consumer() * rows_per_consumer + thread() / 32 * 16 + thread() % 32 / 4 + 8 * half;
+    return work().q_begin + q_part() * rows_per_consumer + thread() / 32 * 16 + thread() % 32 / 4 + 8 * half;
   }
 
   /// Options that few models use: soft-cap and additive mask. Leaves scores in units of log2.
@@ -671,7 +680,7 @@ struct Consumer {
   }
   /// Stores the sums of the finished tile of q.
   __device__ void store(const float (&factors)[2]) const {
-    const int first = done().q_begin + consumer() * rows_per_consumer + thread() / 32 * 16 + thread() % 32 / 4;
+    const int first = done().q_begin + q_part() * rows_per_consumer + thread() / 32 * 16 + thread() % 32 / 4;
     const bool wide = args.io != IoType::f32 && reinterpret_cast<std::uintptr_t>(args.out) % 16 == 0;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -687,7 +696,7 @@ struct Consumer {
       }
 #pragma unroll
       for (int i = 0; i < out_count / 4; ++i) {
-        const int column = i * 8 + thread() % 4 * 2;
+        const int column = first_value() + i * 8 + thread() % 4 * 2;
         if (exists && column < args.head_dim) {
           store_pair(args, at + column, out[i * 4 + half * 2] * factors[half], out[i * 4 + half * 2 + 1] * factors[half]);
         }
@@ -709,7 +718,7 @@ struct Consumer {
     exchange(words[2], words[3], 1, lane);
     exchange(words[0], words[2], 2, lane);
     exchange(words[1], words[3], 2, lane);
-    const int column = (i + lane) * 8;
+    const int column = first_value() + (i + lane) * 8;
     if (exists && column < args.head_dim) {
       *reinterpret_cast<uint4*>(static_cast<std::uint16_t*>(args.out) + at + column) =
           uint4{words[0], words[1], words[2], words[3]};
@@ -771,6 +780,8 @@ template <class T>
 using HeadDim128 = Config<T, 128, 128, 2, 2, false>;
 template <class T>
 using HeadDim256 = Config<T, 256, 80, 2, 1, false>;
+template <class T>
+using HeadDim512 = Config<T, 512, 32, 2, 1, false, true>;
 
 }  // namespace
 
@@ -783,9 +794,11 @@ using HeadDim256 = Config<T, 256, 80, 2, 1, false>;
 ROCMFORGE_ATTENTION_PREFILL(attention_prefill_f16_64, HeadDim64<half>, false)
 ROCMFORGE_ATTENTION_PREFILL(attention_prefill_f16_128, HeadDim128<half>, false)
 ROCMFORGE_ATTENTION_PREFILL(attention_prefill_f16_256, HeadDim256<half>, false)
+ROCMFORGE_ATTENTION_PREFILL(attention_prefill_f16_512, HeadDim512<half>, false)
 ROCMFORGE_ATTENTION_PREFILL(attention_prefill_bf16_64, HeadDim64<bfloat16>, false)
 ROCMFORGE_ATTENTION_PREFILL(attention_prefill_bf16_128, HeadDim128<bfloat16>, false)
 ROCMFORGE_ATTENTION_PREFILL(attention_prefill_bf16_256, HeadDim256<bfloat16>, false)
+ROCMFORGE_ATTENTION_PREFILL(attention_prefill_bf16_512, HeadDim512<bfloat16>, false)
 ROCMFORGE_ATTENTION_PREFILL(attention_prefill_f16_64_special, HeadDim64<half>, true)
 ROCMFORGE_ATTENTION_PREFILL(attention_prefill_f16_128_special, HeadDim128<half>, true)
 ROCMFORGE_ATTENTION_PREFILL(attention_prefill_f16_256_special, HeadDim256<half>, true)

@@ -339,7 +339,7 @@ struct Comment<true> {
 /// 16 w + lane / 4, columns 8 j + 2 (lane % 4) + 0, 1, and in c[4 j + 2, 3] the same of the row 8 further on.
 template <class T, int N>
 struct Wgmma {
-  static_assert(N == 64 || N == 80 || N == 128 || N == 256);
+  static_assert(N == 32 || N == 64 || N == 80 || N == 128 || N == 256);
   static constexpr int count = N / 2;
 
   /// Both operands in shared memory, B stored along k. `add` 0 starts from zero.
@@ -365,7 +365,7 @@ struct Wgmma {
         "setp.ne.b32 p, %134, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n%135k16.f32.%136 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, "
         "%14, "
-        "%15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31 %137, %32, %33, %34, %35, %36, "
+        "%15 %146, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31 %137, %32, %33, %34, %35, %36, "
         "%37, %38, %39 %138, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, "
         "%59, %60, %61, %62, %63 %139, %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, "
         "%81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, %96, %97, %98, %99, %100, %101, %102, "
@@ -396,7 +396,7 @@ struct Wgmma {
           "C"(WgmmaTypes<T>::text), "C"(Comment<N == 64>::begin), "C"(Comment<N == 80>::begin),
           "C"(Comment<N == 128>::begin), "C"(Comment<N != 256>::end), "C"(Comment<!a_in_registers>::begin),
           "C"(Comment<!a_in_registers>::end), "C"(Comment<a_in_registers>::begin), "C"(Comment<a_in_registers>::end),
-          "C"(WgmmaOrder<a_in_registers>::text));
+          "C"(WgmmaOrder<a_in_registers>::text), "C"(Comment<N == 32>::begin));
   }
 };
 
