@@ -442,14 +442,16 @@ __device__ void latent_decode(const LatentDecodeArgs& args) {
   work.store();
 }
 
-/// The factors of the pieces' parts; returns the sum of all weights. By one warp.
+constexpr int states_of_lane = (most_pieces_of_a_sequence + 31) / 32;
+constexpr int most_factors = states_of_lane * 32;
+
+/// The factors of the pieces' parts, of most_factors; returns the sum of all weights. By one warp.
 __device__ inline float find_factors(const LatentDecodeArgs& args, std::int64_t first, int pieces, float* factors) {
-  constexpr int each = most_pieces_of_a_sequence / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  float2 states[each];
+  float2 states[states_of_lane];
   float maximum = -INFINITY;
 #pragma unroll
-  for (int j = 0; j < each; ++j) {
+  for (int j = 0; j < states_of_lane; ++j) {
     const int i = lane + j * 32;
     states[j] = i < pieces ? reinterpret_cast<const float2*>(args.states)[first + std::int64_t{i} * args.q_heads]
                            : float2{-INFINITY, 0.0f};
@@ -461,7 +463,7 @@ __device__ inline float find_factors(const LatentDecodeArgs& args, std::int64_t 
   }
   float sum = 0.0f;
 #pragma unroll
-  for (int j = 0; j < each; ++j) {
+  for (int j = 0; j < states_of_lane; ++j) {
     const float factor = exp2_fast(states[j].x - maximum);
     factors[lane + j * 32] = factor;
     sum = lane + j * 32 < pieces ? fmaf(states[j].y, factor, sum) : sum;
@@ -520,8 +522,8 @@ __device__ inline float4 add(const float4& a, const float4& b) { return {a.x + b
 template <int values>
 __device__ void latent_merge(const LatentDecodeArgs& args) {
   constexpr int warps = latent_merge_threads / 32;
-  constexpr int each = most_pieces_of_a_sequence / warps;
-  __shared__ float factors[most_pieces_of_a_sequence];
+  constexpr int each = (most_pieces_of_a_sequence + warps - 1) / warps;
+  __shared__ float factors[most_factors];
   __shared__ float total;
   __shared__ float4 sums[warps][32];
   gpu::release_successor();
@@ -565,7 +567,7 @@ template <int values>
 __device__ void latent_merge_few(const LatentDecodeArgs& args) {
   constexpr int warps = latent_merge_threads / 32;
   static_assert(warps == most_few_latent_pieces);
-  __shared__ float factors[warps][most_pieces_of_a_sequence];
+  __shared__ float factors[warps][most_factors];
   gpu::release_successor();
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int at = static_cast<int>(blockIdx.x) * warps + warp;

@@ -36,7 +36,8 @@ inline constexpr int latent_key_groups = 4;  ///< of 16 keys of a tile, each of 
 inline constexpr int latent_dim_parts = latent_decode_warps / latent_key_groups;  ///< of a score, each of a warp
 inline constexpr int latent_merge_threads = 512;
 inline constexpr int latent_merge_values = 128;  ///< of a head, that a work-group adds up
-inline constexpr std::int32_t most_pieces_of_a_sequence = 128;
+/// As many as an H200 has multiprocessors, each of which holds one work-group.
+inline constexpr std::int32_t most_pieces_of_a_sequence = 132;
 inline constexpr std::int32_t most_few_latent_pieces = latent_merge_threads / 32;  ///< that one warp adds up
 
 inline constexpr std::int32_t most_keys_of_short_pieces = 1024;  ///< of a sequence whose pieces are one tile
