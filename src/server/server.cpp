@@ -44,7 +44,6 @@ class Server::Implementation {
         access_(options.keys, options.cors_origins, options.local),
         routes_(server_routes(options)),
         memory_(std::make_shared<RequestMemory>(options.request_memory, options.client_share)),
-        workers_(std::make_unique<Workers>()),
         http_(std::make_unique<HttpServer>(options.host, options.port, http_limits(options), handler(), memory_)) {
     state_.backend = state_.service->backend();
     log_->event(fmt::format("listening at {}", url()));
@@ -57,7 +56,7 @@ class Server::Implementation {
   // In this order: no request arrives any more, none is being read, none is running, and no answer is left.
   ~Implementation() {
     http_->stop();
-    workers_.reset();
+    workers_.stop();
     state_.pulls.stop();
     if (is_shared()) {
       wait_for_exchanges();
@@ -85,7 +84,7 @@ class Server::Implementation {
     if (http_->drain(limit, hurry)) {
       return true;
     }
-    workers_->interrupt_all(Interruption::shutdown);
+    workers_.interrupt_all(Interruption::shutdown);
     state_.pulls.interrupt();
     if (!is_shared()) {  // else others use the model: only this server's requests end, with their connections
       state_.service->cancel_all();
@@ -253,11 +252,11 @@ class Server::Implementation {
   }
 
   void read(const Route& route, const std::shared_ptr<Exchange>& exchange, bool is_long) {
-    workers_->post({.client = exchange->request.account,
-                    .is_long = is_long,
-                    .deadline = exchange->allowance().deadline,
-                    .run = [this, &route, exchange] { run(route, exchange); },
-                    .interrupt = [exchange](Interruption reason) { exchange->interrupt(reason); }});
+    workers_.post({.client = exchange->request.account,
+                   .is_long = is_long,
+                   .deadline = exchange->allowance().deadline,
+                   .run = [this, &route, exchange] { run(route, exchange); },
+                   .interrupt = [exchange](Interruption reason) { exchange->interrupt(reason); }});
   }
 
   /// Never throws: if even the refusal fails, the reply is dropped.
@@ -334,7 +333,7 @@ class Server::Implementation {
   AccessRules access_;
   std::vector<Route> routes_;
   std::shared_ptr<RequestMemory> memory_;
-  std::unique_ptr<Workers> workers_;
+  Workers workers_;
   std::unique_ptr<HttpServer> http_;  // last: it calls the members above
 };
 

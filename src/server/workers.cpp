@@ -34,15 +34,17 @@ Workers::Workers() {
   timekeeper_ = std::jthread([this] { keep_time(); });
 }
 
-Workers::~Workers() {
-  interrupt_all(Interruption::shutdown);
+void Workers::stop() {
   {
     const std::lock_guard lock(mutex_);
-    stopping_ = true;
+    stopping_ = true;  // before the interruption: a task that is posted later interrupts itself
   }
+  interrupt_all(Interruption::shutdown);
   changed_.notify_all();
   threads_.clear();
-  timekeeper_.join();
+  if (timekeeper_.joinable()) {
+    timekeeper_.join();
+  }
 }
 
 void Workers::post(ReadingTask task) {
@@ -52,8 +54,10 @@ void Workers::post(ReadingTask task) {
   if (shared->deadline) {
     deadlines.emplace(*shared->deadline, shared);
   }
+  bool stopping = false;
   {
     const std::lock_guard lock(mutex_);
+    stopping = stopping_;
     auto& queues = (shared->is_long ? long_ : short_).queues;
     const auto place = queues.try_emplace(shared->client).first;
     try {
@@ -66,6 +70,9 @@ void Workers::post(ReadingTask task) {
     }
     unfinished_.merge(unfinished);
     deadlines_.merge(deadlines);
+  }
+  if (stopping) {
+    shared->interrupt(Interruption::shutdown);
   }
   changed_.notify_all();
 }

@@ -41,13 +41,15 @@ class Workers {
   static constexpr std::size_t most_of_client = 2;  ///< of either kind
 
   Workers();
-  /// Interrupts all tasks and waits until each has run.
-  ~Workers();
+  ~Workers() { stop(); }
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
-  /// Throws std::bad_alloc; then the task was not added.
+  /// Throws std::bad_alloc; then the task was not added. During stop() only a task that runs may add one, which is
+  /// interrupted.
   void post(ReadingTask task);
+  /// Interrupts all tasks and waits until each has run. After it nothing may be posted.
+  void stop();
   /// Interrupts all tasks, including those that have not begun.
   void interrupt_all(Interruption reason);
 

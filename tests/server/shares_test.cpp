@@ -252,6 +252,24 @@ TEST_F(WorkersTest, ShortOnesRunBesideAnyNumberOfLongOnes) {
   let_go();
 }
 
+/// Reading that takes long begins again as another task, which can happen while the server stops.
+TEST_F(WorkersTest, ATaskThatIsPostedAtTheEndIsInterruptedToo) {
+  Workers workers;
+  std::promise<Interruption> again;
+  ReadingTask first = waiting("a", false);
+  first.run = [&, wait = first.run] {
+    wait();  // until stop() interrupts it
+    workers.post(
+        {.client = "a", .is_long = true, .run = [] {}, .interrupt = [&](Interruption reason) { again.set_value(reason); }});
+  };
+  workers.post(std::move(first));
+  wait_for(1);
+  workers.stop();
+  std::future<Interruption> reason = again.get_future();
+  ASSERT_EQ(reason.wait_for(seconds(0)), std::future_status::ready);
+  EXPECT_EQ(reason.get(), Interruption::shutdown);
+}
+
 TEST_F(WorkersTest, TasksAreInterruptedAtTheirTimeAndAtTheEnd) {
   std::promise<Interruption> timed;
   std::atomic<bool> is_timed = false;
