@@ -123,8 +123,8 @@ struct FewItem {
   }
 };
 
-/// A warp's 16 rows of each item, whose units are divided among `parts` warps; of two matrices they are not. The warp's
-/// units pass through a ring of its own, continuously over all items.
+/// A warp's 16 rows of each item, whose units are divided among `parts` warps. The warp's units pass through a ring of its
+/// own, continuously over all items.
 template <WeightFormat format, int rows, int parts>
 class FewWarp {
  public:
