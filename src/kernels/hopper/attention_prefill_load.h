@@ -7,8 +7,8 @@
 namespace rocmforge::hopper::prefill {
 
 template <class C>
-__device__ inline void copy_tile(const AttentionPrefillArgs& args, const TensorMapBytes& map_bytes, const Work& work, int tile,
-                          bool value, char* to, std::uint64_t* full) {
+__device__ inline void copy_tile(const AttentionPrefillArgs& args, const TensorMapBytes& map_bytes, const Work& work,
+                                 int tile, bool value, char* to, std::uint64_t* full) {
   const auto* map = reinterpret_cast<const TensorMap*>(&map_bytes);
   const int kv_head = work.head / (args.q_heads / args.kv_heads);
   const int first_key = tile * C::keys;

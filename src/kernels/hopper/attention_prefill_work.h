@@ -14,8 +14,8 @@ inline constexpr int work_slots = 4;  ///< tiles of q: two loaded ahead, the cur
 inline constexpr int loading = 15;    ///< id of the loaders' named barrier
 inline constexpr float infinity = __builtin_huge_valf();
 
-/// `padded` is head_dim rounded up to whole 64-element columns; a tile holds `keys` keys. Each consumer has rows of its own, or
-/// they share the rows: then each computes all of their weights, and its part of the columns of V.
+/// `padded` is head_dim rounded up to whole 64-element columns; a tile holds `keys` keys. Each consumer has rows of its own,
+/// or they share the rows: then each computes all of their weights, and its part of the columns of V.
 template <class T_, int padded_, int keys_, int consumers_, int q_stages_, bool turns_, bool shared_rows_ = false>
 struct Config {
   using T = T_;
@@ -25,8 +25,8 @@ struct Config {
   static constexpr int q_stages = q_stages_;
   static constexpr bool turns = turns_;  ///< consumers multiply one after another
   static constexpr int q_parts = shared_rows_ ? 1 : consumers;
-  static constexpr int rows = q_parts * rows_per_consumer;            ///< of a tile of q
-  static constexpr int values = padded * q_parts / consumers;        ///< columns of V of a consumer
+  static constexpr int rows = q_parts * rows_per_consumer;     ///< of a tile of q
+  static constexpr int values = padded * q_parts / consumers;  ///< columns of V of a consumer
   static constexpr int threads = (consumers + 1) * warpgroup_size;
   static constexpr int producer_registers = consumers == 2 ? 40 : 32;
   static constexpr int consumer_registers = consumers == 2 ? 232 : 160;
