@@ -26,15 +26,9 @@ std::vector<Variant> variants() {
   wide.window = 70;
   Attention::Spec latent{.q_heads = 20, .kv_heads = 1, .head_dim = 96, .kv_dtype = DType::bf16, .value_dim = 64};
   Attention::Spec latent_of_576{.q_heads = 5, .kv_heads = 1, .head_dim = 576, .kv_dtype = DType::f16, .value_dim = 512};
-  return {{"plain", plain, 300},
-          {"quants", quants, 300},
-          {"window", window, 300},
-          {"sinks", sinks, 150},
-          {"multi_query", multi_query, 290},
-          {"odd", odd, 140},
-          {"wide", wide, 200},
-          {"latent", latent, 290},
-          {"latent_of_576", latent_of_576, 290}};
+  return {{"plain", plain, 300}, {"quants", quants, 300},           {"window", window, 300},
+          {"sinks", sinks, 150}, {"multi_query", multi_query, 290}, {"odd", odd, 140},
+          {"wide", wide, 200},   {"latent", latent, 290},           {"latent_of_576", latent_of_576, 290}};
 }
 
 class AttentionInvariance : public testing::TestWithParam<Variant> {
