@@ -41,7 +41,7 @@ struct Consumer {
   /// scores = q k^T of the tile in the current K stage; issued, not awaited.
   __device__ void multiply_k() {
     std::uint64_t q = operand(shared().q[stage_of<C::q_stages>(works)][q_part()]);
-    forget(q);  // else the compiler keeps its 16 advanced copies, in memory where registers are short
+    forget(q);  // else the compiler keeps its advanced copies, in memory where registers are short
     std::uint64_t k = operand(shared().k[stage_of<stages>(tiles)]);
     forget(k);
 #pragma unroll
@@ -445,10 +445,10 @@ using HeadDim512 = Config<T, 512, 32, 2, 1, false, true>;
 }  // namespace
 }  // namespace prefill
 
-#define ROCMFORGE_ATTENTION_PREFILL(name, config, special)         \
+#define ROCMFORGE_ATTENTION_PREFILL(name, config, special)                  \
   extern "C" __global__ void __launch_bounds__(prefill::config::threads, 1) \
-      name(const __grid_constant__ AttentionPrefillArgs args) {    \
-    prefill::attend<prefill::config, special>(args);                                 \
+      name(const __grid_constant__ AttentionPrefillArgs args) {             \
+    prefill::attend<prefill::config, special>(args);                        \
   }
 
 ROCMFORGE_ATTENTION_PREFILL(attention_prefill_f16_64, HeadDim64<half>, false)

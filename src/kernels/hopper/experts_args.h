@@ -113,7 +113,11 @@ constexpr int few_row_bytes(int padded_columns) {
 constexpr std::int64_t few_tile_bytes(std::int64_t padded_columns) {
   return matvec_shared(few_slots, static_cast<int>(padded_columns), 0, 0).squares;
 }
-inline constexpr int few_tile_record_bytes = sizeof(gpu::ExpertTile) + few_slots * 4;
+/// A tile of slots in shared memory.
+struct FewTile {
+  gpu::ExpertTile work;
+  std::int32_t slots[few_slots];
+};
 struct ExpertFewShared {
   int ring;
   int sums;
@@ -126,7 +130,7 @@ constexpr ExpertFewShared expert_few_shared(int tile_bytes, int ring, int unit_b
   shared.ring = (tile_bytes + 127) / 128 * 128;
   shared.sums = shared.ring + few_warps * ring * unit_bytes;
   shared.tiles = shared.sums + few_warps * weight_tile_rows * few_slots * 4;
-  shared.barriers = shared.tiles + 2 * few_tile_record_bytes;
+  shared.barriers = shared.tiles + 2 * static_cast<int>(sizeof(FewTile));
   shared.bytes = shared.barriers + (few_warps * ring + 1) * 8;
   return shared;
 }

@@ -243,12 +243,6 @@ class FewWarp {
   std::uint32_t parity_ = 0;
 };
 
-/// A tile of slots in shared memory.
-struct FewTile {
-  gpu::ExpertTile work;
-  std::int32_t slots[few_slots];
-};
-
 /// Loads a tile of slots, if there is one; called by one warp.
 __device__ inline void load_tile(const ExpertFewArgs& args, int tile, bool exists, FewTile& to, int lane) {
   if (exists) {

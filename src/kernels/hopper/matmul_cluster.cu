@@ -180,9 +180,6 @@ __device__ __forceinline__ void multiply_segment(std::uint32_t weights, const ch
   wgmma_wait<0>();
 }
 
-__device__ inline float plus(float a, float b) { return a + b; }
-__device__ inline float4 plus(const float4& a, const float4& b) { return {a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w}; }
-
 /// The sum of the values at `place` in the work-groups of a cluster, in the order of their segments.
 template <class T>
 __device__ inline T gather(const T* place, int ranks) {

@@ -42,6 +42,11 @@ __device__ inline void copy_bytes(void* to, const void* from, std::uint32_t byte
       : "memory");
 }
 
+// --- sums -------------------------------------------------------------------------------------------------------------
+
+__device__ inline float plus(float a, float b) { return a + b; }
+__device__ inline float4 plus(const float4& a, const float4& b) { return {a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w}; }
+
 // --- pairs of binary16, each in 32 bits -------------------------------------------------------------------------------
 
 __device__ inline std::uint32_t fma_pair(std::uint32_t a, std::uint32_t b, std::uint32_t c) {
