@@ -8,38 +8,88 @@
 namespace rocmforge::gpu {
 namespace {
 
+/// A row's sequence.
+struct Place {
+  StateSlots slots;
+  std::int32_t first;  ///< the sequence's first row of the step
+  std::int32_t end;
+
+  __device__ Place(const CausalConvArgs& args, std::int64_t token) {
+    const std::int32_t sequence = args.sequence_of[token < args.tokens ? token : args.tokens - 1];
+    slots = args.slots[sequence];
+    first = args.query_offsets[sequence];
+    end = args.query_offsets[sequence + 1];
+  }
+};
+
 /// One channel of a sequence.
 struct Channel {
-  const CausalConvArgs& args;
-  std::int64_t first;    ///< the sequence's first row of the step
-  std::int32_t slot;     ///< of the state that it reads; -1: zeros
-  std::int64_t channel;
+  static constexpr int at_once = 4;  ///< inputs whose loads do not wait for each other
 
-  __device__ float* state(std::int32_t of_slot) const {
-    return reinterpret_cast<float*>(args.states + of_slot * args.slot_stride) + channel;
+  const CausalConvArgs& args;
+  std::int64_t channel;
+  int taps;
+  const float* x;    ///< of the sequence's first row of the step
+  const float* old;  ///< of the state before it; null: zeros
+
+  __device__ Channel(const CausalConvArgs& args, const Place& place, std::int64_t channel)
+      : args(args),
+        channel(channel),
+        taps(static_cast<int>(args.taps)),
+        x(args.x + place.first * args.x_stride + channel),
+        old(place.slots.read >= 0 ? state(place.slots.read) : nullptr) {}
+
+  __device__ float* state(std::int32_t slot) const {
+    return reinterpret_cast<float*>(args.states + slot * args.slot_stride) + channel;
   }
 
   /// u of a row of the step, or, for negative rows, of the state before it.
-  __device__ float input(std::int64_t row) const {
+  __device__ float input(int row) const {
     if (row >= 0) {
-      const float* x = args.x + (first + row) * args.x_stride + channel;
-      return args.gates ? x[0] * x[2 * args.channels] : x[0];
+      const float* const own = x + row * args.x_stride;
+      return args.gates ? own[0] * own[2 * args.channels] : own[0];
     }
-    return slot >= 0 ? state(slot)[(args.taps - 1 + row) * args.channels] : 0.0f;
+    return old != nullptr ? old[(taps - 1 + row) * args.channels] : 0.0f;
+  }
+  /// u of `count` rows from `row` on, at_once at most.
+  __device__ void load_inputs(int row, int count, float (&u)[at_once]) const {
+#pragma unroll
+    for (int i = 0; i < at_once; ++i) {
+      u[i] = i < count ? input(row + i) : 0.0f;
+    }
   }
 
   /// Writes the state after `row` to slot `to`.
-  __device__ void keep(std::int64_t row, std::int32_t to) const {
-    for (std::int64_t i = 0; i < args.taps - 1; ++i) {
-      state(to)[i * args.channels] = input(row - (args.taps - 2) + i);
+  __device__ void keep(int row, std::int32_t to) const {
+#pragma unroll 1
+    for (int done = 0; done < taps - 1; done += at_once) {
+      float u[at_once];
+      load_inputs(row - (taps - 2) + done, taps - 1 - done, u);
+#pragma unroll
+      for (int i = 0; i < at_once; ++i) {
+        if (done + i < taps - 1) {
+          state(to)[(done + i) * args.channels] = u[i];
+        }
+      }
     }
   }
 
-  __device__ float output(std::int64_t row) const {
-    const float* weight = args.weight + channel * args.taps;
+  __device__ float output(int row) const {
+    const float* weight = args.weight + channel * taps;
     float sum = 0.0f;
-    for (std::int64_t tap = 0; tap < args.taps; ++tap) {
-      sum += weight[tap] * input(row - (args.taps - 1) + tap);
+#pragma unroll 1
+    for (int tap = 0; tap < taps; tap += at_once) {
+      float u[at_once];
+      float weights[at_once];
+      load_inputs(row - (taps - 1) + tap, taps - tap, u);
+#pragma unroll
+      for (int i = 0; i < at_once; ++i) {
+        weights[i] = tap + i < taps ? weight[tap + i] : 0.0f;
+      }
+#pragma unroll
+      for (int i = 0; i < at_once; ++i) {
+        sum = tap + i < taps ? sum + weights[i] * u[i] : sum;
+      }
     }
     if (args.bias != nullptr) {
       sum += args.bias[channel];
@@ -47,24 +97,26 @@ struct Channel {
     if (args.silu) {
       sum = Silu::value(sum);
     }
-    return args.gates ? args.x[(first + row) * args.x_stride + args.channels + channel] * sum : sum;
+    return args.gates ? x[row * args.x_stride + args.channels] * sum : sum;
   }
 };
 
 }  // namespace
 
 ROCMFORGE_KERNEL causal_conv(CausalConvArgs args) {
-  begin_dependent();
+  release_successor();
+  Place place(args, blockIdx.y);  // arrays of the step, which are read before the predecessor has ended
+  wait_for_predecessor();
   for (std::int64_t token = blockIdx.y; token < args.tokens; token += gridDim.y) {
-    const std::int32_t sequence = args.sequence_of[token];
-    const StateSlots slots = args.slots[sequence];
-    const std::int64_t first = args.query_offsets[sequence];
-    const std::int64_t row = token - first;
+    if (token != blockIdx.y) {
+      place = Place(args, token);
+    }
+    const int row = static_cast<int>(token) - place.first;
+    const bool last = token + 1 == place.end;
     for (std::int64_t channel = grid_index(); channel < args.channels; channel += grid_threads()) {
-      const Channel inputs{args, first, slots.read, channel};
+      const Channel inputs(args, place, channel);
       args.out[token * args.channels + channel] = inputs.output(row);
-      const bool last = token + 1 == args.query_offsets[sequence + 1];
-      const std::int32_t kept[] = {row + 1 == slots.keep_rows ? slots.keep : -1, last ? slots.write : -1};
+      const std::int32_t kept[] = {row + 1 == place.slots.keep_rows ? place.slots.keep : -1, last ? place.slots.write : -1};
 #pragma unroll 1
       for (int i = 0; i < 2; ++i) {
         if (kept[i] >= 0) {

@@ -50,6 +50,9 @@ struct Piece {
   /// One row, by staging_lanes threads.
   __device__ void stage_keys(Staged& staged, int row, std::int64_t token) const {
     const int lane = thread_index() % staging_lanes;
+    // Read together with the keys: their sums do not wait for these.
+    const float alpha = args.alpha[token * args.gate_stride + head];
+    const float beta = args.beta[token * args.gate_stride + head];
     const float* q = args.qkv + token * args.qkv_stride + std::int64_t{key_head} * args.key_dim;
     const float* k = q + std::int64_t{args.key_heads} * args.key_dim;
     constexpr int each = most_keys / staging_lanes;
@@ -78,10 +81,10 @@ struct Piece {
       staged.k[row][i * staging_lanes + lane] = own_k[i] * scale_k;
     }
     if (lane == 0) {
-      const float x = args.alpha[token * args.gate_stride + head] + args.step_bias[head];
+      const float x = alpha + args.step_bias[head];
       const float softplus = x > 20.0f ? x : log1pf(expf(x));
       staged.decay[row] = expf(args.rate[head] * softplus);
-      staged.share[row] = 1.0f / (1.0f + expf(-args.beta[token * args.gate_stride + head]));
+      staged.share[row] = 1.0f / (1.0f + expf(-beta));
       staged.overlap[row] = products * scale_k * scale_q;
     }
   }
@@ -89,14 +92,16 @@ struct Piece {
   /// Rows from `token` on.
   __device__ void stage(Staged& staged, std::int64_t token, int rows) const {
     constexpr int at_once = delta_net_threads / staging_lanes;
-    for (int first = 0; first < rows; first += at_once) {
+    const int first_of_wave = thread_index() / wave_size * (wave_size / staging_lanes);
+    for (int first = 0; first + first_of_wave < rows; first += at_once) {
       // Whole waves go on together: lanes without a row stage the last one again.
       const int own = first + thread_index() / staging_lanes;
       const int row = own < rows ? own : rows - 1;
       stage_keys(staged, row, token + row);
     }
     const std::int64_t values = 2 * std::int64_t{args.key_heads} * args.key_dim + std::int64_t{head} * args.value_dim;
-    for (int i = thread_index(); i < rows * columns; i += delta_net_threads) {
+    // The last waves begin, which have no keys of a single row.
+    for (int i = delta_net_threads - 1 - thread_index(); i < rows * columns; i += delta_net_threads) {
       const int column = first_column + i % columns;
       staged.v[i / columns][i % columns] =
           column < args.value_dim ? args.qkv[(token + i / columns) * args.qkv_stride + values + column] : 0.0f;
@@ -156,24 +161,49 @@ struct Column {
   }
 };
 
+/// A sequence's rows and slots.
+struct Rows {
+  StateSlots slots;
+  std::int64_t first;
+  int count;  ///< 0: scanned in chunks, or behind the last sequence
+
+  __device__ Rows(const DeltaNetArgs& args, std::int32_t sequence) : slots{-1, -1, -1, 0}, first(0), count(0) {
+    if (sequence < args.sequences) {
+      slots = args.slots[sequence];
+      first = args.query_offsets[sequence];
+      const int rows = static_cast<int>(args.query_offsets[sequence + 1] - first);
+      count = rows < chunk_least_rows ? rows : 0;
+    }
+  }
+};
+
 }  // namespace
 
 ROCMFORGE_KERNEL __launch_bounds__(delta_net_threads) gated_delta_net(DeltaNetArgs args) {
   __shared__ Staged staged;
-  begin_dependent();
+  release_successor();
   const Piece piece(args);
   const int column = thread_index() / lanes;
   const int lane = thread_index() % lanes;
   const bool inside = piece.first_column + column < args.value_dim;
+  Column own;
+  const auto load = [&](const Rows& rows) {
+    const bool used = inside && rows.count > 0 && rows.slots.read >= 0;
+    own.load_from(used ? piece.column_of(rows.slots.read, column) : nullptr, args.key_dim, lane);
+  };
+  // The arrays of a step and the states of earlier steps are read before the predecessor has ended.
+  Rows now(args, static_cast<std::int32_t>(blockIdx.y));
+  load(now);
+  wait_for_predecessor();
   for (std::int32_t sequence = blockIdx.y; sequence < args.sequences; sequence += gridDim.y) {
-    const StateSlots slots = args.slots[sequence];
-    const std::int64_t first = args.query_offsets[sequence];
-    const int rows = static_cast<int>(args.query_offsets[sequence + 1] - first);
-    if (rows >= chunk_least_rows) {
-      continue;  // scanned in chunks
+    if (sequence != static_cast<std::int32_t>(blockIdx.y)) {
+      now = Rows(args, sequence);
+      load(now);
     }
-    Column own;
-    own.load_from(inside && slots.read >= 0 ? piece.column_of(slots.read, column) : nullptr, args.key_dim, lane);
+    const auto [slots, first, rows] = now;
+    if (rows == 0) {
+      continue;
+    }
     for (int base = 0; base < rows; base += staged_rows) {
       const int count = rows - base < staged_rows ? rows - base : staged_rows;
       __syncthreads();
@@ -208,17 +238,42 @@ ROCMFORGE_KERNEL output_gate(OutputGateArgs args) {
       const float* x = args.x + token * args.x_stride + head * args.dim;
       const float* gate = args.gate + token * args.gate_stride + head * args.dim;
       float* out = args.out + token * width + head * args.dim;
+      // The first elements of a lane are read together and kept; longer heads read the others twice.
+      constexpr int kept = 4;
+      float values[kept];
+      float gates[kept];
+      float weights[kept];
+#pragma unroll
+      for (int c = 0; c < kept; ++c) {
+        const int i = lane + c * output_gate_lanes;
+        values[c] = i < dim ? x[i] : 0.0f;
+        gates[c] = i < dim ? gate[i] : 0.0f;
+        weights[c] = i < dim && args.weight != nullptr ? args.weight[i] : 1.0f;
+      }
       float scale = 1.0f;
       if (args.weight != nullptr) {
         float squares = 0.0f;
-        for (int i = lane; i < dim; i += output_gate_lanes) {
+#pragma unroll
+        for (int c = 0; c < kept; ++c) {
+          squares += values[c] * values[c];
+        }
+        for (int i = lane + kept * output_gate_lanes; i < dim; i += output_gate_lanes) {
           squares += x[i] * x[i];
         }
         scale = 1.0f / sqrtf(wave_reduce<Sum, output_gate_lanes>(squares) / static_cast<float>(args.dim) + args.eps);
       }
-      for (int i = lane; i < dim; i += output_gate_lanes) {
-        const float open = args.silu ? Silu::value(gate[i]) : 1.0f / (1.0f + expf(-gate[i]));
-        out[i] = x[i] * scale * (args.weight != nullptr ? args.weight[i] : 1.0f) * open;
+      const auto gated = [&](float value, float weight, float of_gate) {
+        const float open = args.silu ? Silu::value(of_gate) : 1.0f / (1.0f + expf(-of_gate));
+        return value * scale * weight * open;
+      };
+#pragma unroll
+      for (int c = 0; c < kept; ++c) {
+        if (const int i = lane + c * output_gate_lanes; i < dim) {
+          out[i] = gated(values[c], weights[c], gates[c]);
+        }
+      }
+      for (int i = lane + kept * output_gate_lanes; i < dim; i += output_gate_lanes) {
+        out[i] = gated(x[i], args.weight != nullptr ? args.weight[i] : 1.0f, gate[i]);
       }
     }
   }
