@@ -11,6 +11,7 @@ namespace rocmforge {
 namespace {
 
 constexpr Kernel<hopper::RouteRowsArgs> one_kernel{"route", "route_rows", LaunchOrder::by_kernel_in_turn};
+constexpr Kernel<hopper::RouteRowsArgs> held_kernel{"route", "route_rows_held", LaunchOrder::by_kernel_in_turn};
 constexpr Kernel<hopper::RouteRowsArgs> many_kernel{"route", "route_rows_4", LaunchOrder::by_kernel_in_turn};
 
 class HopperRouteRows final : public RouteRowsKernel {
@@ -42,8 +43,10 @@ class HopperRouteRows final : public RouteRowsKernel {
     const std::int64_t each = many ? hopper::route_many_tokens : 1;
     shape.grid[0] = static_cast<std::uint32_t>(divide_up(args.tokens, each) * hopper::route_ranks);
     shape.block[0] = hopper::route_rows_threads;
-    shape.shared_bytes = static_cast<std::uint32_t>(each * spec.hidden) * 4;
-    const auto& kernel = many ? many_kernel : one_kernel;
+    const std::int32_t logits = spec.route.experts + (spec.route.shared_gates ? spec.route.shared : 0);
+    const int held = many ? 0 : hopper::route_held_rows(hopper::route_rank_experts(logits), static_cast<int>(spec.hidden));
+    shape.shared_bytes = static_cast<std::uint32_t>((each + held) * spec.hidden) * 4;
+    const auto& kernel = many ? many_kernel : held > 0 ? held_kernel : one_kernel;
     kernel.launch(*context.stream, shape, route_rows_args(spec, args));
   }
 };

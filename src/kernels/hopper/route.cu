@@ -1,11 +1,11 @@
-// The norm, the router's product and the choice of experts in one launch: route_rows, and route_rows_4 for many tokens. A
-// cluster of work-groups has one token or four. Each work-group normalises their rows and multiplies its part of the
-// experts, whose rows it has read before the kernel that writes x ended; then each chooses for one token.
+// The norm, the router's product and the choice of experts in one launch: route_rows, route_rows_held for routers of more
+// rows than a cluster's registers take, and route_rows_4 for many tokens. A cluster of work-groups has one token or four. Each work-group normalises their rows and multiplies its
+// part of the experts, whose rows it has read before the kernel that writes x ended; then each chooses for one token.
 
 #include "kernels/gpu/launch_order.h"
 #include "kernels/gpu/route.h"
+#include "kernels/hopper/matmul_tile.h"
 #include "kernels/hopper/route_args.h"
-#include "kernels/hopper/tile.h"
 
 using rocmforge::hopper::RouteRowsArgs;
 
@@ -18,25 +18,31 @@ struct RouteWork {
   int count;
   int shares;
   int quads;  ///< of a row
+  int held;   ///< rows in shared memory: of the units from route_rows_warps on
 
-  __device__ explicit RouteWork(const RouteRowsArgs& args, int rank) {
+  __device__ RouteWork(const RouteRowsArgs& args, int rank) {
     const int rows = args.choice.experts + (args.shared_gates != nullptr ? args.choice.shared : 0);
-    const int each = (rows + route_ranks - 1) / route_ranks;
+    const int each = route_rank_experts(rows);
     first = min(rank * each, rows);
     count = min(each, rows - first);
     shares = each < route_rows_warps ? route_rows_warps / each : 1;
     quads = args.hidden / 4;
+    held = max(min(route_held_rows(each, args.hidden), count - route_rows_warps), 0);
   }
 };
 
 /// Quads of a row that a lane loads before x is ready.
 constexpr int quads_ahead = 16;
 
+/// `holds`: work.held rows lie in shared memory.
+template <bool holds>
 struct RouteRows {
   const RouteRowsArgs& args;
   RouteWork work;
   int warp;
   int lane;
+  float4* held;            ///< rows in shared memory
+  std::uint64_t* barrier;  ///< of their copies
   float4 ahead[quads_ahead];  ///< of the warp's first part of a row
 
   [[nodiscard]] __device__ const float4* row_of(int unit) const {
@@ -49,10 +55,25 @@ struct RouteRows {
   [[nodiscard]] __device__ int first_quad(int unit) const { return unit % work.shares * 32 + lane; }
   [[nodiscard]] __device__ int stride() const { return work.shares * 32; }
 
-  /// Prefetches the quads that are not held into the L2 cache.
+  /// Copies the rows that shared memory holds; by one warp.
+  __device__ void copy_held() const {
+    const std::uint32_t bytes = static_cast<std::uint32_t>(args.hidden) * 4;
+    if (lane == 0) {
+      barrier_init(barrier, 1);
+      barrier_init_fence();
+      barrier_expect(barrier, static_cast<std::uint32_t>(work.held) * bytes);
+    }
+    __syncwarp();
+    for (int i = lane; i < work.held; i += 32) {
+      copy_bytes(held + i * work.quads, row_of(route_rows_warps + i), bytes, barrier);
+    }
+  }
+
+  /// Prefetches the other rows into the L2 cache.
   __device__ void prefetch() const {
     const auto bytes = static_cast<std::uint32_t>(args.hidden) * 4;
-    for (int unit = warp + route_rows_warps; lane == 0 && unit < work.count * work.shares; unit += route_rows_warps) {
+    for (int unit = warp + route_rows_warps + (holds ? work.held : 0); lane == 0 && unit < work.count * work.shares;
+         unit += route_rows_warps) {
       asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(row_of(unit)), "r"(bytes) : "memory");
     }
   }
@@ -90,6 +111,16 @@ struct RouteRows {
         }
       }
     }
+    if constexpr (holds) {
+      if (unit >= route_rows_warps && unit < route_rows_warps + work.held) {
+        barrier_wait(barrier, 0);
+        const float4* const own = held + (unit - route_rows_warps) * work.quads;
+#pragma unroll 4
+        for (; quad < work.quads; quad += stride()) {
+          add(own[quad], quad);
+        }
+      }
+    }
     constexpr int together = tokens == 1 ? 8 : 4;  // loads in flight at a time
     for (; quad < work.quads; quad += together * stride()) {
       float4 more[together];
@@ -122,8 +153,8 @@ struct RouteMemory {
 };
 
 /// Normalises `count` rows to `x`, without the norm's factor, and to args.normed with it. Returns the factor of each row.
-template <int tokens>
-__device__ void normalise(const RouteRows& rows, const float4& first_norm, std::int64_t token, int count, int rank,
+template <int tokens, class Rows>
+__device__ void normalise(const Rows& rows, const float4& first_norm, std::int64_t token, int count, int rank,
                           float4* x, RouteMemory<tokens>& memory, float (&factors)[tokens]) {
   const RouteRowsArgs& args = rows.args;
   const int quads = rows.work.quads;
@@ -137,7 +168,7 @@ __device__ void normalise(const RouteRows& rows, const float4& first_norm, std::
       const float4 value =
           t < count ? reinterpret_cast<const float4*>(args.x + (token + t) * args.hidden)[quad] : float4{};
       x[t * quads + quad] = float4{value.x * weight.x, value.y * weight.y, value.z * weight.z, value.w * weight.w};
-      squares[t] = RouteRows::dot(value, value, squares[t]);
+      squares[t] = Rows::dot(value, value, squares[t]);
     }
   }
 #pragma unroll
@@ -166,17 +197,22 @@ __device__ void normalise(const RouteRows& rows, const float4& first_norm, std::
   }
 }
 
-template <int tokens>
+template <int tokens, bool holds>
 __device__ void route_rows(const RouteRowsArgs& args) {
   static_assert(tokens <= route_ranks);
-  extern __shared__ __align__(16) float4 x[];  // [tokens] rows
+  extern __shared__ __align__(16) float4 x[];  // [tokens] rows, and rows of the router
   __shared__ RouteMemory<tokens> memory;
+  __shared__ std::uint64_t barrier;
+  static_assert(sizeof(memory) + sizeof(barrier) <= route_other_bytes);
   const int thread = static_cast<int>(threadIdx.x);
   const int rank = static_cast<int>(blockIdx.x) % route_ranks;
   const std::int64_t token = static_cast<int>(blockIdx.x) / route_ranks * tokens;
   const int count = min(tokens, args.tokens - static_cast<int>(token));
-  RouteRows rows{args, RouteWork(args, rank), thread / 32, thread % 32, {}};
+  RouteRows<holds> rows{args, RouteWork(args, rank), thread / 32, thread % 32, x + tokens * (args.hidden / 4), &barrier, {}};
   cluster_arrive();
+  if (holds && rows.warp == 0) {
+    rows.copy_held();
+  }
   rows.read_ahead();
   rows.prefetch();
   const float4 first_norm = thread < rows.work.quads ? reinterpret_cast<const float4*>(args.norm)[thread] : float4{};
@@ -222,10 +258,15 @@ __device__ void route_rows(const RouteRowsArgs& args) {
 
 extern "C" __global__ void __cluster_dims__(rocmforge::hopper::route_ranks, 1, 1)
     __launch_bounds__(rocmforge::hopper::route_rows_threads) route_rows(const __grid_constant__ RouteRowsArgs args) {
-  rocmforge::hopper::route_rows<1>(args);
+  rocmforge::hopper::route_rows<1, false>(args);
+}
+
+extern "C" __global__ void __cluster_dims__(rocmforge::hopper::route_ranks, 1, 1)
+    __launch_bounds__(rocmforge::hopper::route_rows_threads) route_rows_held(const __grid_constant__ RouteRowsArgs args) {
+  rocmforge::hopper::route_rows<1, true>(args);
 }
 
 extern "C" __global__ void __cluster_dims__(rocmforge::hopper::route_ranks, 1, 1)
     __launch_bounds__(rocmforge::hopper::route_rows_threads) route_rows_4(const __grid_constant__ RouteRowsArgs args) {
-  rocmforge::hopper::route_rows<rocmforge::hopper::route_many_tokens>(args);
+  rocmforge::hopper::route_rows<rocmforge::hopper::route_many_tokens, false>(args);
 }
