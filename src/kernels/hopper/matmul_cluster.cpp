@@ -17,13 +17,8 @@ namespace {
 
 int tile_tokens(std::int64_t tokens) { return tokens <= 16 ? 16 : most_cluster_tokens; }
 
-int shared_bytes(const Matmul::Args& call, int weight_bytes) {
-  return cluster_shared(tile_tokens(call.tokens), cluster_segment_columns, weight_bytes).bytes;
-}
-
-int weight_bytes(const MatmulOutput& output) {
-  const int bytes = cluster_weight_bytes(weight_format(output.dtype), cluster_segment_columns);
-  return (bytes + 127) / 128 * 128;
+std::int32_t weight_bytes(const MatmulOutput& output) {
+  return static_cast<std::int32_t>(round_up(cluster_weight_bytes(weight_format(output.dtype)), 128));
 }
 
 }  // namespace
@@ -45,7 +40,6 @@ void run_matmul_cluster(const Matmul::Args& call, Stream& stream) {
   args.k = static_cast<std::int32_t>(call.k);
   args.tokens = static_cast<std::int32_t>(call.tokens);
   args.x_aligned = reinterpret_cast<std::uintptr_t>(call.x) % 16 == 0 && call.x_stride % 4 == 0 && norm_aligned ? 1 : 0;
-  args.segment_columns = cluster_segment_columns;
   args.gate = call.gated ? gate_of(call) : TilesGate::none;
   std::int32_t tiles = 0;
   for (const MatmulOutput& output : call.outputs) {
@@ -66,12 +60,12 @@ void run_matmul_cluster(const Matmul::Args& call, Stream& stream) {
     tiles = static_cast<std::int32_t>(divide_up(call.outputs[0].n, cluster_tile_rows / 2));
   }
   LaunchShape shape;
-  shape.cluster = static_cast<std::uint32_t>(divide_up(call.k, args.segment_columns));
+  const int tokens = tile_tokens(call.tokens);
+  shape.cluster = static_cast<std::uint32_t>(divide_up(call.k, std::int64_t{cluster_segment_columns}));
   shape.grid = {shape.cluster, static_cast<std::uint32_t>(tiles), 1};
   shape.block[0] = cluster_threads;
-  shape.shared_bytes = static_cast<std::uint32_t>(shared_bytes(call, args.weight_bytes));
-  Kernel<MatmulClusterArgs>("matmul_cluster", fmt::format("matmul_cluster_{}", tile_tokens(call.tokens)),
-                            LaunchOrder::by_kernel)
+  shape.shared_bytes = static_cast<std::uint32_t>(cluster_shared(tokens, args.weight_bytes).bytes);
+  Kernel<MatmulClusterArgs>("matmul_cluster", fmt::format("matmul_cluster_{}", tokens), LaunchOrder::by_kernel)
       .launch(stream, shape, args);
 }
 

@@ -41,7 +41,7 @@ __device__ inline void copy_weights(const MatmulClusterArgs& args, char* weights
     const MatmulClusterPart& part = args.parts[rows.part];
     const int tile = rows.row / weight_tile_rows + lane % 4;
     if (tile * weight_tile_rows < part.n) {
-      const std::int64_t segment = cluster_weight_bytes(part.format, args.segment_columns);
+      const std::int64_t segment = cluster_weight_bytes(part.format);
       const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * segment;
       from = part.weight + tile * part.tile_bytes + first;
       bytes = static_cast<std::uint32_t>(min(segment, part.tile_bytes - first));
@@ -62,59 +62,43 @@ __device__ inline void convert_segment(const MatmulClusterArgs& args, char* boxe
                                        int lane) {
   constexpr int batch = tokens == 16 ? 2 : 4;
   constexpr int parts = cluster_segment_columns / 256;
-  const int first = static_cast<int>(blockIdx.x) * args.segment_columns;
-  const bool normed = args.norm_weight != nullptr;
-  const int pieces = args.segment_columns / cluster_segment_columns;
+  const int first = static_cast<int>(blockIdx.x) * cluster_segment_columns + lane * 8;
 #pragma unroll 1
   for (int token = warp; token < tokens; token += warps * batch) {
     Columns columns[batch][parts];
     float most[batch] = {};
     float squared[batch] = {};
-    const auto load = [&](int piece) {
 #pragma unroll
-      for (int b = 0; b < batch; ++b) {
-        const int t = token + b * warps;
+    for (int b = 0; b < batch; ++b) {
+      const int t = token + b * warps;
 #pragma unroll
-        for (int i = 0; i < parts; ++i) {
-          const int at = first + piece * cluster_segment_columns + i * 256 + lane * 8;
-          columns[b][i] =
-              t < args.tokens ? load_columns(args.x + t * args.x_stride, at, args.k, args.x_aligned != 0) : Columns{};
-        }
+      for (int i = 0; i < parts; ++i) {
+        columns[b][i] = t < args.tokens
+                            ? load_columns(args.x + t * args.x_stride, first + i * 256, args.k, args.x_aligned != 0)
+                            : Columns{};
       }
-    };
-    const auto weigh = [&](int piece, bool count) {
-      if (normed) {
+    }
+    if (args.norm_weight != nullptr) {
 #pragma unroll
-        for (int i = 0; i < parts; ++i) {
-          const int at = first + piece * cluster_segment_columns + i * 256 + lane * 8;
-          const Columns weights = load_columns(args.norm_weight, at, args.k, args.x_aligned != 0);
+      for (int i = 0; i < parts; ++i) {
+        const Columns weights = load_columns(args.norm_weight, first + i * 256, args.k, args.x_aligned != 0);
 #pragma unroll
-          for (int b = 0; b < batch; ++b) {
-            squared[b] += count ? squares(columns[b][i]) : 0.0f;
+        for (int b = 0; b < batch; ++b) {
+          squared[b] += squares(columns[b][i]);
 #pragma unroll
-            for (int j = 0; j < 8; ++j) {
-              columns[b][i].x[j] *= weights.x[j];
-            }
+          for (int j = 0; j < 8; ++j) {
+            columns[b][i].x[j] *= weights.x[j];
           }
-        }
-      }
-    };
-    // A segment of one piece stays in registers; a longer one is read again once its scale is known.
-#pragma unroll 1
-    for (int piece = pieces - 1; piece >= 0; --piece) {
-      load(piece);
-      weigh(piece, true);
-#pragma unroll
-      for (int b = 0; b < batch; ++b) {
-#pragma unroll
-        for (int i = 0; i < parts; ++i) {
-          most[b] = fmaxf(most[b], largest(columns[b][i]));
         }
       }
     }
     float factors[batch];
 #pragma unroll
     for (int b = 0; b < batch; ++b) {
+#pragma unroll
+      for (int i = 0; i < parts; ++i) {
+        most[b] = fmaxf(most[b], largest(columns[b][i]));
+      }
       most[b] = gpu::wave_reduce<gpu::Max>(most[b]);
       squared[b] = gpu::wave_reduce<gpu::Sum>(squared[b]);
       // 2^(exponent - 14), so that the largest number falls between 2^14 and 2^15: small ones keep their bits, too.
@@ -127,22 +111,15 @@ __device__ inline void convert_segment(const MatmulClusterArgs& args, char* boxe
         sums[token + b * warps] = squared[b];
       }
     }
-#pragma unroll 1
-    for (int piece = 0; piece < pieces; ++piece) {
-      if (piece > 0) {
-        load(piece);
-        weigh(piece, false);
-      }
 #pragma unroll
-      for (int b = 0; b < batch; ++b) {
-        const int t = token + b * warps;
+    for (int b = 0; b < batch; ++b) {
+      const int t = token + b * warps;
 #pragma unroll
-        for (int i = 0; i < parts; ++i) {
-          const int at = piece * cluster_segment_columns + i * 256 + lane * 8;
-          const uint4 chunk = chunk_of(columns[b][i], factors[b], at);
-          if (t < tokens) {
-            *reinterpret_cast<uint4*>(boxes + chunk_place(0, tokens, t, at)) = chunk;
-          }
+      for (int i = 0; i < parts; ++i) {
+        const int at = i * 256 + lane * 8;
+        const uint4 chunk = chunk_of(columns[b][i], factors[b], at);
+        if (t < tokens) {
+          *reinterpret_cast<uint4*>(boxes + chunk_place(0, tokens, t, at)) = chunk;
         }
       }
     }
@@ -244,7 +221,7 @@ template <int tokens>
 __device__ inline void multiply_cluster(const MatmulClusterArgs& args) {
   extern __shared__ char memory[];
   char* const boxes = reinterpret_cast<char*>((reinterpret_cast<std::uintptr_t>(memory) + 1023) / 1024 * 1024);
-  const ClusterShared shared = cluster_shared(tokens, args.segment_columns, args.weight_bytes);
+  const ClusterShared shared = cluster_shared(tokens, args.weight_bytes);
   auto* const scales = reinterpret_cast<float*>(boxes + shared.scales);
   auto* const squared = reinterpret_cast<float*>(boxes + shared.squares);
   auto* const barrier = reinterpret_cast<std::uint64_t*>(boxes + shared.barrier);
@@ -266,8 +243,7 @@ __device__ inline void multiply_cluster(const MatmulClusterArgs& args) {
   __syncthreads();
   const int consumer = warp / 4;
   const WeightFormat format = args.parts[cluster_rows(args, static_cast<int>(blockIdx.y), consumer).part].format;
-  const int first = static_cast<int>(blockIdx.x) * args.segment_columns;
-  const int columns = min(args.segment_columns, args.k - first);
+  const int columns = min(cluster_segment_columns, args.k - static_cast<int>(blockIdx.x) * cluster_segment_columns);
   const int groups = (columns + weight_group_elems - 1) / weight_group_elems;
   const std::uint32_t weights = shared_address(boxes + shared.weights + warp * args.weight_bytes);
   float sums[tokens / 2] = {};

@@ -37,8 +37,8 @@ struct MatmulClusterArgs {
   std::int32_t tokens;
   std::int32_t x_aligned;  ///< rows of x and norm_weight start at 16-byte boundaries
   std::int32_t num_parts;
-  std::int32_t segment_columns;  ///< a multiple of cluster_segment_columns
-  std::int32_t weight_bytes;     ///< of shared memory for 16 rows and a segment: the most of all parts
+  std::int32_t weight_bytes;  ///< of shared memory for 16 rows and a segment: the most of all parts
+  std::int32_t unused;
   TilesGate
       gate;  ///< not none: parts[0].out = activation(product of part 0) * product of part 1; a tile has 64 rows of each
 };
@@ -55,8 +55,8 @@ struct ClusterShared {
 /// Sums are stored over the activations, [token][row]. The padding keeps stores free of bank conflicts.
 inline constexpr int cluster_row_stride = cluster_tile_rows + 4;
 
-constexpr ClusterShared cluster_shared(int tile_tokens, int segment_columns, int weight_bytes) {
-  const int x = segment_columns * tile_tokens * 2;
+constexpr ClusterShared cluster_shared(int tile_tokens, int weight_bytes) {
+  const int x = cluster_segment_columns * tile_tokens * 2;
   const int sums = tile_tokens * cluster_row_stride * 4;
   ClusterShared shared{};
   shared.weights = ((x > sums ? x : sums) + 127) / 128 * 128;
@@ -68,8 +68,8 @@ constexpr ClusterShared cluster_shared(int tile_tokens, int segment_columns, int
 }
 
 /// Bytes of 16 rows and a segment.
-constexpr int cluster_weight_bytes(WeightFormat format, int segment_columns) {
-  return segment_columns / weight_layout(format).elems * weight_layout(format).record_bytes;
+constexpr int cluster_weight_bytes(WeightFormat format) {
+  return cluster_segment_columns / weight_layout(format).elems * weight_layout(format).record_bytes;
 }
 
 }  // namespace rocmforge::hopper
