@@ -6,16 +6,6 @@
 
 namespace rocmforge::hopper {
 
-/// Copies `bytes`, a multiple of 16 between addresses that are, to shared memory under a cache policy; they count towards
-/// the barrier's phase.
-__device__ inline void copy_bytes(void* to, const void* from, int bytes, std::uint64_t* barrier, std::uint64_t policy) {
-  asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(
-          shared_address(to)),
-      "l"(from), "r"(bytes), "r"(shared_address(barrier)), "l"(policy)
-      : "memory");
-}
-
 /// Four quants as binary16. quant + 128 in the low byte of 0x6400 reads 1024 + 128 + quant; the subtraction of 1152 is
 /// exact. Pairs are neighbours, or the first with the third and the second with the fourth.
 template <bool neighbours>

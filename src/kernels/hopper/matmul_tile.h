@@ -41,6 +41,15 @@ __device__ inline void copy_bytes(void* to, const void* from, std::uint32_t byte
       "l"(from), "r"(bytes), "r"(shared_address(barrier))
       : "memory");
 }
+/// The same under a cache policy.
+__device__ inline void copy_bytes(void* to, const void* from, std::uint32_t bytes, std::uint64_t* barrier,
+                                  std::uint64_t policy) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(
+          shared_address(to)),
+      "l"(from), "r"(bytes), "r"(shared_address(barrier)), "l"(policy)
+      : "memory");
+}
 
 // --- sums -------------------------------------------------------------------------------------------------------------
 

@@ -77,7 +77,7 @@ class Fetcher {
         steps_(Kind::steps(args)),
         items_(items),
         lane_(lane),
-        policy_(read_once_policy()) {}
+        policy_(evict_first_policy()) {}
 
   __device__ bool done() const { return item_ >= items_; }
   /// The last item of which the next slot has steps.

@@ -28,13 +28,6 @@ __device__ inline uint2 in_order_of_nibbles(uint2 bytes) {
   return {__byte_perm(bytes.x, bytes.y, 0x5140), __byte_perm(bytes.x, bytes.y, 0x7362)};
 }
 
-/// A cache policy: data that are read once should not evict data that are read again from the L2 cache.
-__device__ inline std::uint64_t read_once_policy() {
-  std::uint64_t policy;
-  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-  return policy;
-}
-
 /// Copies `bytes`, a multiple of 16 between addresses that are, to shared memory; they count towards the barrier's phase.
 __device__ inline void copy_bytes(std::uint32_t to, const void* from, std::uint32_t bytes, std::uint32_t barrier,
                                   std::uint64_t policy) {

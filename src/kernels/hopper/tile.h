@@ -155,7 +155,8 @@ __device__ inline void copy_box(void* to, const TensorMap* map, std::uint64_t* b
       "l"(map), "r"(shared_address(barrier)), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "l"(policy)
       : "memory");
 }
-/// A cache policy: data that are read under it leave the L2 cache first.
+/// A cache policy: data that are read under it leave the L2 cache first, so that what is read once does not displace the
+/// rest.
 __device__ inline std::uint64_t evict_first_policy() {
   std::uint64_t policy;
   asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
