@@ -26,7 +26,6 @@ ROCMFORGE_KERNEL __launch_bounds__(gpu::sort_threads) sort_slots(SortSlotsArgs a
   __shared__ std::int32_t next[gpu::most_experts];    // slots of each expert, then the place of the next of them
   __shared__ std::int32_t counts[gpu::most_experts];  // slots of each expert
   __shared__ std::int32_t tiles[gpu::most_experts];   // its tiles
-  __shared__ std::int32_t works[gpu::most_experts];   // and their work
   const int expert = gpu::thread_index();
   if (expert < args.experts) {
     next[expert] = 0;
@@ -40,30 +39,22 @@ ROCMFORGE_KERNEL __launch_bounds__(gpu::sort_threads) sort_slots(SortSlotsArgs a
   const int count = expert < args.experts ? next[expert] : 0;
   if (expert < args.experts) {
     counts[expert] = count;
-    const int whole = count / args.tile_tokens;
-    const int rest = count - whole * args.tile_tokens;
-    tiles[expert] = whole + (rest > 0 ? 1 : 0);
-    works[expert] = whole * gpu::expert_tile_work(args.tile_tokens) + (rest > 0 ? gpu::expert_tile_work(rest) : 0);
+    tiles[expert] = (count + args.tile_tokens - 1) / args.tile_tokens;
   }
   __syncthreads();
   if (expert < args.experts) {
     int place = 0;
     int tile = 0;
-    int work = 0;
     for (int e = 0; e < expert; ++e) {
       place += counts[e];
       tile += tiles[e];
-      work += works[e];
     }
     next[expert] = place;
     for (int first = 0; first < count; first += args.tile_tokens, ++tile) {
-      const int slots = min(count - first, args.tile_tokens);
-      args.tiles[tile] = {expert, place + first, slots, work};
-      work += gpu::expert_tile_work(slots);
+      args.tiles[tile] = {expert, place + first, min(count - first, args.tile_tokens), 0};
     }
     if (expert == args.experts - 1) {
       args.tile_count[0] = tile;
-      args.tile_count[1] = work;
     }
   }
   __syncthreads();

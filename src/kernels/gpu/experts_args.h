@@ -95,10 +95,8 @@ struct ExpertTile {
   std::int32_t expert;
   std::int32_t first;
   std::int32_t count;
-  std::int32_t work_before;  ///< the sum of expert_tile_work() of the tiles before it
+  std::int32_t work_before;  ///< Hopper, few slots: the work of the tiles before it (hopper/experts_sort.h); else 0
 };
-/// Relative time of a tile of few slots in experts_few.h, as measured on an H200; not used for larger tiles.
-constexpr std::int32_t expert_tile_work(std::int32_t count) { return count <= 2 ? 8 : count <= 4 ? 9 : 11; }
 inline constexpr MatmulTileShape expert_tile = small_matmul_tile;
 
 /// Sorts slots by expert, those of one expert in any order: each is a row of its own in every product. Grid: 1.
@@ -106,7 +104,7 @@ struct SortSlotsArgs {
   const std::int32_t* ids;   ///< [slots]
   std::int32_t* order;       ///< [slots]: slots by place
   ExpertTile* tiles;         ///< room for as many as the slots may need
-  std::int32_t* tile_count;  ///< [2]: how many there are, and their work
+  std::int32_t* tile_count;  ///< [2]: how many there are, and on Hopper with few slots their work
   std::int32_t slots;
   std::int32_t experts;
   std::int32_t tile_tokens;  ///< slots of a tile at most

@@ -33,7 +33,7 @@ struct SortedSlots {
   std::int64_t most_tiles = 0;    ///< the most that they may need, however the slots are distributed
   std::int32_t* order = nullptr;  ///< [slots]
   gpu::ExpertTile* tiles = nullptr;
-  std::int32_t* tile_count = nullptr;  ///< how many, and their work
+  std::int32_t* tile_count = nullptr;  ///< as SortSlotsArgs says
   std::size_t bytes = 0;               ///< from `base` on
 
   SortedSlots(std::int64_t slots, std::int64_t experts, int tile_tokens, void* base);

@@ -145,7 +145,7 @@ struct ExpertFewConvertArgs {
   std::int32_t k;
   std::int32_t padded_columns;
   std::int32_t aligned;    ///< rows of x begin at multiples of 16 bytes
-  std::int32_t for_mxfp4;  ///< codes in the order of its nibbles
+  std::int32_t for_mxfp4;  ///< codes in the order of its nibbles, and tiles weighed as its own
   std::int32_t sorts;
   std::int32_t unused;
 };

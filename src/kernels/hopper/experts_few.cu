@@ -17,7 +17,7 @@ extern "C" __global__ void __launch_bounds__(rocmforge::hopper::few_convert_thre
   gpu::begin_in_turn();
   const int row = static_cast<int>(blockIdx.x) - args.sorts;
   if (row < 0) {
-    sort_few_slots(args.sort, shared);
+    sort_few_slots(args.sort, args.for_mxfp4 != 0, shared);
     return;
   }
   const float* const x = args.x + row * args.stride;

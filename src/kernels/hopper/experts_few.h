@@ -1,8 +1,8 @@
 #pragma once
 
 // Products of few slots of each expert, sorted by expert: a weight is read once for up to 8 slots. A warp has 16 rows and
-// all of k, or every second unit of it: units come by bulk copies into a ring of its own. A work-group walks over its share
-// of the tiles of slots and groups of rows, so that weights of the next ones are in flight while one is finished.
+// all of k, or half of it: units come by bulk copies into a ring of its own. A work-group walks over its share of the tiles
+// of slots and groups of rows, so that weights of the next ones are in flight while one is finished.
 //
 // Activations are codes. Where a warp has all of k, a row's sums are those of experts_vectors.h, bit for bit, and a tile
 // with few slots uses the same instructions as that many tokens in experts_vectors.h.
@@ -50,21 +50,21 @@ class FewSums {
 };
 
 /// The order of a warp's units of a row. Of all units: n, n + 8 .. for n = 0 to 7, each of which is a partial sum as in
-/// matvec_roles.h. Of one of `parts`: part, part + parts .., a single sum.
+/// matvec_roles.h. Of one of `parts`: neighbouring units, a single sum.
 template <int parts>
 struct UnitOrder {
-  static constexpr int stride = parts == 1 ? matvec_warps : parts;
   int units;  ///< of the row
   int unit;
 
+  __device__ UnitOrder(int units, int part) : units(units), unit(part * (units / parts)) {}
   __device__ void advance() {
-    const int next = unit + stride;
+    const int next = unit + (parts > 1 ? 1 : matvec_warps);
     unit = parts > 1 || next < units ? next : unit % matvec_warps + 1;
   }
-  /// Whether the unit is the last one of its sum.
-  __device__ bool ends_sum() const { return unit + stride >= units; }
-  /// Whether the unit belongs to the first sum.
-  __device__ bool of_first_sum() const { return parts > 1 || unit % matvec_warps == 0; }
+  /// Whether the unit is the last one of its partial sum.
+  __device__ bool ends_sum() const { return unit + matvec_warps >= units; }
+  /// Whether the unit belongs to the first partial sum.
+  __device__ bool of_first_sum() const { return unit % matvec_warps == 0; }
 };
 
 /// The items [begin, end) of a work-group; an item is a tile of slots and a group of rows. Items of a tile are consecutive,
@@ -89,19 +89,19 @@ struct FewItems {
       tile_from += __popc(__ballot_sync(0xffffffffu, before <= from));
       tile_to += __popc(__ballot_sync(0xffffffffu, before <= to));
     }
-    begin = first_item(args, tile_from, from);
-    end = first_item(args, tile_to, to);
+    begin = first_item(args, all, tile_from, from);
+    end = first_item(args, all, tile_to, to);
   }
 
  private:
   /// The first item that begins when `work` has been done, or later.
-  [[nodiscard]] __device__ int first_item(const ExpertFewArgs& args, int tile, std::int64_t work) const {
+  [[nodiscard]] __device__ int first_item(const ExpertFewArgs& args, int2 all, int tile, std::int64_t work) const {
     if (tile < 0) {
       return 0;  // there are no tiles
     }
-    const int4 found = __ldcg(reinterpret_cast<const int4*>(args.work + tile));
-    const auto inside = static_cast<int>(work - std::int64_t{found.w} * row_groups);
-    const int each = gpu::expert_tile_work(found.z);
+    const int before = __ldcg(&args.work[tile].work_before);
+    const int each = (tile + 1 < all.x ? __ldcg(&args.work[tile + 1].work_before) : all.y) - before;
+    const auto inside = static_cast<int>(work - std::int64_t{before} * row_groups);
     return tile * row_groups + min((inside + each - 1) / each, row_groups);
   }
 };
@@ -139,7 +139,7 @@ class FewWarp {
         matrix_(warp % (few_warps / parts) / (rows / weight_tile_rows)),
         first_row_(warp % (rows / weight_tile_rows) * weight_tile_rows),
         at_(items),
-        order_{args.units, part_} {
+        order_(args.units, part_) {
     find_weights();
   }
 
@@ -157,7 +157,7 @@ class FewWarp {
   template <class Sums>
   __device__ void run(const std::uint8_t* x, float (&whole)[Sums::count]) {
     Sums sums(args_, x, lane_);
-    UnitOrder<parts> order{args_.units, part_};
+    UnitOrder<parts> order(args_.units, part_);
 #pragma unroll 1
     for (int i = 0; i < own_units(); ++i) {
       wait_for(barriers_ + static_cast<std::uint32_t>(place_ * 8), parity_);
@@ -168,21 +168,26 @@ class FewWarp {
         place_ = 0;
         parity_ ^= 1;
       }
-      if (order.ends_sum()) {
-        float partial[Sums::count];
-        sums.take(partial);
+      if constexpr (parts == 1) {
+        if (order.ends_sum()) {
+          float partial[Sums::count];
+          sums.take(partial);
 #pragma unroll
-        for (int j = 0; j < Sums::count; ++j) {
-          whole[j] = order.of_first_sum() ? partial[j] : whole[j] + partial[j];
+          for (int j = 0; j < Sums::count; ++j) {
+            whole[j] = order.of_first_sum() ? partial[j] : whole[j] + partial[j];
+          }
         }
       }
       order.advance();
+    }
+    if constexpr (parts > 1) {
+      sums.take(whole);
     }
   }
 
  private:
   __device__ int row(const FewItem& item) const { return item.row_group * rows + first_row_; }
-  __device__ int own_units() const { return (args_.units - part_ + parts - 1) / parts; }
+  __device__ int own_units() const { return args_.units / parts; }
   __device__ std::int64_t tile_bytes() const { return std::int64_t{args_.records} * weight_layout(format).record_bytes; }
 
   /// Finds the weights of the first item from at_ on that has rows, if there is one.
@@ -214,13 +219,13 @@ class FewWarp {
     if (lane_ == 0) {
       const std::uint32_t barrier = barriers_ + static_cast<std::uint32_t>(at * 8);
       copy_bytes(shared_address(ring_ + at * Unit<format>::bytes), weight_ + std::int64_t{order_.unit} * Unit<format>::bytes,
-                 Unit<format>::bytes_of(order_.unit, args_.records), barrier);
+                 Unit<format>::bytes_of(order_.unit, args_.records), barrier, evict_first_policy());
       arrive_at(barrier);
     }
     order_.advance();
     if (++fetched_ == own_units()) {
       fetched_ = 0;
-      order_ = {args_.units, part_};
+      order_ = UnitOrder<parts>(args_.units, part_);
       next_item();
     }
   }
@@ -243,9 +248,10 @@ class FewWarp {
   std::uint32_t parity_ = 0;
 };
 
-/// Loads a tile of slots, if there is one; called by one warp.
-__device__ inline void load_tile(const ExpertFewArgs& args, int tile, bool exists, FewTile& to, int lane) {
-  if (exists) {
+/// Loads a tile of slots, if it is not behind the last one; called by one warp.
+__device__ inline void load_tile(const ExpertFewArgs& args, int tile, int last, FewTile (&tiles)[2], int lane) {
+  if (tile <= last) {
+    FewTile& to = tiles[tile % 2];
     const int4 found = __ldcg(reinterpret_cast<const int4*>(args.work + tile));
     if (lane < found.z) {
       to.slots[lane] = __ldcg(args.order + found.y + lane);
@@ -337,11 +343,10 @@ __device__ inline void expert_few(const ExpertFewArgs& args) {
   own.start();
   // A tile is loaded while the one before it is multiplied.
   FewItem at(items);
-  const int last_tile = (items.end - 1) / items.row_groups;
-  auto* const tiles = reinterpret_cast<FewTile*>(memory + shared.tiles);
+  const int last_tile = (items.end - 1) / items.row_groups;  // an empty share loads a tile in vain, or none
+  auto& tiles = *reinterpret_cast<FewTile(*)[2]>(memory + shared.tiles);
   if (warp < 2) {
-    load_tile(args, at.tile + warp, items.begin < items.end && at.tile + warp <= last_tile, tiles[(at.tile + warp) % 2],
-              lane);
+    load_tile(args, at.tile + warp, last_tile, tiles, lane);
   }
   __syncthreads();
   gpu::wait_for_predecessor();
@@ -355,7 +360,7 @@ __device__ inline void expert_few(const ExpertFewArgs& args) {
       if (warp == 0) {
         copy_rows(args, tile, image, memory, x_barrier, lane);
       } else if (warp == 1 && held >= 0) {
-        load_tile(args, at.tile + 1, at.tile < last_tile, tiles[(at.tile + 1) % 2], lane);
+        load_tile(args, at.tile + 1, last_tile, tiles, lane);
       }
       barrier_wait(x_barrier, x_parity);
       x_parity ^= 1;

@@ -61,11 +61,13 @@ struct RawStep {
   static constexpr bool one_high = format == WeightFormat::q5_0 || format == WeightFormat::q5_k;
   static constexpr bool two_high = format == WeightFormat::q6_k;
   static constexpr bool has_super = layout.elems == 256;
+  /// A lane that has all pairs of MXFP4 reads the four scales of a row and a group as one word.
+  static constexpr bool of_groups = format == WeightFormat::mxfp4 && tokens >= 4;
   /// Words of scales that a lane reads for a row.
-  static constexpr int words = two_high ? (tokens == 1 ? 2 : 4) : pairs_of(tokens);
+  static constexpr int words = of_groups ? 2 : two_high ? (tokens == 1 ? 2 : 4) : pairs_of(tokens);
 
   /// Scales are read from the slot when they are needed: with many tokens there are no registers for them.
-  static constexpr bool keeps_slot = tokens == 8;
+  static constexpr bool keeps_slot = tokens == 8 && !of_groups;
 
   uint4 codes[2][wide ? 2 : 1][2];  ///< [group][pair of blocks][row]
   std::uint32_t high[2][two_high ? 2 : 1][2];
@@ -108,15 +110,17 @@ struct RawStep {
     }
   }
 
-  /// Scales (and minima) of row `h` of this lane and pair `a`; Q6_K: of word a, or of words c / 2 and 2 + c / 2 for one
-  /// token.
+  /// Scales (and minima) of row `h` of this lane and pair `a`, from byte first_scale(a) on; Q6_K: of word a, or of words
+  /// c / 2 and 2 + c / 2 for one token.
   __device__ inline std::uint32_t scales(int a, int h) const {
+    const int word = of_groups ? a >> 1 : a;
     if constexpr (keeps_slot) {
-      return read_scales(a, h);
+      return read_scales(word, h);
     } else {
-      return scales_[a][h];
+      return scales_[word][h];
     }
   }
+  static constexpr int first_scale(int a) { return of_groups ? 2 * (a & 1) : 0; }
   /// The super-block's scales of row `h`.
   __device__ inline std::uint32_t super(int h) const {
     if constexpr (keeps_slot) {
@@ -189,11 +193,14 @@ struct RawStep {
       const int word = tokens == 1 ? 2 * a + (c >> 1) : a;
       return *reinterpret_cast<const std::uint32_t*>(slot_ + layout.scale_offset + row * 16 + word * 4);
     }
+    // A missing group takes the scales of the first one: its activations are zeros.
+    if constexpr (of_groups) {
+      return *reinterpret_cast<const std::uint32_t*>(slot_ + a * second_ + layout.scale_offset + row * 4);
+    }
     const int p = pair_index<tokens>(a, c);
     if constexpr (has_super) {
       return *reinterpret_cast<const std::uint32_t*>(slot_ + layout.scale_offset + row * 16 + p * 4);
     }
-    // A missing group takes the scales of the first one: its activations are zeros.
     const std::uint8_t* of_record = slot_ + (p >> 1) * second_ + layout.scale_offset;
     if constexpr (format == WeightFormat::mxfp4) {
       return *reinterpret_cast<const std::uint16_t*>(of_record + row * 4 + (p & 1) * 2);
@@ -245,15 +252,15 @@ constexpr float operand_scale(WeightFormat format) {
 
 /// 2^(exponent - 127) of byte `byte` of a word. An exponent of 0 gives zero in place of 2^-127: such values vanish
 /// beside all others.
-template <int byte>
-__device__ inline float power_of_two(std::uint32_t exponents) {
-  return __uint_as_float(exponents << (23 - 8 * byte) & 0x7f800000u);
+__device__ inline float power_of_two(std::uint32_t exponents, int byte) {
+  return __uint_as_float((byte < 3 ? exponents << (23 - 8 * byte) : exponents >> 1) & 0x7f800000u);
 }
 
-/// sum += the sum over two blocks of a row and a token; `dots` are the products of their codes.
+/// sum += the sum over two blocks of a row and a token; `dots` are the products of their codes. `first_scale`: the byte of
+/// `scales` that belongs to the first block, of MXFP4.
 template <WeightFormat format>
 __device__ inline float add_pair(float sum, int dot0, int dot1, const BlockInfo& x0, const BlockInfo& x1,
-                                 std::uint32_t scales, std::uint32_t super) {
+                                 std::uint32_t scales, int first_scale, std::uint32_t super) {
   if constexpr (is_k_format(format)) {
     const auto scaled0 = static_cast<float>(dot0 * static_cast<int>(scales & 255));  // below 31 * 32 * 2^15 * 63 < 2^31
     const auto scaled1 = static_cast<float>(dot1 * static_cast<int>(scales >> 8 & 255));
@@ -266,8 +273,8 @@ __device__ inline float add_pair(float sum, int dot0, int dot1, const BlockInfo&
     // The operands lack 1 in each element. Below 13 * 32 * 2^15 < 2^24: exact as floats.
     const float product0 = fmaf(x0.scale, static_cast<float>(dot0), x0.sum);
     const float product1 = fmaf(x1.scale, static_cast<float>(dot1), x1.sum);
-    sum = fmaf(power_of_two<0>(scales), product0, sum);
-    return fmaf(power_of_two<1>(scales), product1, sum);
+    sum = fmaf(power_of_two(scales, first_scale), product0, sum);
+    return fmaf(power_of_two(scales, first_scale + 1), product1, sum);
   } else {
     sum = fmaf(low_half(scales), x0.scale * static_cast<float>(dot0), sum);
     return fmaf(high_half(scales), x1.scale * static_cast<float>(dot1), sum);
@@ -346,7 +353,8 @@ __device__ inline void add_step(const RawStep<format, tokens>& raw, const Activa
       for (int h = 0; h < 2; ++h) {
         float& sum = sums[(n * pairs + a) * 2 + h];
         sum = add_pair<format>(sum, (dots[n][0][2 * h] << 8) + dots[n][0][2 * h + 1],
-                               (dots[n][1][2 * h] << 8) + dots[n][1][2 * h + 1], x0, x1, scales[h], raw.super(h));
+                               (dots[n][1][2 * h] << 8) + dots[n][1][2 * h + 1], x0, x1, scales[h], raw.first_scale(a),
+                               raw.super(h));
       }
     }
   }
