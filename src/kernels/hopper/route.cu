@@ -152,23 +152,57 @@ struct RouteMemory {
   gpu::RouteShared choice;
 };
 
+/// Quads of a row of x that a thread loads together.
+constexpr int quads_at_once(int tokens) { return tokens == 1 ? 2 : 1; }
+
+/// The norm's weights for quads thread, thread + route_rows_threads and so on.
+template <int tokens>
+struct FirstNorms {
+  float4 weights[quads_at_once(tokens)];
+
+  __device__ FirstNorms(const RouteRowsArgs& args, int thread) {
+#pragma unroll
+    for (int i = 0; i < quads_at_once(tokens); ++i) {
+      const int quad = thread + i * route_rows_threads;
+      weights[i] = quad < args.hidden / 4 ? reinterpret_cast<const float4*>(args.norm)[quad] : float4{};
+    }
+  }
+};
+
 /// Normalises `count` rows to `x`, without the norm's factor, and to args.normed with it. Returns the factor of each row.
 template <int tokens, class Rows>
-__device__ void normalise(const Rows& rows, const float4& first_norm, std::int64_t token, int count, int rank,
+__device__ void normalise(const Rows& rows, const FirstNorms<tokens>& first_norms, std::int64_t token, int count, int rank,
                           float4* x, RouteMemory<tokens>& memory, float (&factors)[tokens]) {
   const RouteRowsArgs& args = rows.args;
   const int quads = rows.work.quads;
   const int thread = static_cast<int>(threadIdx.x);
   const auto* norm = reinterpret_cast<const float4*>(args.norm);
   float squares[tokens] = {};
-  for (int quad = thread; quad < quads; quad += route_rows_threads) {
-    const float4 weight = quad == thread ? first_norm : norm[quad];
+  constexpr int at_once = quads_at_once(tokens);
+  for (int first = thread; first < quads; first += at_once * route_rows_threads) {
+    float4 values[at_once][tokens];
+    float4 weights[at_once];
 #pragma unroll
-    for (int t = 0; t < tokens; ++t) {
-      const float4 value =
-          t < count ? reinterpret_cast<const float4*>(args.x + (token + t) * args.hidden)[quad] : float4{};
-      x[t * quads + quad] = float4{value.x * weight.x, value.y * weight.y, value.z * weight.z, value.w * weight.w};
-      squares[t] = Rows::dot(value, value, squares[t]);
+    for (int i = 0; i < at_once; ++i) {
+      const int quad = first + i * route_rows_threads;
+      weights[i] = first == thread ? first_norms.weights[i] : quad < quads ? norm[quad] : float4{};
+#pragma unroll
+      for (int t = 0; t < tokens; ++t) {
+        values[i][t] = t < count && quad < quads
+                           ? reinterpret_cast<const float4*>(args.x + (token + t) * args.hidden)[quad]
+                           : float4{};
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < at_once; ++i) {
+      const int quad = first + i * route_rows_threads;
+      const float4& weight = weights[i];
+#pragma unroll
+      for (int t = 0; t < tokens && quad < quads; ++t) {
+        const float4& value = values[i][t];
+        x[t * quads + quad] = float4{value.x * weight.x, value.y * weight.y, value.z * weight.z, value.w * weight.w};
+        squares[t] = Rows::dot(value, value, squares[t]);
+      }
     }
   }
 #pragma unroll
@@ -215,11 +249,17 @@ __device__ void route_rows(const RouteRowsArgs& args) {
   }
   rows.read_ahead();
   rows.prefetch();
-  const float4 first_norm = thread < rows.work.quads ? reinterpret_cast<const float4*>(args.norm)[thread] : float4{};
+  const FirstNorms<tokens> first_norms(args, thread);
+  const bool has_bias = args.router_bias != nullptr && thread < rows.work.count &&
+                        rows.work.first + thread < args.choice.experts;
+  const float bias = has_bias ? args.router_bias[rows.work.first + thread] : 0.0f;
+  if (args.choice.bias != nullptr && thread * 32 < args.choice.experts) {  // 128 bytes each
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(args.choice.bias + thread * 32));
+  }
   gpu::begin_in_turn();
 
   float factors[tokens];
-  normalise<tokens>(rows, first_norm, token, count, rank, x, memory, factors);
+  normalise<tokens>(rows, first_norms, token, count, rank, x, memory, factors);
   const int units = rows.work.count * rows.work.shares;
   for (int unit = rows.warp; unit < units; unit += route_rows_warps) {
     float sums[tokens] = {};
@@ -242,8 +282,7 @@ __device__ void route_rows(const RouteRowsArgs& args) {
         logit += memory.sums[t][thread * rows.work.shares + i];
       }
       logit *= factors[t];  // the products do not wait for the row's norm
-      const bool has_bias = args.router_bias != nullptr && expert < args.choice.experts;
-      store_cluster(&memory.logits[expert], t, has_bias ? logit + args.router_bias[expert] : logit);
+      store_cluster(&memory.logits[expert], t, has_bias ? logit + bias : logit);
     }
   }
   cluster_arrive();
