@@ -127,7 +127,12 @@ struct Consumer {
     if (!walk.whole()) {
       first_part = std::int64_t{walk.owner()} * args.max_pieces * args.part_heads;
     }
+    const bool has_sink = args.sinks != nullptr && thread < heads;
+    const float sink = has_sink ? args.sinks[first_head + thread] : 0.0f;  // on its way together with q
     load_query();
+    if (has_sink) {
+      shared.sinks[thread] = sink;  // share_sums() follows
+    }
   }
 
   /// q of the head to shared memory, laid out as a tile of 16 keys; zeros beyond the heads and beyond head_dim.
@@ -589,7 +594,7 @@ struct Consumer {
     const int head = first_head + head_of(i);
     float weights = total.weight;
     if (args.sinks != nullptr && total.maximum != -infinity) {
-      weights += exp2_fast(args.sinks[head] * log2_e - total.maximum);
+      weights += exp2_fast(shared.sinks[head_of(i)] * log2_e - total.maximum);
     }
     const float factor = weights > 0.0f ? 1.0f / weights : 0.0f;
     const std::int64_t at = (std::int64_t{row} * args.q_heads + head) * args.head_dim + dim;

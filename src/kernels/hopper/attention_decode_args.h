@@ -35,9 +35,10 @@ struct DecodeShape {
   [[nodiscard]] constexpr std::int32_t quads_of_thread() const {
     return (heads * padded / 4 + consumer_threads() - 1) / consumer_threads();
   }
-  /// q, sums and states of the warps, totals and their states.
+  /// q, sums and states of the warps, totals and their states, sinks.
   [[nodiscard]] constexpr std::int32_t other_bytes() const {
-    return 16 * padded * 2 + consumers() * heads * (row_floats() + 2) * 4 + quads_of_thread() * consumer_threads() * 24;
+    return 16 * padded * 2 + consumers() * heads * (row_floats() + 2) * 4 + quads_of_thread() * consumer_threads() * 24 +
+           heads * 4;
   }
   /// A multiple of the slots that all groups take at once, so that a group always reads the same slots: a group that missed
   /// some fillings of a slot could not tell them apart.

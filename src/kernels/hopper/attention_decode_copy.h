@@ -59,6 +59,7 @@ struct Shared {
   float4 total_sums[C::quads_of_thread][C::consumer_threads];
   float2 total_states[C::quads_of_thread][C::consumer_threads];
   float2 states[C::consumers][C::heads];
+  float sinks[C::heads];  ///< of the entry's query heads
   std::uint64_t full[C::slots];
   std::uint64_t free[C::slots];
   bool last;

@@ -12,11 +12,11 @@
 
 namespace rocmforge::hopper {
 
-/// Quantises neighbouring rows of x to codes; called by the warps that multiply.
-template <WeightFormat format>
+/// Quantises neighbouring rows of x to codes; called by the warps that multiply. `batch`: chunks of a thread that are loaded
+/// together.
+template <WeightFormat format, int batch>
 __device__ inline void quantise_rows(const ExpertVectorArgs& args, const float* x, int rows,
                                      const ExpertVectorShared& shared, std::uint8_t* image) {
-  constexpr int batch = 2;  // loaded together
   const int chunks = matvec_steps(args.k) * (matvec_step / 8);
   for (int first = static_cast<int>(threadIdx.x); first < rows * chunks; first += batch * matvec_threads) {
     float values[batch][8] = {};
@@ -151,7 +151,7 @@ class ExpertVectors {
   __device__ void stage() const {
     const std::int64_t row =
         gated ? static_cast<int>(blockIdx.z) : static_cast<int>(blockIdx.z) * args_.used + args_.first_slot;
-    quantise_rows<format>(args_, args_.x + row * args_.k, gated ? 1 : args_.slots_used, shared_, memory_);
+    quantise_rows<format, gated ? 2 : 3>(args_, args_.x + row * args_.k, gated ? 1 : args_.slots_used, shared_, memory_);
   }
   __device__ void prepare() const {}
 
