@@ -314,7 +314,7 @@ TEST(DeltaNetConformance, StepsLongerThanWhatIsComputedAtOnce) {
 }
 
 TEST(OutputGateConformance, TinyHeadsAreNormalisedAndGated) {
-  for (const auto& [spec_heads, dim] : {std::pair{4, 16}, {3, 33}, {1, 100}, {17, 5}}) {
+  for (const auto& [spec_heads, dim] : {std::pair{4, 16}, {3, 33}, {1, 100}, {17, 5}, {2, 300}}) {
     for (const bool norm : {false, true}) {
       for (const auto gate : {OutputGate::Gate::sigmoid, OutputGate::Gate::silu}) {
         const OutputGate::Spec spec{spec_heads, dim, gate, norm, 1e-3f};
