@@ -13,7 +13,6 @@ inline constexpr int warps_of_tile = DecodeShape::warps_of_tile;
 inline constexpr int keys_per_warp = tile_keys / warps_of_tile;
 inline constexpr int column_bytes = tile_keys * 128;  ///< of 128 bytes of all keys of a tile
 inline constexpr int q_column_bytes = 16 * 128;
-inline constexpr float infinity = __builtin_huge_valf();
 
 /// `padded` is head_dim rounded up to 64-element columns; a work-group computes up to `heads` query heads of a KV head.
 /// Groups of four warps take tiles in turns. Products are of T, which K and V are stored as, unless they are quants.
@@ -41,13 +40,6 @@ struct Config {
   static constexpr int producer_registers = quants ? 72 : 56;
   static constexpr int consumer_registers = quants ? 216 : 224;
   static constexpr bool q_in_registers = padded <= 128;
-};
-
-/// An integer in units of log2, at least the greatest score, a sum of weights relative to it, and four weighted sums.
-struct Part {
-  float4 sums{0.0f, 0.0f, 0.0f, 0.0f};
-  float maximum = -infinity;
-  float weight = 0.0f;
 };
 
 template <class C>
