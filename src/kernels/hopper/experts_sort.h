@@ -1,7 +1,7 @@
 #pragma once
 
-// The order of slots for experts_few.h, by one work-group of the launch that quantises the activations. The kernel of
-// gpu/experts.hip does the same in a launch of its own, for larger tiles.
+// The order of slots for experts_few.h and the work of its tiles, by one work-group of the launch that quantises the
+// activations. The kernel of gpu/experts.hip sorts for larger tiles, in a launch of its own.
 
 #include "kernels/gpu/device_code.h"
 #include "kernels/hopper/experts_args.h"

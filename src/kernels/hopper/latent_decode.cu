@@ -132,13 +132,9 @@ struct LatentDecode {
   __device__ void copy_row(int stage, int key, std::int32_t of_lane) {
     const std::int64_t from = of_lane * args.block_elems + (key & ((1 << args.block_shift) - 1)) * C::dims;
     const int row = warp % warps_of_stage * rows_of_warp + lane;
-    char* const to = stage_at(stage) + row * C::shared.row_bytes;
-    const T* const key_row = static_cast<const T*>(args.plane) + from;
-    if (gridDim.y == 1) {  // read once: the parts of pieces should stay in the L2 cache
-      copy_bytes(to, key_row, C::dims * 2, barrier_of(stage), evict_first_policy());
-    } else {
-      copy_bytes(to, key_row, C::dims * 2, barrier_of(stage));
-    }
+    const bool once = gridDim.y == 1;  // then the parts of pieces should stay in the L2 cache
+    copy_bytes_read(once, stage_at(stage) + row * C::shared.row_bytes, static_cast<const T*>(args.plane) + from, C::dims * 2,
+                    barrier_of(stage));
   }
 
   // The ring is filled in the order of need, because memory serves requests in their order: first the first tile except for

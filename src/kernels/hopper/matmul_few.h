@@ -134,12 +134,8 @@ __device__ void produce_few(const MatmulTilesArgs& args, FewShared<C>& shared, i
         }
         __syncwarp();
         if (weight != nullptr) {
-          char* const to = shared.weights[consumer][slot.index] + lane * C::layout.record_bytes;
-          if (args.token_tiles == 1) {
-            copy_bytes(to, weight, C::layout.record_bytes, full, evict_first_policy());
-          } else {
-            copy_bytes(to, weight, C::layout.record_bytes, full);
-          }
+          copy_bytes_read(args.token_tiles == 1, shared.weights[consumer][slot.index] + lane * C::layout.record_bytes,
+                          weight, C::layout.record_bytes, full);
           weight += C::layout.record_bytes;
         }
         slot.advance();

@@ -50,6 +50,14 @@ __device__ inline void copy_bytes(void* to, const void* from, std::uint32_t byte
       "l"(from), "r"(bytes), "r"(shared_address(barrier)), "l"(policy)
       : "memory");
 }
+/// `once`: nothing reads the data again, so that they leave the L2 cache first.
+__device__ inline void copy_bytes_read(bool once, void* to, const void* from, std::uint32_t bytes, std::uint64_t* barrier) {
+  if (once) {
+    copy_bytes(to, from, bytes, barrier, evict_first_policy());
+  } else {
+    copy_bytes(to, from, bytes, barrier);
+  }
+}
 
 // --- sums -------------------------------------------------------------------------------------------------------------
 

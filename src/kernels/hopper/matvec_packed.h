@@ -120,6 +120,7 @@ struct RawStep {
       return scales_[word][h];
     }
   }
+  /// The byte of scales(a, h) that belongs to the first block of the pair.
   static constexpr int first_scale(int a) { return of_groups ? 2 * (a & 1) : 0; }
   /// The super-block's scales of row `h`.
   __device__ inline std::uint32_t super(int h) const {

@@ -43,8 +43,8 @@ class HopperRouteRows final : public RouteRowsKernel {
     const std::int64_t each = many ? hopper::route_many_tokens : 1;
     shape.grid[0] = static_cast<std::uint32_t>(divide_up(args.tokens, each) * hopper::route_ranks);
     shape.block[0] = hopper::route_rows_threads;
-    const std::int32_t logits = spec.route.experts + (spec.route.shared_gates ? spec.route.shared : 0);
-    const int held = many ? 0 : hopper::route_held_rows(hopper::route_rank_experts(logits), static_cast<int>(spec.hidden));
+    const int held =
+        many ? 0 : hopper::route_held_rows(hopper::route_rank_experts(spec.route.logits()), static_cast<int>(spec.hidden));
     shape.shared_bytes = static_cast<std::uint32_t>((each + held) * spec.hidden) * 4;
     const auto& kernel = many ? many_kernel : held > 0 ? held_kernel : one_kernel;
     kernel.launch(*context.stream, shape, route_rows_args(spec, args));

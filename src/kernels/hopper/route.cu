@@ -1,6 +1,7 @@
 // The norm, the router's product and the choice of experts in one launch: route_rows, route_rows_held for routers of more
-// rows than a cluster's registers take, and route_rows_4 for many tokens. A cluster of work-groups has one token or four. Each work-group normalises their rows and multiplies its
-// part of the experts, whose rows it has read before the kernel that writes x ended; then each chooses for one token.
+// rows than a cluster's registers take, and route_rows_4 for many tokens. A cluster of work-groups has one token or four.
+// Each work-group normalises their rows and multiplies its part of the experts, whose rows it has read before the kernel
+// that writes x ended; then each chooses for one token.
 
 #include "kernels/gpu/launch_order.h"
 #include "kernels/gpu/route.h"
