@@ -202,14 +202,15 @@ void AttentionLibrary::run(const Attention::Spec& spec, const KvLayout& layout, 
     launch(backend, spec, layout, args, nullptr);
     return;
   }
+  if (options.on_device != 0 && options.own_stream == 0) {
+    begin_on(StreamKind::borrowed);
+    Stream borrowed(*device_, StreamHandle{options.stream});
+    launch(backend, spec, layout, args, &borrowed);
+    return;
+  }
+  begin_on(StreamKind::own);
   if (options.on_device != 0) {
-    if (options.own_stream != 0) {
-      launch(backend, spec, layout, args, &device_->stream());
-    } else {
-      Stream borrowed(*device_, StreamHandle{options.stream});
-      launch(backend, spec, layout, args, &borrowed);
-      last_stream_ = StreamHandle{options.stream};
-    }
+    launch(backend, spec, layout, args, &device_->stream());
     return;
   }
   const std::size_t sinks_bytes = spec.sinks ? static_cast<std::size_t>(spec.q_heads) * sizeof(float) : 0;
@@ -250,6 +251,9 @@ void AttentionLibrary::launch(const AttentionBackend& backend, const Attention::
   grow(state_, backend.state_bytes(spec, limits), "attention's counters");
   args.workspace = workspace_.data();
   args.state = state_.data();
+  if (stream != nullptr) {
+    last_stream_ = stream->handle();
+  }
   ExecutionContext context{pool_.get(), stream};
   backend.run(spec, layout, args, context);
 }
@@ -269,6 +273,13 @@ void AttentionLibrary::wait_for_last_call() {
   }
 }
 
+void AttentionLibrary::begin_on(StreamKind kind) {
+  if (kind != last_kind_) {
+    wait_for_last_call();
+    last_kind_ = kind;
+  }
+}
+
 void AttentionLibrary::synchronize() {
   if (device_->is_gpu()) {
     device_->stream().synchronize();
@@ -276,81 +287,3 @@ void AttentionLibrary::synchronize() {
 }
 
 }  // namespace rocmforge
-
-struct rocmforge_context {
-  rocmforge::AttentionLibrary library;
-};
-
-namespace {
-
-void write_error(const char* message, char* error, std::size_t error_bytes) {
-  if (error != nullptr && error_bytes > 0) {
-    const std::size_t length = std::min(std::strlen(message), error_bytes - 1);
-    std::memcpy(error, message, length);
-    error[length] = '\0';
-  }
-}
-
-/// Runs `body` and returns 0. If it throws, writes the message to `error` and returns 1.
-template <class Body>
-int guarded(char* error, std::size_t error_bytes, const Body& body) {
-  try {
-    body();
-    return 0;
-  } catch (const std::exception& exception) {
-    write_error(exception.what(), error, error_bytes);
-  } catch (...) {
-    write_error("unknown error", error, error_bytes);
-  }
-  return 1;
-}
-
-template <class Call>
-int run_call(rocmforge_context* context, const Call* call, const rocmforge_attention_options* options, char* error,
-             std::size_t error_bytes) {
-  return guarded(error, error_bytes, [&] {
-    rocmforge::require_pointer(context, "context");
-    rocmforge::require_pointer(call, "call");
-    rocmforge::require_pointer(options, "options");
-    context->library.run(*call, *options);
-  });
-}
-
-}  // namespace
-
-extern "C" {
-
-rocmforge_context* rocmforge_open(const char* device, const char* kernel_dir, char* error, size_t error_bytes) {
-  rocmforge_context* context = nullptr;
-  guarded(error, error_bytes, [&] {
-    const auto kernels =
-        kernel_dir != nullptr ? rocmforge::KernelLibrary::from_folder(kernel_dir) : rocmforge::KernelLibrary::installed();
-    auto opened = rocmforge::open_device(device != nullptr ? device : "auto", kernels);
-    context = new rocmforge_context{rocmforge::AttentionLibrary(std::move(opened))};
-  });
-  return context;
-}
-
-void rocmforge_close(rocmforge_context* context) { delete context; }
-
-const char* rocmforge_device_name(const rocmforge_context* context) { return context->library.device_name().c_str(); }
-
-const char* rocmforge_last_backend(const rocmforge_context* context) { return context->library.last_backend().c_str(); }
-
-int rocmforge_attention_dense(rocmforge_context* context, const rocmforge_dense_attention* call,
-                              const rocmforge_attention_options* options, char* error, size_t error_bytes) {
-  return run_call(context, call, options, error, error_bytes);
-}
-
-int rocmforge_attention_paged(rocmforge_context* context, const rocmforge_paged_attention* call,
-                              const rocmforge_attention_options* options, char* error, size_t error_bytes) {
-  return run_call(context, call, options, error, error_bytes);
-}
-
-int rocmforge_synchronize(rocmforge_context* context, char* error, size_t error_bytes) {
-  return guarded(error, error_bytes, [&] {
-    rocmforge::require_pointer(context, "context");
-    context->library.synchronize();
-  });
-}
-}

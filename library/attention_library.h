@@ -34,6 +34,7 @@ class AttentionLibrary {
     std::vector<std::int32_t> positions;
     std::vector<std::int32_t> sequence_of;
   };
+  enum class StreamKind { own, borrowed };
   /// Sizes of the caller's tensors in bytes. Tensors in host memory are copied to a GPU.
   struct Tensors {
     std::size_t q = 0;  ///< also of out
@@ -52,6 +53,9 @@ class AttentionLibrary {
   /// use the old one.
   void grow(DeviceBuffer& buffer, std::size_t size_bytes, std::string_view purpose);
   void wait_for_last_call();
+  /// Calls on the context's own stream and on borrowed ones share scratch memory and counters. The caller can't order the
+  /// two: so a call waits here for the last one on the other kind of stream.
+  void begin_on(StreamKind kind);
 
   std::unique_ptr<Device> device_;
   std::string device_name_;
@@ -59,8 +63,9 @@ class AttentionLibrary {
   KernelRegistry registry_;
   std::unique_ptr<ThreadPool> pool_;  ///< null on a GPU
   Arrays arrays_;
-  std::vector<std::int32_t> packed_;         ///< arrays_ one after another, as uploaded
-  std::vector<std::int32_t> uploaded_;       ///< what array_memory_ holds
+  std::vector<std::int32_t> packed_;    ///< arrays_ one after another, as uploaded
+  std::vector<std::int32_t> uploaded_;  ///< what array_memory_ holds
+  StreamKind last_kind_ = StreamKind::own;
   std::optional<StreamHandle> last_stream_;  ///< the stream of a call that may still run
   DeviceBuffer array_memory_;
   DeviceBuffer workspace_;

@@ -99,8 +99,9 @@ class Graph {
 class Stream {
  public:
   explicit Stream(Device& device);
-  /// A stream of another owner, who also destroys it. Null is the runtime's default stream.
-  Stream(Device& device, StreamHandle borrowed) : device_(&device), handle_(borrowed), owned_(false) {}
+  /// A stream of another owner, who also destroys it. Null is the runtime's default stream. Its kernels do not overlap with
+  /// their predecessors: a kernel of the owner may write what ours read before they wait.
+  Stream(Device& device, StreamHandle borrowed) : device_(&device), handle_(borrowed), owned_(false), overlap_(false) {}
   ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
@@ -113,7 +114,9 @@ class Stream {
   /// Runs the kernel `kernel` of the source `object`. `args` is its only parameter.
   void launch(std::string_view object, std::string_view kernel, const LaunchShape& shape, std::span<const std::byte> args);
   void launch(const Graph& graph);
-  /// Whether launches and recordings from now on use LaunchShape::dependent. True at first.
+  /// Whether launches and recordings from now on use LaunchShape::dependent. True at first for an own stream. A kernel that
+  /// overlaps reads weights, arrays of the step and cached keys before its predecessor has ended: so a copy or another work
+  /// that waits must lie between two steps.
   void allow_overlap(bool allowed) { overlap_ = allowed; }
   /// Whether all work on the stream except the last launch has ended when a dependent kernel that is launched next starts.
   /// If so, that kernel may read the results of the earlier work before wait_for_predecessor().

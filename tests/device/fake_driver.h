@@ -28,6 +28,7 @@ class FakeDriver final : public Driver {
     std::vector<std::vector<std::byte>> arguments;     ///< of the launches
     std::vector<LaunchShape> shapes;                   ///< of the launches
     std::vector<std::string> kernels;                  ///< of the launches
+    std::vector<void*> waited;                         ///< the streams that the host has waited for
     std::map<void*, std::span<const std::byte>> code;  ///< of the modules that are loaded
     bool code_was_there = true;                        ///< when its module was unloaded
     std::map<void*, std::size_t> memory;               ///< allocated now
@@ -154,7 +155,10 @@ class FakeDriver final : public Driver {
     act("fill");
     std::memset(to, value, size_bytes);
   }
-  void do_synchronize(StreamHandle) override { act("synchronize"); }
+  void do_synchronize(StreamHandle stream) override {
+    log_->waited.push_back(stream.value);
+    act("synchronize");
+  }
   void do_synchronize(EventHandle) override { act("synchronize"); }
   void do_launch(GraphHandle, StreamHandle) override { act("replay"); }
   void do_launch(FunctionHandle, std::string_view kernel, const LaunchShape& shape, std::span<const std::byte> args,

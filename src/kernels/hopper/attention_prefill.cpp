@@ -10,6 +10,7 @@
 #include "kernels/hopper/architecture.h"
 #include "kernels/hopper/attention_args.h"
 #include "kernels/hopper/attention_launch.h"
+#include "kernels/hopper/attention_prefill_pipeline.h"
 #include "kernels/hopper/attention_unpack_args.h"
 #include "kernels/hopper/kernels.h"
 
@@ -17,37 +18,15 @@ namespace rocmforge {
 namespace {
 
 using hopper::AttentionPrefillArgs;
+using hopper::prefill::rows_per_consumer;
+using hopper::prefill::Variant;
+using hopper::prefill::variant_of;
 
-constexpr std::int32_t rows_per_consumer = 64;
 /// Size of the K and V of heads computed at the same time: half of the L2 cache; the rest is for streamed data.
 constexpr std::int64_t section_bytes = std::int64_t{24} << 20;
 
-/// The kernel's variant for a head_dim: elements of a row in shared memory, keys of a tile, warpgroups of 64 query rows (or
-/// all of the same 64), buffers for q (the configurations at the end of attention_prefill.cu).
-struct Variant {
-  int padded;
-  int keys;
-  int consumers;
-  int q_stages;
-  bool shared_rows = false;
-  [[nodiscard]] int rows() const { return (shared_rows ? 1 : consumers) * rows_per_consumer; }
-};
-Variant variant_of(std::int32_t head_dim) {
-  return head_dim <= 64    ? Variant{64, 128, 3, 2}
-         : head_dim <= 128 ? Variant{128, 128, 2, 2}
-         : head_dim <= 256 ? Variant{256, 80, 2, 1}
-                           : Variant{512, 32, 2, 1, true};
-}
 constexpr std::int32_t most_head_dim = 512;
 constexpr std::int32_t most_special_head_dim = 256;  ///< with a soft-cap or a mask
-
-/// attention_prefill.cu: q, K and V of the stages, 1,024-byte aligned, and their barriers.
-std::uint32_t shared_bytes(const Variant& variant) {
-  constexpr int stages = 2;
-  constexpr int works_bytes = 4 * 10 * 4;
-  const int tiles = (variant.q_stages * variant.rows() + 2 * stages * variant.keys) * variant.padded * 2;
-  return static_cast<std::uint32_t>(tiles + works_bytes + (4 + 2 * variant.q_stages + 4 * stages) * 8 + 1024);
-}
 
 /// Whether all rows start at multiples of 16 bytes.
 bool is_aligned(const void* address, std::size_t stride_bytes) {
@@ -293,7 +272,7 @@ class HopperAttentionPrefill final : public AttentionBackend {
     LaunchShape shape;
     shape.grid[0] = static_cast<std::uint32_t>(std::min<std::int64_t>(work, context.stream->device().info().compute_units));
     shape.block[0] = static_cast<std::uint32_t>(variant.consumers + 1) * 128;
-    shape.shared_bytes = shared_bytes(variant);
+    shape.shared_bytes = static_cast<std::uint32_t>(hopper::prefill::shared_bytes(variant));
     const bool special = is_special(spec);
     const std::string kernel = fmt::format("attention_prefill_{}_{}{}", spec.kv_dtype == DType::f16 ? "f16" : "bf16",
                                            variant.padded, special ? "_special" : "");

@@ -25,8 +25,7 @@ struct Consumer {
   using T = typename C::T;
   static constexpr int score_count = C::keys / 2;  ///< scores in a thread
   static constexpr int out_count = C::values / 2;
-  static constexpr int first_turn = 1;                              ///< id of the first consumer's named barrier
-  static constexpr int first_clearing = first_turn + C::consumers;  ///< likewise
+  static constexpr int first_clearing = 1;  ///< id of the first consumer's named barrier
 
   const AttentionPrefillArgs& args;
   int works = 0;  ///< tiles of q before this one
@@ -68,7 +67,7 @@ struct Consumer {
     const int stage = stage_of<stages>(tiles - 1);
     barrier_wait(&shared().v_full[stage], parity_of<stages>(tiles - 1));
     const int value_rows = of.kv_len - before * C::keys;
-    if (value_rows < C::keys) {  // each consumer clears its own: a barrier of all could deadlock with their turns
+    if (value_rows < C::keys) {  // each consumer clears its own, and waits for no other one
       clear_rows<C>(shared().v[stage], value_rows, thread());
       async_proxy_fence();
       named_barrier_sync(first_clearing + consumer(), warpgroup_size);
@@ -91,8 +90,8 @@ struct Consumer {
   static __device__ int first_value() { return C::q_parts == C::consumers ? 0 : consumer() * C::values; }
   static __device__ Shared<C>& shared() { return shared_memory<C>(); }
   // In shared memory: registers are for the sums.
-  __device__ const Work& work() const { return shared().works[stage_of<work_slots>(works)]; }
-  __device__ const Work& done() const { return shared().works[stage_of<work_slots>(works - 1)]; }
+  __device__ const Work& work() const { return shared().works[stage_of<C::work_slots>(works)]; }
+  __device__ const Work& done() const { return shared().works[stage_of<C::work_slots>(works - 1)]; }
 
   __device__ int row(int half) const {
     return work().q_begin + q_part() * rows_per_consumer + thread() / 32 * 16 + thread() % 32 / 4 + 8 * half;
@@ -245,11 +244,9 @@ struct Consumer {
   __device__ void first_tile() {
     float rescale[2];
     wait_k();
-    wait_turn();
     wgmma_fence();
     multiply_k();
     wgmma_commit();
-    pass_turn();
     wgmma_wait<0>();
     keep(scores);
     free_k();
@@ -266,7 +263,6 @@ struct Consumer {
     float rescale[2];
     float factors[2];
     wait_k();
-    wait_turn();
     wgmma_fence();
     multiply_k();
     wgmma_commit();
@@ -274,7 +270,6 @@ struct Consumer {
     wgmma_fence();
     multiply_v();
     wgmma_commit();
-    pass_turn();
     wgmma_wait<1>();
     keep(scores);
     free_k();
@@ -310,17 +305,6 @@ struct Consumer {
     store(factors);
   }
 
-  /// Consumers issue their products one after another, so that one's weights are computed beside another's products.
-  __device__ void wait_turn() {
-    if constexpr (C::turns) {
-      named_barrier_sync(first_turn + consumer(), 2 * warpgroup_size);
-    }
-  }
-  __device__ void pass_turn() {
-    if constexpr (C::turns) {
-      named_barrier_arrive(first_turn + (consumer() + 1) % C::consumers, 2 * warpgroup_size);
-    }
-  }
   __device__ void free_q() {
     if (thread() == 0) {
       barrier_arrive(&shared().q_free[stage_of<C::q_stages>(works)]);
@@ -400,17 +384,17 @@ __device__ void attend(const AttentionPrefillArgs& args) {
       __trap();
     }
     for (int stage = 0; stage < stages; ++stage) {
-      barrier_init(&shared.k_full[stage], 1);
-      barrier_init(&shared.v_full[stage], 1);
-      barrier_init(&shared.k_free[stage], C::consumers);
-      barrier_init(&shared.v_free[stage], C::consumers);
+      barrier_init(&shared.k_full[stage], C::variant.kv_full_arrivals);
+      barrier_init(&shared.v_full[stage], C::variant.kv_full_arrivals);
+      barrier_init(&shared.k_free[stage], C::variant.kv_free_arrivals());
+      barrier_init(&shared.v_free[stage], C::variant.kv_free_arrivals());
     }
     for (int stage = 0; stage < C::q_stages; ++stage) {
-      barrier_init(&shared.q_full[stage], q_loaders);
-      barrier_init(&shared.q_free[stage], C::consumers + 1);
+      barrier_init(&shared.q_full[stage], C::variant.q_full_arrivals);
+      barrier_init(&shared.q_free[stage], C::variant.q_free_arrivals());
     }
-    for (int slot = 0; slot < work_slots; ++slot) {
-      barrier_init(&shared.work_full[slot], 1);
+    for (int slot = 0; slot < C::work_slots; ++slot) {
+      barrier_init(&shared.work_full[slot], C::variant.work_full_arrivals);
     }
     barrier_init_fence();
   }
@@ -426,21 +410,18 @@ __device__ void attend(const AttentionPrefillArgs& args) {
   } else {
     take_registers<C::consumer_registers>();
     Consumer<C> consumer{args};
-    if (group == C::consumers) {
-      consumer.pass_turn();  // the first consumer begins
-    }
     consumer.template run<special>();
   }
 }
 
 template <class T>
-using HeadDim64 = Config<T, 64, 128, 3, 2, false>;
+using HeadDim64 = Config<T, variants[0]>;
 template <class T>
-using HeadDim128 = Config<T, 128, 128, 2, 2, false>;
+using HeadDim128 = Config<T, variants[1]>;
 template <class T>
-using HeadDim256 = Config<T, 256, 80, 2, 1, false>;
+using HeadDim256 = Config<T, variants[2]>;
 template <class T>
-using HeadDim512 = Config<T, 512, 32, 2, 1, false, true>;
+using HeadDim512 = Config<T, variants[3]>;
 
 }  // namespace
 }  // namespace prefill

@@ -49,9 +49,8 @@ __device__ inline void produce(const AttentionPrefillArgs& args, Shared<C>& shar
     copy_tile<C>(args, args.v, work, tile, true, shared.v[stage], &shared.v_full[stage]);
   };
   for (int works = 0;; ++works) {
-    barrier_wait(&shared.work_full[stage_of<work_slots>(works)], parity_of<work_slots>(works));
-    const Work work = shared.works[stage_of<work_slots>(works)];
-    barrier_arrive(&shared.q_free[stage_of<C::q_stages>(works)]);
+    barrier_wait(&shared.work_full[stage_of<C::work_slots>(works)], parity_of<C::work_slots>(works));
+    const Work work = shared.works[stage_of<C::work_slots>(works)];
     if (work.tile_end < 0) {
       return;
     }
@@ -186,7 +185,7 @@ __device__ inline void produce_q(const AttentionPrefillArgs& args, Shared<C>& sh
 #pragma unroll 1
   for (int works = 0;; ++works) {
     const int stage = stage_of<C::q_stages>(works);
-    const int slot = stage_of<work_slots>(works);
+    const int slot = stage_of<C::work_slots>(works);
     const Work& work = shared.works[slot];
     for (;;) {
       if (thread == 0) {

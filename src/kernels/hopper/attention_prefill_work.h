@@ -3,29 +3,27 @@
 // Prefill attention: the tiles of query rows that work-groups take, and a work-group's shared memory.
 
 #include "kernels/hopper/attention_args.h"
+#include "kernels/hopper/attention_prefill_pipeline.h"
 #include "kernels/hopper/tile.h"
 
 namespace rocmforge::hopper::prefill {
 
-inline constexpr int rows_per_consumer = 64;
-inline constexpr int stages = 2;
-inline constexpr int q_loaders = warpgroup_size - 32;
-inline constexpr int work_slots = 4;  ///< tiles of q: two loaded ahead, the current one, and the one to be stored
-inline constexpr int loading = 15;    ///< id of the loaders' named barrier
+inline constexpr int loading = 15;  ///< id of the loaders' named barrier
 inline constexpr float infinity = __builtin_huge_valf();
+static_assert(q_loaders == warpgroup_size - 32);
 
-/// `padded` is head_dim rounded up to whole 64-element columns; a tile holds `keys` keys. Each consumer has rows of its own,
-/// or they share the rows: then each computes all of their weights, and its part of the columns of V.
-template <class T_, int padded_, int keys_, int consumers_, int q_stages_, bool turns_, bool shared_rows_ = false>
+/// The numbers of a variant that the kernel is compiled for, with the type of K and V.
+template <class T_, const Variant& variant_>
 struct Config {
   using T = T_;
-  static constexpr int padded = padded_;
-  static constexpr int keys = keys_;
-  static constexpr int consumers = consumers_;
-  static constexpr int q_stages = q_stages_;
-  static constexpr bool turns = turns_;  ///< consumers multiply one after another
-  static constexpr int q_parts = shared_rows_ ? 1 : consumers;
-  static constexpr int rows = q_parts * rows_per_consumer;     ///< of a tile of q
+  static constexpr Variant variant = variant_;
+  static constexpr int padded = variant.padded;
+  static constexpr int keys = variant.keys;
+  static constexpr int consumers = variant.consumers;
+  static constexpr int q_stages = variant.q_stages;
+  static constexpr int work_slots = variant.work_slots();
+  static constexpr int q_parts = variant.q_parts();
+  static constexpr int rows = variant.rows();
   static constexpr int values = padded * q_parts / consumers;  ///< columns of V of a consumer
   static constexpr int threads = (consumers + 1) * warpgroup_size;
   static constexpr int producer_registers = consumers == 2 ? 40 : 32;
@@ -51,19 +49,7 @@ __device__ inline std::uint32_t parity_of(int index) {
   return static_cast<std::uint32_t>(index / count) & 1;
 }
 
-/// One tile of query rows of one head. The last one of a work-group is empty: it ends before it begins.
-struct Work {
-  int sequence;
-  int head;
-  int q_begin;  ///< first row, in the sequence
-  int q_len;
-  int first_row;  ///< of the sequence, in the batch
-  int kv_len;
-  int tile_begin;  ///< key tiles [begin, end) hold keys that some row sees
-  int tile_end;
-  int seen_begin;  ///< every row sees every key of the tiles [begin, end)
-  int seen_end;
-
+struct Work : WorkNumbers {
   __device__ void set_range(const AttentionPrefillArgs& args, int rows, int keys) {
     const int q_end = min(q_len, q_begin + rows);
     const int diagonal = kv_len - q_len;  // row i sees key i + diagonal
@@ -84,8 +70,8 @@ struct Shared {
   alignas(1024) char q[C::q_stages][C::q_parts][C::q_bytes];
   alignas(1024) char k[stages][C::tile_bytes];
   alignas(1024) char v[stages][C::tile_bytes];
-  Work works[work_slots];  ///< of the tiles of q, in a ring
-  std::uint64_t work_full[work_slots];
+  Work works[C::work_slots];  ///< of the tiles of q, in a ring
+  std::uint64_t work_full[C::work_slots];
   std::uint64_t q_full[C::q_stages];
   std::uint64_t q_free[C::q_stages];
   std::uint64_t k_full[stages];
@@ -97,6 +83,7 @@ struct Shared {
 /// At an address that is known at compile time: a work-group's dynamic shared memory begins at a multiple of 1,024 bytes.
 template <class C>
 __device__ inline Shared<C>& shared_memory() {
+  static_assert(sizeof(Shared<C>) == shared_bytes(C::variant));
   extern __shared__ __align__(1024) char memory[];
   return *reinterpret_cast<Shared<C>*>(memory);
 }
