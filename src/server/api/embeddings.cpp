@@ -29,8 +29,8 @@ class EmbeddingGeneration final : public Generation {
 
  protected:
   void take(int index, StepOutput& output) override {
+    vectors_.resize(choices().size());
     if (!output.embedding.empty()) {
-      vectors_.resize(choices().size());
       vectors_[static_cast<std::size_t>(index)] = normalised(std::move(output.embedding), dimensions_);
     }
   }
@@ -38,7 +38,6 @@ class EmbeddingGeneration final : public Generation {
   std::vector<Json> events(int /*index*/, const StepOutput& /*output*/) override { return {}; }
 
   Json envelope() override {
-    vectors_.resize(choices().size());
     const Json counts = usage();
     if (form_ == VectorForm::ollama) {
       return {{"model", model().id}, {"embeddings", nullptr}, {"prompt_eval_count", counts["prompt_tokens"]}};
@@ -53,6 +52,7 @@ class EmbeddingGeneration final : public Generation {
     return form_ == VectorForm::ollama ? "embeddings" : "data";
   }
   [[nodiscard]] bool is_single() const override { return form_ == VectorForm::ollama_single; }
+  [[nodiscard]] bool may_be_partial() const override { return false; }
   [[nodiscard]] ErrorForm error_form() const override {
     return form_ == VectorForm::ollama || form_ == VectorForm::ollama_single ? ErrorForm::ollama : ErrorForm::openai;
   }

@@ -183,6 +183,9 @@ void Generation::handle(Delivery delivery) {
   if (output.finish == FinishReason::error || output.finish == FinishReason::timeout) {
     return fail(error_of(output));
   }
+  if (output.finish == FinishReason::cancelled && !may_be_partial()) {
+    return fail(ApiError(503, "the request was cancelled before its answer was complete"));
+  }
   count(output);
   Choice& into = choice(delivery.choice);
   if (output.token >= 0 && !(output.finish == FinishReason::stop && model().is_end(output.token))) {

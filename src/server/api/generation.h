@@ -93,6 +93,9 @@ class Generation : public OutputListener, public std::enable_shared_from_this<Ge
   virtual Json envelope() = 0;
   [[nodiscard]] virtual std::string_view entries_name() const { return "choices"; }
   [[nodiscard]] virtual bool is_single() const { return false; }
+  /// Whether what there is of a cancelled answer is an answer too, as a text's beginning is. Where it is not, the request
+  /// fails, and envelope() and entry() are not called.
+  [[nodiscard]] virtual bool may_be_partial() const { return true; }
   /// One entry of a whole answer; called after envelope().
   [[nodiscard]] virtual std::size_t num_entries() const { return choices_.size(); }
   /// The entry of a choice without its log probabilities: they replace the member logprobs_name(), which is null here.

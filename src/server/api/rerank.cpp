@@ -84,6 +84,7 @@ class RerankGeneration final : public Generation {
             {"results", nullptr}};
   }
   [[nodiscard]] std::string_view entries_name() const override { return "results"; }
+  [[nodiscard]] bool may_be_partial() const override { return false; }
   [[nodiscard]] std::size_t num_entries() const override { return request_.most_results; }
 
   Json entry(int index) override {
