@@ -45,8 +45,8 @@ ALL = "all"
 WITHOUT_MATRIX_CORES = {"gfx10-as-gfx1100": "gfx1100"}
 ISA_VERSIONS = AMD | GENERIC
 # Folder of src/kernels: the architectures its sources are for. Extensions: .hip for both vendors, .cu for NVIDIA.
-FOLDERS = {"gpu": r".*", "amd": r"gfx(9(0a|42|50|-4-generic)|1[12](\d\d|-generic))", "hopper": r"sm_90a"}
-PORTABLE = {"gpu"}
+FOLDERS = {"gpu": r".*", "check": r".*", "amd": r"gfx(9(0a|42|50|-4-generic)|1[12](\d\d|-generic))", "hopper": r"sm_90a"}
+PORTABLE = {"gpu", "check"}
 TEST_SOURCES = [ROOT / "tests/device/device_check.hip"]
 AMD_FLAGS = ["-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "-O3", "-std=c++20", "-Wall", "-Wextra", "-Werror"]
 NVIDIA_FLAGS = ["-x", "cu", "-std=c++20", "-cubin", "-O3", "--expt-relaxed-constexpr", "-Xptxas", "-v"]

@@ -1,6 +1,7 @@
 #include "kernels/register_all.h"
 
 #include "kernels/amd/backend.h"
+#include "kernels/check/backend.h"
 #include "kernels/cpu/backend.h"
 #include "kernels/gpu/backend.h"
 #include "kernels/hopper/backend.h"
@@ -16,6 +17,8 @@ void register_all_kernels(KernelRegistry& registry, Device* device) {
   register_cpu_kernels(registry);
   register_gpu_kernels(registry, DeviceKind::hip, if_kind(DeviceKind::hip));
   register_gpu_kernels(registry, DeviceKind::cuda, if_kind(DeviceKind::cuda));
+  register_check_kernels(registry, DeviceKind::hip);
+  register_check_kernels(registry, DeviceKind::cuda);
   register_amd_kernels(registry, if_kind(DeviceKind::hip));
   register_hopper_kernels(registry, if_kind(DeviceKind::cuda));
 }

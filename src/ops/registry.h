@@ -29,6 +29,7 @@ struct Support {
 /// Of the kernels that support a Spec, the one of the highest priority is chosen.
 enum class KernelPriority : std::uint8_t {
   reference = 0,      ///< scalar, in double precision: the others are compared with it
+  check = 1,          ///< the same on a GPU, one output element a thread; chosen only by name
   last_resort = 5,    ///< correct but slow; used where no other kernel supports the Spec
   portable = 10,      ///< any device of its kind
   family = 20,        ///< devices with vector instructions or matrix cores, or the vendor's library
@@ -135,6 +136,9 @@ class KernelRegistryOf {
         continue;
       }
       found.forced_exists = true;
+      if (kernel->priority() == KernelPriority::check && forced.empty()) {
+        continue;
+      }
       if (const Support support = kernel->supports(spec, device); !support.ok) {
         found.refusals.push_back({std::string(kernel->name()), support.reason});
       } else {

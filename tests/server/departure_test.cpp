@@ -57,7 +57,8 @@ class BusyServer {
     }
     server_ = std::make_unique<FakeServer>(options, say(std::string(2000, 'x'), milliseconds(20)));
     first_ = std::make_unique<Connection>(server_->port());
-    first_->send(request_text("POST", "/v1/completions", Json{{"prompt", ">"}, {"stream", true}, {"max_tokens", 2000}}.dump()));
+    first_->send(
+        request_text("POST", "/v1/completions", Json{{"prompt", ">"}, {"stream", true}, {"max_tokens", 2000}}.dump()));
     EXPECT_TRUE(first_->read_until("data: "));
   }
 
