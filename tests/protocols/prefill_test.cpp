@@ -12,7 +12,9 @@ namespace {
 using protocol::Actor;
 using protocol::Buffer;
 using protocol::Faults;
+using protocol::in_ring;
 using protocol::Mbarrier;
+using protocol::phase_of;
 using protocol::Walk;
 
 /// What a version of the kernel does; the default is the kernel.
@@ -56,21 +58,12 @@ class Pipeline {
   }
 
  private:
-  template <class T>
-  static T& in_ring(const std::vector<T*>& ring, int index) {
-    return *ring[static_cast<std::size_t>(index) % ring.size()];
-  }
-  /// The phase of a ring's barrier that entry `index` completes, and the one before it.
-  template <class T>
-  static int phase(const std::vector<T*>& ring, int index) {
-    return index / static_cast<int>(ring.size());
-  }
   [[nodiscard]] int tiles(int work) const { return tiles_[static_cast<std::size_t>(work)]; }
 
   void load_q(Actor& loader) const {
     for (int work = 0; work <= last_; ++work) {
       loader.write(in_ring(works_, work), work).arrive(in_ring(work_full_, work));
-      loader.wait(in_ring(q_free_, work), phase(q_free_, work) - 1);
+      loader.wait(in_ring(q_free_, work), phase_of(q_free_, work) - 1);
       if (work < last_) {
         loader.write(in_ring(q_, work), work);
       }
@@ -80,13 +73,13 @@ class Pipeline {
 
   void produce(Actor& producer) const {
     const auto copy = [&](const auto& ring, const auto& free, const auto& full, int tile) {
-      producer.wait(in_ring(free, tile), phase(free, tile) - 1)
+      producer.wait(in_ring(free, tile), phase_of(free, tile) - 1)
           .expect_and_arrive(in_ring(full, tile))
           .copy(in_ring(ring, tile), tile, in_ring(full, tile));
     };
     int tile = 0;
     for (int work = 0; work <= last_; ++work) {
-      producer.wait(in_ring(work_full_, work), phase(work_full_, work)).read(in_ring(works_, work), work);
+      producer.wait(in_ring(work_full_, work), phase_of(work_full_, work)).read(in_ring(works_, work), work);
       if (version_.producer_frees_q) {
         producer.arrive(in_ring(q_free_, work));
       }
@@ -103,7 +96,7 @@ class Pipeline {
   }
 
   void multiply_k(Actor& consumer, int work, int tile) const {
-    consumer.wait(in_ring(k_full_, tile), phase(k_full_, tile));
+    consumer.wait(in_ring(k_full_, tile), phase_of(k_full_, tile));
     consumer.begin_read(in_ring(q_, work), work).begin_read(in_ring(k_, tile), tile);
   }
   void end_k(Actor& consumer, int work, int tile, bool last, bool first) const {
@@ -116,7 +109,7 @@ class Pipeline {
     }
   }
   void multiply_v(Actor& consumer, int tile) const {
-    consumer.wait(in_ring(v_full_, tile), phase(v_full_, tile)).begin_read(in_ring(v_, tile), tile);
+    consumer.wait(in_ring(v_full_, tile), phase_of(v_full_, tile)).begin_read(in_ring(v_, tile), tile);
     if (version_.frees_v_early) {
       consumer.arrive(in_ring(v_free_, tile));
     }
@@ -131,7 +124,7 @@ class Pipeline {
   void consume(Actor& consumer) const {
     int tile = 0;
     for (int work = 0; work <= last_; ++work) {
-      consumer.wait(in_ring(q_full_, work), phase(q_full_, work)).read(in_ring(works_, work), work);
+      consumer.wait(in_ring(q_full_, work), phase_of(q_full_, work)).read(in_ring(works_, work), work);
       for (int i = 0; work < last_ && i < tiles(work); ++i, ++tile) {
         // Values of the tile before, which may be the last of the tile of q before.
         multiply_k(consumer, work, tile);
@@ -170,11 +163,7 @@ const std::vector<std::vector<int>> works = {
     {}, {1}, std::vector<int>(9, 1), {1, 3, 1, 1, 2, 1}, std::vector<int>(7, 2), {1, 1, 2, 1, 1, 1, 4, 1}, {5, 1, 6}, {17}};
 
 Faults faults_of(const Version& version) {
-  Faults all;
-  for (const auto& tiles : works) {
-    all.merge(protocol::explore(200, [&](Walk& walk) { Pipeline(walk, version, tiles); }));
-  }
-  return all;
+  return protocol::explore_all(200, works, [&](Walk& walk, const auto& tiles) { Pipeline(walk, version, tiles); });
 }
 
 TEST(PrefillProtocol, HasNoFault) {

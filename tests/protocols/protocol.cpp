@@ -44,7 +44,17 @@ void NamedBarrier::arrive() {
   }
 }
 
+void Buffer::set_exists(bool exists) {
+  if (!exists && !is_idle()) {
+    faults_.insert(name_ + ": its work-group ends while it is used");
+  }
+  exists_ = exists;
+}
+
 void Buffer::begin_read(std::int64_t wanted) {
+  if (!exists_) {
+    faults_.insert(name_ + ": read before its work-group has started or after it has ended");
+  }
   if (writers_ > 0) {
     faults_.insert(name_ + ": read while it is written");
   }
@@ -62,6 +72,9 @@ void Buffer::end_read(std::int64_t wanted) {
 }
 
 void Buffer::begin_write() {
+  if (!exists_) {
+    faults_.insert(name_ + ": written before its work-group has started or after it has ended");
+  }
   if (readers_ > 0) {
     faults_.insert(name_ + ": written while it is read");
   }
@@ -102,8 +115,8 @@ Actor& Actor::expect_and_arrive(Mbarrier& barrier, int bytes) {
 }
 
 Actor& Actor::copy(Buffer& buffer, std::int64_t content, Mbarrier& barrier, int bytes) {
-  return act([this, &buffer, content, &barrier, bytes] {
-    walk_->begin_copy(buffer, [&buffer, content, &barrier, bytes] {
+  return act([walk = walk_, &buffer, content, &barrier, bytes] {
+    walk->begin_copy(buffer, [&buffer, content, &barrier, bytes] {
       buffer.end_write(content);
       barrier.complete(bytes);
     });
@@ -121,6 +134,19 @@ Actor& Actor::end_read(Buffer& buffer, std::int64_t wanted) {
 Actor& Actor::write(Buffer& buffer, std::int64_t content) {
   act([&buffer] { buffer.begin_write(); });
   return act([&buffer, content] { buffer.end_write(content); });
+}
+
+Actor& Actor::read_all(std::vector<Buffer*> buffers, std::int64_t wanted) {
+  act([buffers, wanted] {
+    for (Buffer* buffer : buffers) {
+      buffer->begin_read(wanted);
+    }
+  });
+  return act([buffers = std::move(buffers), wanted] {
+    for (Buffer* buffer : buffers) {
+      buffer->end_read(wanted);
+    }
+  });
 }
 
 Actor& Actor::arrive(NamedBarrier& barrier) {

@@ -6,6 +6,9 @@
 // An actor (a warp, a producer, a loader) is a list of steps. A walk reports: a buffer that is written while it is read or
 // written, or read with other contents than wanted; a wait that another phase than the awaited one has let through; more
 // arrivals than a phase takes; a state in which nobody can go on; and what is left over at the end.
+//
+// Each test builds a kernel's protocol with the constants of the kernel, expects that no walk finds a fault, and then that a
+// walk finds one in each version that is wrong on purpose.
 
 #include <cstdint>
 #include <deque>
@@ -64,6 +67,8 @@ class Buffer {
   void begin_write();
   void end_write(std::int64_t content);
   [[nodiscard]] bool is_idle() const { return readers_ == 0 && writers_ == 0; }
+  /// Whether the place exists: shared memory of a work-group that has started and not yet ended.
+  void set_exists(bool exists);
 
  private:
   Faults& faults_;
@@ -71,7 +76,19 @@ class Buffer {
   std::int64_t content_ = -1;
   int readers_ = 0;
   int writers_ = 0;
+  bool exists_ = true;
 };
+
+/// Entry `index` of all that pass through a ring.
+template <class T>
+T& in_ring(const std::vector<T*>& ring, int index) {
+  return *ring[static_cast<std::size_t>(index) % ring.size()];
+}
+/// The phase of a ring's barrier that entry `index` completes; the one before it for entries of the first round is -1.
+template <class T>
+int phase_of(const std::vector<T*>& ring, int index) {
+  return index / static_cast<int>(ring.size());
+}
 
 class Walk;
 
@@ -92,6 +109,8 @@ class Actor {
   Actor& end_read(Buffer& buffer, std::int64_t wanted);
   Actor& read(Buffer& buffer, std::int64_t wanted) { return begin_read(buffer, wanted).end_read(buffer, wanted); }
   Actor& write(Buffer& buffer, std::int64_t content);
+  /// Reads all of `buffers` at the same time.
+  Actor& read_all(std::vector<Buffer*> buffers, std::int64_t wanted);
   Actor& arrive(NamedBarrier& barrier);
   Actor& sync(NamedBarrier& barrier);
   /// Steps that are known only when the actor comes here: `more` appends them to an actor of its own.
@@ -124,6 +143,13 @@ class Walk {
   Buffer& buffer(std::string name);
   std::vector<Buffer*> buffers(const std::string& name, int count);
   Actor& actor(std::string name);
+  /// A model that lives as long as the walk, made of the walk and `arguments`: its steps may refer to it.
+  template <class Model, class... Arguments>
+  Model& make(Arguments&&... arguments) {
+    auto model = std::make_shared<Model>(*this, std::forward<Arguments>(arguments)...);
+    models_.push_back(model);
+    return *model;
+  }
   /// Runs once, at the end of a walk without faults.
   void at_end(std::function<void(Faults&)> check) { checks_.push_back(std::move(check)); }
 
@@ -148,11 +174,22 @@ class Walk {
   std::vector<std::unique_ptr<Actor>> actors_;
   std::vector<Copy> copies_;
   std::vector<std::function<void(Faults&)>> checks_;
+  std::vector<std::shared_ptr<void>> models_;
 };
 
 /// All faults of `walks` walks with other seeds; `build` describes the protocol to each. Stops at the first walk with a
 /// fault.
 Faults explore(int walks, const std::function<void(Walk&)>& build);
+
+/// The same for each of `works`: build(walk, work).
+template <class Works, class Build>
+Faults explore_all(int walks, const Works& works, const Build& build) {
+  Faults all;
+  for (const auto& work : works) {
+    all.merge(explore(walks, [&](Walk& walk) { build(walk, work); }));
+  }
+  return all;
+}
 
 /// The faults in a line, for a test's message.
 std::string text_of(const Faults& faults);

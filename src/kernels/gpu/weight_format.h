@@ -11,6 +11,9 @@
 namespace rocmforge::gpu {
 
 enum class WeightFormat : std::int32_t { q4_0, q5_0, q8_0, mxfp4, q4_k, q5_k, q6_k };
+inline constexpr WeightFormat weight_formats[] = {WeightFormat::q4_0,  WeightFormat::q5_0, WeightFormat::q8_0,
+                                                  WeightFormat::mxfp4, WeightFormat::q4_k, WeightFormat::q5_k,
+                                                  WeightFormat::q6_k};
 
 /// The name of a format in the names of kernels.
 constexpr std::string_view weight_format_name(WeightFormat format) {

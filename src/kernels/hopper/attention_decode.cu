@@ -23,8 +23,8 @@ __device__ void attend(const AttentionDecodeArgs& args) {
   }
   if (thread >= C::consumer_threads && thread < C::consumer_threads + C::slots) {
     const int slot = thread - C::consumer_threads;
-    barrier_init(&shared.full[slot], 1);
-    barrier_init(&shared.free[slot], warps_of_tile);
+    barrier_init(&shared.full[slot], DecodeShape::full_arrivals);
+    barrier_init(&shared.free[slot], DecodeShape::free_arrivals);
     barrier_init_fence();
   }
   __syncthreads();

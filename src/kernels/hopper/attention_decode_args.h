@@ -48,6 +48,11 @@ struct DecodeShape {
     const std::int32_t step = groups > 1 ? 2 * groups : 1;
     return (slots < most_slots ? slots : most_slots) / step * step;
   }
+  /// Warps that copy; they take slots in turns. One takes some 850 clocks for a slot; a slot of quants arrives in 500.
+  [[nodiscard]] constexpr std::int32_t producers() const { return quants && groups > 1 ? 4 : 1; }
+  // Arrivals that complete a phase of a slot's barriers.
+  static constexpr std::int32_t full_arrivals = 1;              ///< the warp that copies, and the bytes
+  static constexpr std::int32_t free_arrivals = warps_of_tile;  ///< each warp of the group that the slot belongs to
   /// The above with barriers, a flag and room for alignment.
   [[nodiscard]] constexpr std::int32_t shared_bytes() const {
     return slots() * (slot_bytes() + scale_bytes() + 16) + other_bytes() + 32 + 1024;
@@ -83,6 +88,39 @@ struct DecodeSplit {
     return tiles > 0 ? (tiles + size - 1) / size : 1;
   }
 };
+
+/// A work-group's share [begin, end) of the tiles of a step's list. All shares but the last ones are of `share` tiles. A
+/// work-group has the pieces that begin in its share. Heads are known by where they start in the list.
+struct DecodeShare {
+  std::int32_t begin = 0;
+  std::int32_t end = 0;
+  std::int32_t share = 1;  ///< tiles of each work-group; whole tiles, so that heads of one length are cut only where needed
+
+  constexpr void set(std::int32_t total, std::int32_t group, std::int32_t groups) {
+    const std::int32_t each = (total + groups - 1) / groups;
+    share = each > 1 ? each : 1;
+    const std::int64_t first = group * std::int64_t{share};
+    begin = static_cast<std::int32_t>(first < total ? first : std::int64_t{total});
+    end = begin + share < total ? begin + share : total;
+  }
+  /// The work-group has all pieces of the head.
+  [[nodiscard]] constexpr bool whole(std::int32_t head_start, std::int32_t pieces, std::int32_t piece) const {
+    return head_start >= begin && head_start + (pieces - 1) * piece < end;
+  }
+  /// The work-group that has the head's first piece. Its counter counts the head's pieces: of heads that several
+  /// work-groups share, no two have one owner, because the next one starts behind the owner's share.
+  [[nodiscard]] constexpr std::int32_t owner(std::int32_t head_start) const { return head_start / share; }
+  /// The first of the head's pieces that this work-group has, if it has one.
+  [[nodiscard]] constexpr std::int32_t first_piece(std::int32_t head_start, std::int32_t piece) const {
+    const std::int32_t first = (begin - head_start + piece - 1) / piece;
+    return first > 0 ? first : 0;
+  }
+};
+
+/// The block whose scales a decode work-group copies for an entry of the block table. A window's first tile may begin in
+/// pages that the sequence has given up, whose entries are -1: of their quants the bulk copy engine makes zeros, but scales
+/// come by address. Any block's do: scales of hidden keys are not used.
+constexpr std::int32_t block_of_scales(std::int32_t entry) { return entry < 0 ? 0 : entry; }
 
 /// Attention of sequences with one query row each. K and V come through tensor maps, as in AttentionPrefillArgs; quants of
 /// Q8_0 as pairs, [num_blocks, 2 kv_heads, block_tokens, head_dim / 2], and their scales by addresses.

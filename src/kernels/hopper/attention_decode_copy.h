@@ -35,8 +35,7 @@ struct Config {
   static constexpr int slots = shape.slots();
   static constexpr int row_floats = shape.row_floats();
   static constexpr int quads_of_thread = shape.quads_of_thread();
-  /// Warps that copy. One takes some 850 clocks for a slot; a slot of quants arrives in 500.
-  static constexpr int producers = quants && groups > 1 ? 4 : 1;
+  static constexpr int producers = shape.producers();
   static constexpr int producer_registers = quants ? 72 : 56;
   static constexpr int consumer_registers = quants ? 216 : 224;
   static constexpr bool q_in_registers = padded <= 128;
@@ -172,7 +171,7 @@ struct Producer {
                    &shared.full[ring.slot], column * 64, inside, row, block, policy);
         }
         if constexpr (C::quants) {
-          const char* from = args.scales + block * args.scale_block_stride + row * args.scale_head_stride;
+          const char* from = args.scales + block_of_scales(block) * args.scale_block_stride + row * args.scale_head_stride;
           copy_bytes(shared.scales + ring.slot * C::scale_bytes + box * box_scale_bytes,
                      from + inside * (args.head_dim / 16), box_scale_bytes, &shared.full[ring.slot], policy);
         }

@@ -529,8 +529,7 @@ struct Consumer {
   /// True in the last work-group to store its pieces of a head; it sees the pieces of the others. Sets the counter back to
   /// zero.
   __device__ bool arrives_last(const DecodeWalk& walk) {
-    const int first = max(0, (walk.begin - walk.head_start + walk.keys.piece - 1) / walk.keys.piece);
-    const auto count = static_cast<std::uint32_t>(walk.split + 1 - first);
+    const auto count = static_cast<std::uint32_t>(walk.split + 1 - walk.first_piece(walk.head_start, walk.keys.piece));
     std::uint32_t* counter = args.counters + walk.owner();
     __threadfence();
     named_barrier<1, C::consumer_threads>();

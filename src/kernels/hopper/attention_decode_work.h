@@ -41,11 +41,8 @@ struct DecodeKeys {
 };
 
 /// Goes through the entries of one work-group; the same in all lanes of a warp.
-struct DecodeWalk {
+struct DecodeWalk : DecodeShare {
   const AttentionDecodeArgs& args;
-  int begin = 0;  ///< of the list's tiles
-  int end = 0;
-  int share = 1;  ///< tiles of each work-group; whole tiles, so that heads of one length are cut only where needed
   int sequence = 0;
   int kv_head = 0;
   int head_tile = 0;  ///< of the KV head's query heads
@@ -61,10 +58,7 @@ struct DecodeWalk {
       mine += cost_of(s);
     }
     const int total = sum_of_lanes(mine);
-    const auto groups = static_cast<int>(gridDim.x);
-    share = max((total + groups - 1) / groups, 1);
-    begin = static_cast<int>(min(blockIdx.x * std::int64_t{share}, std::int64_t{total}));
-    end = min(begin + share, total);
+    set(total, static_cast<int>(blockIdx.x), static_cast<int>(gridDim.x));
     if (begin < end) {
       find_first(first_cost);
     } else {
@@ -77,11 +71,9 @@ struct DecodeWalk {
   [[nodiscard]] __device__ bool first_of_group() const { return split == 0 || start() - keys.piece < begin; }
   [[nodiscard]] __device__ bool last_of_group() const { return split + 1 == keys.pieces || start() + keys.piece >= end; }
   /// The work-group has all pieces of the head.
-  [[nodiscard]] __device__ bool whole() const {
-    return head_start >= begin && head_start + (keys.pieces - 1) * keys.piece < end;
-  }
-  /// The work-group that has the head's first piece; different shared heads have different owners.
-  [[nodiscard]] __device__ int owner() const { return head_start / share; }
+  [[nodiscard]] __device__ bool whole() const { return DecodeShare::whole(head_start, keys.pieces, keys.piece); }
+  /// The work-group that has the head's first piece.
+  [[nodiscard]] __device__ int owner() const { return DecodeShare::owner(head_start); }
 
   __device__ void advance() {
     if (++split < keys.pieces) {

@@ -166,6 +166,12 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
     return static_cast<std::int32_t>(divide_up(args.k, std::int64_t{hopper::expert_unit_columns}));
   }
 
+  /// Whether a launch may read the choice of experts, and the order of slots, before its predecessor has ended: where the
+  /// call of gate and up has come between the launch that wrote them and this one.
+  static bool chosen_before(const ExpertMatmul::Args& args, const Stream& stream) {
+    return args.down() && args.before.k > 0 && stream.all_but_last_ended();
+  }
+
   static void run_vectors(const ExpertMatmul::Args& args, Stream& stream) {
     const ExpertWeight& weight = args.weights[0];
     const bool gated = args.weights.size() == 2;
@@ -201,7 +207,7 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
         .slots = fit.slots,
         .x_aligned = reinterpret_cast<std::uintptr_t>(args.x) % 16 == 0 && args.k % 4 == 0 ? 1 : 0,
         .activation = args.activation,
-        .chosen_before = stream.all_but_last_ended() ? 1 : 0,
+        .chosen_before = chosen_before(args, stream) ? 1 : 0,
         .unused = 0};
     // The multiprocessors are divided among the tokens.
     const std::int64_t tiles = std::int64_t{launch.row_tiles} * (gated ? used : 1);
@@ -334,7 +340,7 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
                                  .tile_bytes = 0,
                                  .ring = 0,
                                  .activation = args.activation,
-                                 .chosen_before = !gated && sorted && stream.all_but_last_ended() ? 1 : 0,
+                                 .chosen_before = sorted && chosen_before(args, stream) ? 1 : 0,
                                  .unused = 0};
     launch.tile_bytes = static_cast<std::int32_t>(hopper::few_tile_bytes(launch.padded_columns));
     // Two work-groups share a multiprocessor where the activations leave room for two units of each warp.
@@ -392,7 +398,7 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
     launch.work_count = space.tile_count;
     launch.order = space.order;
     launch.activation = args.activation;
-    const TilesShape tile{1, tokens, 2};
+    const TilesShape tile{1, tokens, hopper::tiles_consumers};
     LaunchShape shape;
     shape.grid[0] = static_cast<std::uint32_t>(
         std::min<std::int64_t>(space.most_tiles * row_tiles, stream.device().info().compute_units));

@@ -94,7 +94,10 @@ struct ExpertFewArgs {
 };
 inline constexpr int few_slots = 8;
 inline constexpr int few_warps = 8;
-inline constexpr int few_parts = 2;  ///< of a row's units, each of another warp
+inline constexpr int few_held_tiles = 2;     ///< of slots in shared memory: the present one and the next
+inline constexpr int few_unit_arrivals = 1;  ///< of a unit's barrier: the warp that has copied it, and the bytes
+inline constexpr int few_x_arrivals = 1;     ///< of the activations' barrier: the warp that copies, and the bytes
+inline constexpr int few_parts = 2;          ///< of a row's units, each of another warp
 /// Rows of each matrix that a work-group takes at a time.
 constexpr int few_rows_at_once(int matrices, int parts) { return few_warps / (matrices * parts) * weight_tile_rows; }
 inline constexpr int most_few_ring = 6;
@@ -130,7 +133,7 @@ constexpr ExpertFewShared expert_few_shared(int tile_bytes, int ring, int unit_b
   shared.ring = (tile_bytes + 127) / 128 * 128;
   shared.sums = shared.ring + few_warps * ring * unit_bytes;
   shared.tiles = shared.sums + few_warps * weight_tile_rows * few_slots * 4;
-  shared.barriers = shared.tiles + 2 * static_cast<int>(sizeof(FewTile));
+  shared.barriers = shared.tiles + few_held_tiles * static_cast<int>(sizeof(FewTile));
   shared.bytes = shared.barriers + (few_warps * ring + 1) * 8;
   return shared;
 }

@@ -249,9 +249,9 @@ class FewWarp {
 };
 
 /// Loads a tile of slots, if it is not behind the last one; called by one warp.
-__device__ inline void load_tile(const ExpertFewArgs& args, int tile, int last, FewTile (&tiles)[2], int lane) {
+__device__ inline void load_tile(const ExpertFewArgs& args, int tile, int last, FewTile (&tiles)[few_held_tiles], int lane) {
   if (tile <= last) {
-    FewTile& to = tiles[tile % 2];
+    FewTile& to = tiles[tile % few_held_tiles];
     const int4 found = __ldcg(reinterpret_cast<const int4*>(args.work + tile));
     if (lane < found.z) {
       to.slots[lane] = __ldcg(args.order + found.y + lane);
@@ -325,10 +325,10 @@ __device__ inline void expert_few(const ExpertFewArgs& args) {
   const std::uint32_t barriers = shared_address(x_barrier + 1 + warp * args.ring);
   if (lane == 0) {
     for (int i = 0; i < args.ring; ++i) {
-      init_barrier(barriers + static_cast<std::uint32_t>(i * 8), 1);
+      init_barrier(barriers + static_cast<std::uint32_t>(i * 8), few_unit_arrivals);
     }
     if (warp == 0) {
-      barrier_init(x_barrier, 1);
+      barrier_init(x_barrier, few_x_arrivals);
     }
     barrier_init_fence();
   }
@@ -343,9 +343,9 @@ __device__ inline void expert_few(const ExpertFewArgs& args) {
   own.start();
   // A tile is loaded while the one before it is multiplied.
   FewItem at(items);
-  const int last_tile = (items.end - 1) / items.row_groups;  // an empty share loads a tile in vain, or none
-  auto& tiles = *reinterpret_cast<FewTile(*)[2]>(memory + shared.tiles);
-  if (warp < 2) {
+  const int last_tile = (items.end - 1) / items.row_groups;
+  auto& tiles = *reinterpret_cast<FewTile(*)[few_held_tiles]>(memory + shared.tiles);
+  if (warp < few_held_tiles && at.item < items.end) {  // without items the list may hold tiles of an earlier step
     load_tile(args, at.tile + warp, last_tile, tiles, lane);
   }
   __syncthreads();
@@ -354,7 +354,7 @@ __device__ inline void expert_few(const ExpertFewArgs& args) {
   std::uint32_t x_parity = 0;
 #pragma unroll 1
   for (; at.item < items.end; at.advance(items)) {
-    const FewTile& tile = tiles[at.tile % 2];
+    const FewTile& tile = tiles[at.tile % few_held_tiles];
     const int count = tile.work.count;
     if (at.tile != held) {
       if (warp == 0) {

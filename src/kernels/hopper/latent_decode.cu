@@ -28,12 +28,7 @@ struct LatentShape {
   static_assert(heads <= 2 * latent_decode_warps);  // half a warp for the weights of each
 };
 constexpr int decode_threads = latent_decode_warps * 32;
-constexpr int stages_of_tile = latent_tile_keys / latent_stage_keys;
 constexpr int ahead = 3;  ///< steps of a score whose keys are loaded ahead at a time
-constexpr int fills =
-    (latent_stages + stages_of_tile - 1) / stages_of_tile;  ///< tiles that fill the ring, the last one in part
-constexpr int rows_of_warp = latent_tile_keys / latent_decode_warps;
-constexpr int warps_of_stage = latent_decode_warps / stages_of_tile;
 static_assert(latent_stage_keys == 32 && latent_tile_keys == 16 * 4);  // a key a lane; four keys a lane of half a warp
 
 /// One work-group's keys.
@@ -71,8 +66,8 @@ struct LatentDecode {
   std::uint32_t q[C::steps][C::head_tiles][2];  ///< of the warp's part of the dimensions
   // Of the head whose weights this half of a warp makes.
   float maximum = -INFINITY;
-  float weight = 0.0f;         ///< this lane's part of the sum
-  std::int32_t blocks[fills];  ///< of this lane's keys of the tiles that are copied next
+  float weight = 0.0f;                ///< this lane's part of the sum
+  std::int32_t blocks[latent_fills];  ///< of this lane's keys of the tiles that are copied next
 
   [[nodiscard]] __device__ int own_keys() const { return warp % latent_key_groups * 16; }
   [[nodiscard]] __device__ int own_part() const { return warp / latent_key_groups; }
@@ -90,7 +85,7 @@ struct LatentDecode {
   /// Where a key of a tile lies.
   [[nodiscard]] __device__ char* key_at(int tile, int key) const {
     const auto place = static_cast<std::uint32_t>(key);
-    return stage_at(tile * stages_of_tile + static_cast<int>(place / latent_stage_keys)) +
+    return stage_at(tile * latent_stages_of_tile + static_cast<int>(place / latent_stage_keys)) +
            place % latent_stage_keys * C::shared.row_bytes;
   }
   [[nodiscard]] __device__ std::uint64_t* barrier_of(int stage) const {
@@ -102,14 +97,14 @@ struct LatentDecode {
 
   // Each warp copies four rows of a tile, a row a lane, so that none is late for the products. A tile begins at any stage.
 
-  [[nodiscard]] __device__ int stage_from(int first) const { return first + warp / warps_of_stage; }
+  [[nodiscard]] __device__ int stage_from(int first) const { return first + warp / latent_warps_of_stage; }
   [[nodiscard]] __device__ int key_from(int first) const {
-    return piece.begin + first * latent_stage_keys + warp * rows_of_warp + lane;
+    return piece.begin + first * latent_stage_keys + warp * latent_rows_of_warp + lane;
   }
   /// The block of this lane's key of the tile: read from an array of the step, which may be read at any time.
   [[nodiscard]] __device__ std::int32_t look_up(int first) const {
     const int key = key_from(first);
-    return lane < rows_of_warp && key < piece.end
+    return lane < latent_rows_of_warp && key < piece.end
                ? args.block_tables[std::int64_t{piece.sequence} * args.max_blocks + (key >> args.block_shift)]
                : 0;
   }
@@ -120,18 +115,18 @@ struct LatentDecode {
     if (stage >= min(limit, stages())) {
       return;
     }
-    if (warp % warps_of_stage == 0 && lane == 0) {
+    if (warp % latent_warps_of_stage == 0 && lane == 0) {
       const int count = min(latent_stage_keys, piece.end - piece.begin - stage * latent_stage_keys);
       barrier_expect(barrier_of(stage), static_cast<std::uint32_t>(count * C::dims * 2));
     }
     const int key = key_from(first);
-    if (lane < rows_of_warp && key < piece.end && (with_newest || key != piece.keys - 1)) {
+    if (lane < latent_rows_of_warp && key < piece.end && (with_newest || key != piece.keys - 1)) {
       copy_row(stage, key, of_lane);
     }
   }
   __device__ void copy_row(int stage, int key, std::int32_t of_lane) {
     const std::int64_t from = of_lane * args.block_elems + (key & ((1 << args.block_shift) - 1)) * C::dims;
-    const int row = warp % warps_of_stage * rows_of_warp + lane;
+    const int row = warp % latent_warps_of_stage * latent_rows_of_warp + lane;
     const bool once = gridDim.y == 1;  // then the parts of pieces should stay in the L2 cache
     copy_bytes_read(once, stage_at(stage) + row * C::shared.row_bytes, static_cast<const T*>(args.plane) + from, C::dims * 2,
                     barrier_of(stage));
@@ -141,31 +136,31 @@ struct LatentDecode {
   // the step's own row, as its other rows are older than the kernels before this one; then q; then the rest. A short piece
   // has two tiles at most, and no other work-group follows on its multiprocessor: both tiles may come before q.
 
-  [[nodiscard]] __device__ bool is_short() const { return stages() <= 2 * stages_of_tile && gridDim.z == 1; }
+  [[nodiscard]] __device__ bool is_short() const { return stages() <= 2 * latent_stages_of_tile && gridDim.z == 1; }
   __device__ void fetch_old() {
 #pragma unroll
-    for (int i = 0; i < fills; ++i) {
-      blocks[i] = look_up(i * stages_of_tile);
+    for (int i = 0; i < latent_fills; ++i) {
+      blocks[i] = look_up(i * latent_stages_of_tile);
     }
     fetch(0, blocks[0], latent_stages, false);
     if (is_short()) {
-      fetch(stages_of_tile, blocks[1], latent_stages, false);
+      fetch(latent_stages_of_tile, blocks[1], latent_stages, false);
     }
   }
   __device__ void fetch_newest() {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      if (const int key = key_from(i * stages_of_tile);
-          lane < rows_of_warp && key < piece.end && key == piece.keys - 1 && (i == 0 || is_short())) {
-        copy_row(stage_from(i * stages_of_tile), key, blocks[i]);
+      if (const int key = key_from(i * latent_stages_of_tile);
+          lane < latent_rows_of_warp && key < piece.end && key == piece.keys - 1 && (i == 0 || is_short())) {
+        copy_row(stage_from(i * latent_stages_of_tile), key, blocks[i]);
       }
     }
   }
   __device__ void fetch_others() {
 #pragma unroll
-    for (int i = 1; i < fills; ++i) {
+    for (int i = 1; i < latent_fills; ++i) {
       if (i > 1 || !is_short()) {
-        fetch(i * stages_of_tile, blocks[i], latent_stages, true);
+        fetch(i * latent_stages_of_tile, blocks[i], latent_stages, true);
       }
     }
     blocks[0] = look_up(latent_stages);
@@ -173,7 +168,7 @@ struct LatentDecode {
   /// Fetches the tile that replaces one that has been multiplied.
   __device__ void fetch_next(int first) {
     fetch(first, blocks[0], stages(), true);
-    blocks[0] = look_up(first + stages_of_tile);
+    blocks[0] = look_up(first + latent_stages_of_tile);
   }
 
   // --- q
@@ -239,7 +234,7 @@ struct LatentDecode {
   /// Waits until all keys of the tile have arrived, and zeros those after the last key: a weight of zero times old memory
   /// could be NaN.
   __device__ void wait_for(int tile) {
-    for (int stage = tile * stages_of_tile; stage < min((tile + 1) * stages_of_tile, stages()); ++stage) {
+    for (int stage = tile * latent_stages_of_tile; stage < min((tile + 1) * latent_stages_of_tile, stages()); ++stage) {
       barrier_wait(barrier_of(stage), static_cast<std::uint32_t>(stage) / latent_stages % 2);
     }
     if (const int count = keys_of(tile); count < latent_tile_keys) {
@@ -342,7 +337,7 @@ struct LatentDecode {
                                   static_cast<std::uint32_t>(lane % 8 * latent_weight_row_bytes + lane / 8 * 16);
     const auto v_offset = static_cast<std::uint32_t>((warp * C::warp_values + lane / 8 % 2 * 8) * 2);
 #pragma unroll
-    for (int stage = 0; stage < stages_of_tile; ++stage) {  // of two steps of 16 keys
+    for (int stage = 0; stage < latent_stages_of_tile; ++stage) {  // of two steps of 16 keys
       std::uint32_t b[C::head_tiles][4];
 #pragma unroll
       for (int n = 0; n < C::head_tiles; ++n) {
@@ -374,7 +369,7 @@ struct LatentDecode {
       __syncthreads();
       add_values(tile);
       // The next tile's scores overwrite scores that all warps have read; its weights follow a barrier.
-      if (const int next = tile * stages_of_tile + latent_stages; next < stages()) {
+      if (const int next = tile * latent_stages_of_tile + latent_stages; next < stages()) {
         __syncthreads();
         fetch_next(next);
       }
@@ -416,7 +411,7 @@ __device__ void latent_decode(const LatentDecodeArgs& args) {
   if (threadIdx.x == 0) {
 #pragma unroll
     for (int i = 0; i < latent_stages; ++i) {
-      barrier_init(&barriers[i], 1);
+      barrier_init(&barriers[i], latent_stage_arrivals);
     }
     barrier_init_fence();
   }

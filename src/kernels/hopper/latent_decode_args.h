@@ -34,6 +34,12 @@ inline constexpr int latent_stages = 5;
 inline constexpr int latent_decode_warps = 16;
 inline constexpr int latent_key_groups = 4;  ///< of 16 keys of a tile, each of four warps
 inline constexpr int latent_dim_parts = latent_decode_warps / latent_key_groups;  ///< of a score, each of a warp
+inline constexpr int latent_stages_of_tile = latent_tile_keys / latent_stage_keys;
+inline constexpr int latent_rows_of_warp = latent_tile_keys / latent_decode_warps;  ///< that it copies of a tile
+inline constexpr int latent_warps_of_stage = latent_decode_warps / latent_stages_of_tile;
+/// Tiles that fill the ring, the last one in part.
+inline constexpr int latent_fills = (latent_stages + latent_stages_of_tile - 1) / latent_stages_of_tile;
+inline constexpr int latent_stage_arrivals = 1;  ///< the stage's first warp, and the bytes of all of its warps
 inline constexpr int latent_merge_threads = 512;
 inline constexpr int latent_merge_values = 128;  ///< of a head, that a work-group adds up
 /// As many as an H200 has multiprocessors, each of which holds one work-group.

@@ -83,6 +83,19 @@ constexpr bool takes_image(int tokens) { return tokens > 2; }
 /// twice, and the inputs of more tokens don't stay in the first-level cache.
 constexpr bool takes_sums(int tokens) { return tokens > 2; }
 
+/// Halves of the sums in shared memory, of matvec_chunk tiles each: one is added up while the other is written.
+inline constexpr int matvec_halves = 2;
+/// Arrivals that complete a phase of the barriers of matvec_roles.h.
+struct MatvecArrivals {
+  static constexpr int image = 1;                     ///< the warp that fetches, and the bytes
+  static constexpr int sums_complete = matvec_warps;  ///< of a half
+  static constexpr int sums_free = 1;                 ///< the warp that writes
+  static constexpr int slot_full = 1;                 ///< the warp that fetches, and the bytes
+  static constexpr int slot_free = matvec_warps;      ///< each has a step of the slot
+};
+/// The first step, and the partial sum, of a warp in the next tile: steps of all tiles go round the warps.
+constexpr int next_first(int first, int steps) { return (first + matvec_warps - steps % matvec_warps) % matvec_warps; }
+
 /// Columns of a step: what a warp multiplies at a time.
 inline constexpr int matvec_step = 256;
 /// Steps of a slot, one for each warp.

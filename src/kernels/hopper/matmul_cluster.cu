@@ -12,7 +12,7 @@
 namespace rocmforge::hopper {
 namespace {
 
-constexpr int warps = cluster_threads / 32;
+constexpr int warps = cluster_warps;
 constexpr int consumers = cluster_threads / warpgroup_size;
 static_assert(consumers * 64 == cluster_tile_rows);
 
@@ -230,7 +230,7 @@ __device__ inline void multiply_cluster(const MatmulClusterArgs& args) {
   const int lane = thread % 32;
   if (warp == 0) {
     if (lane == 0) {
-      barrier_init(barrier, warps);
+      barrier_init(barrier, cluster_weights_arrivals);
       barrier_init_fence();
     }
     __syncwarp();

@@ -10,6 +10,8 @@ namespace rocmforge::hopper {
 inline constexpr int most_cluster_ranks = 8;
 inline constexpr int cluster_segment_columns = 512;
 inline constexpr int cluster_threads = 256;
+inline constexpr int cluster_warps = cluster_threads / 32;
+inline constexpr int cluster_weights_arrivals = cluster_warps;  ///< a lane for each warp's rows, with their bytes
 inline constexpr int cluster_tile_rows = 128;
 inline constexpr int most_cluster_tokens = 32;
 

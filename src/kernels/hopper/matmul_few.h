@@ -23,7 +23,7 @@ struct FewConfig {
   static constexpr int tokens = shape.tokens;
   static constexpr int consumers = shape.consumers;
   static constexpr FewRings rings = few_rings(shape, format_);
-  static constexpr int boxes_per_record = layout.elems / tiles_box_columns;
+  static constexpr int boxes_per_record = rocmforge::hopper::boxes_per_record(format_);
   static constexpr int groups = layout.elems / weight_group_elems;
   static constexpr int sums = tokens / 2;
 };
@@ -44,33 +44,11 @@ struct FewShared {
 };
 inline constexpr std::int32_t no_tile = -1;
 
-/// A work-group's part of one tile of tokens and segment: tiles of rows [begin, end), of which a consumer takes every
-/// `consumers`-th from `first` on.
-struct FewSpan {
-  int token_tile;
-  int segment;
-  int begin;
-  int end;
-  int first_record;
-  int end_record;
-  bool last;
-};
 /// Calls act(span) for each span of this work-group, in order.
 template <class Act>
 __device__ inline void for_each_span(const MatmulTilesArgs& args, Act&& act) {
-  const int pairs = args.token_tiles * args.segments;
-  const std::int64_t total = std::int64_t{pairs} * args.row_tiles;
-  const auto bound = [&](unsigned group) { return static_cast<int>(total * group / gridDim.x); };
-  const int end = bound(blockIdx.x + 1);
-  for (int at = bound(blockIdx.x); at < end;) {
-    const int pair = at / args.row_tiles;
-    FewSpan span{pair / args.segments, pair % args.segments, at - pair * args.row_tiles, 0, 0, 0, false};
-    span.end = min(args.row_tiles, end - pair * args.row_tiles);
-    span.last = at + span.end - span.begin == end;
-    span.first_record = span.segment * args.segment_records;
-    span.end_record = min(args.records, span.first_record + args.segment_records);
-    act(span);
-    at += span.end - span.begin;
+  for (FewSpans spans(args, blockIdx.x, gridDim.x); spans.any();) {
+    act(spans.next(args));
   }
 }
 
@@ -161,7 +139,7 @@ template <class C>
 __device__ void count_segments(const MatmulTilesArgs& args, FewShared<C>& shared) {
   const int consumer = static_cast<int>(threadIdx.x) % 32;
   std::uint32_t parity = 0;
-  bool more = consumer < C::consumers && args.segments > 1;
+  bool more = consumer < C::consumers && args.segments > 1 && FewSpans(args, blockIdx.x, gridDim.x).any();
   while (__any_sync(0xffffffffu, more)) {
     if (more && barrier_test(&shared.stored[consumer], parity)) {
       parity ^= 1;
@@ -387,16 +365,16 @@ __device__ void multiply_few(const MatmulTilesArgs& args) {
   static_assert(sizeof(FewShared<C>) + 1024 <= C::rings.bytes);
   if (threadIdx.x == 0) {
     for (int i = 0; i < C::rings.boxes; ++i) {
-      barrier_init(&shared.x_full[i], 1);
+      barrier_init(&shared.x_full[i], TilesShape::full_arrivals);
     }
-    barrier_init(&shared.x_free, 4 * C::consumers);
+    barrier_init(&shared.x_free, C::shape.free_arrivals());
     for (int consumer = 0; consumer < C::consumers; ++consumer) {
       for (int i = 0; i < C::rings.slots; ++i) {
-        barrier_init(&shared.weights_full[consumer][i], 1);
-        barrier_init(&shared.weights_free[consumer][i], 4);
+        barrier_init(&shared.weights_full[consumer][i], TilesShape::full_arrivals);
+        barrier_init(&shared.weights_free[consumer][i], TilesShape::own_free_arrivals);
       }
-      barrier_init(&shared.stored[consumer], 4);
-      barrier_init(&shared.told[consumer], 1);
+      barrier_init(&shared.stored[consumer], TilesShape::stored_arrivals);
+      barrier_init(&shared.told[consumer], TilesShape::told_arrivals);
     }
     barrier_init_fence();
   }

@@ -183,11 +183,12 @@ class Launcher {
       shape.block[0] = static_cast<std::uint32_t>(tile.threads());
       shape.shared_bytes = static_cast<std::uint32_t>(few_rings(tile, format_).bytes);
     } else {
-      const TilesShape tile{1, choice_.tile_tokens, 2};
+      const TilesShape tile{1, choice_.tile_tokens, tiles_consumers};
       shape.block[0] = static_cast<std::uint32_t>(tile.threads());
       shape.shared_bytes = static_cast<std::uint32_t>(tiles_rings(tile, format_).bytes);
     }
     shape.grid[0] = static_cast<std::uint32_t>(std::min<std::int64_t>(work, device.compute_units));
+    check(shape.grid[0] > 0 && shape.grid[0] <= work, "matmul: a work-group without a tile");
     const std::string object = fmt::format("matmul_tiles_{}", weight_format_name(format_));
     const std::string kernel = fmt::format("matmul_{}_{}_{}{}", choice_.few ? "few" : "tiles", weight_format_name(format_),
                                            choice_.tile_tokens, choice_.few && gated_ ? "_gated" : "");

@@ -21,12 +21,13 @@ struct TilesConfig {
   static constexpr WeightFormat format = format_;
   static constexpr WeightLayout layout = weight_layout(format_);
   static constexpr int tokens = tokens_;
-  static constexpr int consumers = 2;
+  static constexpr int consumers = tiles_consumers;
   static constexpr int blocks = blocks_;  ///< of 32 columns that are multiplied at a time: 1 or 2
   static constexpr TilesShape shape{1, tokens_, consumers};
   static constexpr TilesRings rings = tiles_rings(shape, format_);
   static constexpr int pieces = consumers * 4;  ///< tiles of 16 rows
-  static constexpr int boxes_per_record = layout.elems / tiles_box_columns;
+  static constexpr int boxes_per_record = rocmforge::hopper::boxes_per_record(format_);
+  static_assert(boxes_per_record >= least_boxes_of_tile && rings.scales >= tiles_scales_needed(rings.boxes));
   static constexpr int groups = layout.elems / weight_group_elems;
   static constexpr int sums = tokens / 2;
   static constexpr bool slots = !std::is_same_v<Args, MatmulTilesArgs>;
@@ -290,12 +291,12 @@ __device__ void multiply_tiles(const typename C::Args& args) {
   static_assert(sizeof(TilesShared<C>) + 1024 <= C::rings.bytes);
   if (threadIdx.x == 0) {
     for (int i = 0; i < C::rings.boxes; ++i) {
-      barrier_init(&shared.x_full[i], 1);
-      barrier_init(&shared.x_free[i], 4 * C::consumers);
+      barrier_init(&shared.x_full[i], TilesShape::full_arrivals);
+      barrier_init(&shared.x_free[i], C::shape.free_arrivals());
     }
     for (int i = 0; i < C::rings.slots; ++i) {
-      barrier_init(&shared.weights_full[i], 1);
-      barrier_init(&shared.weights_free[i], 4 * C::consumers);
+      barrier_init(&shared.weights_full[i], TilesShape::full_arrivals);
+      barrier_init(&shared.weights_free[i], C::shape.free_arrivals());
     }
     barrier_init_fence();
   }

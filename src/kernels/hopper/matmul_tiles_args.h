@@ -52,6 +52,8 @@ struct MatmulTilesArgs {
 };
 
 inline constexpr int few_segment_columns = 1024;
+inline constexpr int warps_of_consumer = 4;  ///< a warpgroup
+inline constexpr int tiles_consumers = 2;    ///< of matmul_tiles.h
 
 /// What a work-group computes: `consumers` warpgroups of `subtiles` x 64 rows each, times `tokens`.
 struct TilesShape {
@@ -61,6 +63,13 @@ struct TilesShape {
   [[nodiscard]] constexpr int rows() const { return consumers * subtiles * 64; }
   [[nodiscard]] constexpr int threads() const { return (consumers + 1) * 128; }
   [[nodiscard]] constexpr int box_bytes() const { return tokens * tiles_box_columns * 2; }
+
+  // Arrivals that complete a phase of a barrier.
+  static constexpr int full_arrivals = 1;                      ///< the warp that copies, and the bytes
+  static constexpr int own_free_arrivals = warps_of_consumer;  ///< of what one consumer reads: each of its warps
+  static constexpr int stored_arrivals = warps_of_consumer;    ///< matmul_few.h: each warp has stored its sums
+  static constexpr int told_arrivals = 1;                      ///< matmul_few.h: the warp that counts
+  [[nodiscard]] constexpr int free_arrivals() const { return consumers * warps_of_consumer; }  ///< of what all read
 };
 
 /// Sums of 64 rows are staged for the stores, so many tokens at a time, [token][row]. The padding keeps both directions free
@@ -68,8 +77,11 @@ struct TilesShape {
 inline constexpr int stage_tokens = 16;
 inline constexpr int stage_row_stride = 68;
 
+constexpr int boxes_per_record(WeightFormat format) { return weight_layout(format).elems / tiles_box_columns; }
+
 /// Shared memory of a work-group: a ring of boxes of activations, one of records of all rows, one of the scales of a tile's
-/// tokens (which run ahead by as many tiles as the boxes do), and their barriers.
+/// tokens, and their barriers. Scales have no barrier of their own: they come with a tile's first box, and boxes bound how
+/// far they run ahead.
 struct TilesRings {
   int boxes;
   int slots;
@@ -77,6 +89,13 @@ struct TilesRings {
   int scales;
   int bytes;
 };
+/// A tile has a record of two boxes at least. The first box of a tile is copied once the box `boxes` before it is free. Its
+/// tile and those after it are then in use, and so is the tile before it, whose last box is freed before its sums are
+/// scaled: (boxes - 1) / 2 + 2 tiles where all are the shortest. With an odd number of boxes that is what there is.
+inline constexpr int least_boxes_of_tile = 2;
+constexpr int tiles_scales(int boxes) { return boxes / least_boxes_of_tile + 2; }
+constexpr int tiles_scales_needed(int boxes) { return (boxes - 1) / least_boxes_of_tile + 2; }
+
 constexpr TilesRings tiles_rings(const TilesShape& shape, WeightFormat format) {
   constexpr int most_bytes = 227 * 1024;
   constexpr int stage_bytes = 2 * stage_tokens * stage_row_stride * 4;
@@ -84,7 +103,7 @@ constexpr TilesRings tiles_rings(const TilesShape& shape, WeightFormat format) {
   rings.slot_bytes = shape.rows() / weight_tile_rows * weight_layout(format).record_bytes;
   const int columns = weight_layout(format).elems;
   const auto bytes = [&](int boxes, int slots) {
-    const int scales = (boxes / 2 + 2) * shape.tokens * 4;
+    const int scales = tiles_scales(boxes) * shape.tokens * 4;
     const int used = boxes * (shape.box_bytes() + 16) + slots * (rings.slot_bytes + 16) + stage_bytes + scales;
     return 1024 + (used + 256 + 1023) / 1024 * 1024;
   };
@@ -103,10 +122,23 @@ constexpr TilesRings tiles_rings(const TilesShape& shape, WeightFormat format) {
       break;
     }
   }
-  rings.scales = rings.boxes / 2 + 2;
+  rings.scales = tiles_scales(rings.boxes);
   rings.bytes = bytes(rings.boxes, rings.slots);
   return rings;
 }
+
+constexpr bool scales_suffice() {
+  for (const WeightFormat format : weight_formats) {
+    for (const int tokens : {32, 128, 256}) {
+      const TilesRings rings = tiles_rings({1, tokens, tiles_consumers}, format);
+      if (boxes_per_record(format) < least_boxes_of_tile || rings.scales < tiles_scales_needed(rings.boxes)) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+static_assert(scales_suffice(), "scales would be overwritten before they are read");
 
 /// The tile of a work-group of matmul_few.h for up to that many tokens (16, 32 or 64), with as many consumers as fit: two
 /// records of each in shared memory, their sums in registers.
@@ -132,6 +164,48 @@ constexpr FewRings few_rings(const TilesShape& shape, WeightFormat format) {
   rings.bytes = 3072 + rings.boxes * shape.box_bytes() + shape.consumers * rings.slots * (rings.slot_bytes + 16);
   return rings;
 }
+
+/// A work-group's part of one tile of tokens and segment of matmul_few.h: tiles of rows [begin, end), of which a consumer
+/// takes every `consumers`-th from its own first one on.
+struct FewSpan {
+  int token_tile;
+  int segment;
+  int begin;
+  int end;
+  int first_record;
+  int end_record;
+  bool last;
+};
+
+/// The spans of a work-group, one after another. Work-groups have equal shares of the tiles; one that has none must not
+/// count segments, because no consumer would ever tell it the end.
+struct FewSpans {
+  int at;
+  int end;
+
+  constexpr FewSpans(const MatmulTilesArgs& args, unsigned group, unsigned groups)
+      : at(bound(args, group, groups)), end(bound(args, group + 1, groups)) {}
+
+  [[nodiscard]] constexpr bool any() const { return at < end; }
+  constexpr FewSpan next(const MatmulTilesArgs& args) {
+    const int pair = at / args.row_tiles;
+    FewSpan span{pair / args.segments, pair % args.segments, at - pair * args.row_tiles, 0, 0, 0, false};
+    const int rest = end - pair * args.row_tiles;
+    span.end = args.row_tiles < rest ? args.row_tiles : rest;
+    at += span.end - span.begin;
+    span.last = at == end;
+    span.first_record = span.segment * args.segment_records;
+    const int end_record = span.first_record + args.segment_records;
+    span.end_record = args.records < end_record ? args.records : end_record;
+    return span;
+  }
+
+ private:
+  static constexpr int bound(const MatmulTilesArgs& args, unsigned group, unsigned groups) {
+    const std::int64_t total = std::int64_t{args.token_tiles} * args.segments * args.row_tiles;
+    return static_cast<int>(total * group / groups);
+  }
+};
 
 /// Converts activations into boxes. Grid: tokens, rounded up to whole tiles.
 struct TilesConvertArgs {

@@ -117,9 +117,4 @@ __device__ inline void finish(const MatvecArgs& args, const float* sums, int fir
   }
 }
 
-/// The first step, and the partial sum, of a warp in the next tile.
-__device__ inline int next_first(int first, int steps) {
-  return (first + matvec_warps - steps % matvec_warps) % matvec_warps;
-}
-
 }  // namespace rocmforge::hopper

@@ -34,17 +34,17 @@ struct Barriers {
   std::uint32_t slots;  ///< of slot s: filled at 16 s, free again at 16 s + 8
 
   __device__ Barriers(const MatvecShared& shared, const std::uint8_t* memory)
-      : image(shared_address(memory + shared.barriers)), sums(image + 8), slots(sums + 32) {}
+      : image(shared_address(memory + shared.barriers)), sums(image + 8), slots(sums + 16 * matvec_halves) {}
 
   __device__ void init(int count) const {
-    init_barrier(image, 1);
-    for (int h = 0; h < 2; ++h) {
-      init_barrier(sums + 16 * h, matvec_warps);
-      init_barrier(sums + 16 * h + 8, 1);
+    init_barrier(image, MatvecArrivals::image);
+    for (int h = 0; h < matvec_halves; ++h) {
+      init_barrier(sums + 16 * h, MatvecArrivals::sums_complete);
+      init_barrier(sums + 16 * h + 8, MatvecArrivals::sums_free);
     }
     for (int s = 0; s < count; ++s) {
-      init_barrier(slots + 16 * s, 1);
-      init_barrier(slots + 16 * s + 8, matvec_warps);
+      init_barrier(slots + 16 * s, MatvecArrivals::slot_full);
+      init_barrier(slots + 16 * s + 8, MatvecArrivals::slot_free);
     }
     barrier_init_fence();
   }
@@ -136,7 +136,7 @@ __device__ inline void multiply_tiles(Kind& kind, const typename Kind::Args& arg
     }
     if (first < steps) {
       kind.add_tile(item, barriers, slot, first,
-                    partial + ((item & (2 * matvec_chunk - 1)) * matvec_warps + first) * Kind::sums);
+                    partial + ((item & (matvec_halves * matvec_chunk - 1)) * matvec_warps + first) * Kind::sums);
     }
     first = next_first(first, steps);
     if (item % matvec_chunk == matvec_chunk - 1 || item == items - 1) {
@@ -144,7 +144,7 @@ __device__ inline void multiply_tiles(Kind& kind, const typename Kind::Args& arg
       if (lane == 0) {
         arrive_at(barriers.sums + 16 * half.at);
       }
-      half.advance(2);
+      half.advance(matvec_halves);
     }
   }
 }
@@ -163,7 +163,7 @@ __device__ inline void write_tiles(const typename Kind::Args& args, const std::u
     if (lane == 0) {
       arrive_at(complete + 8);
     }
-    half.advance(2);
+    half.advance(matvec_halves);
   }
 }
 

@@ -42,14 +42,15 @@ struct RouteRows {
   RouteWork work;
   int warp;
   int lane;
-  float4* held;            ///< rows in shared memory
-  std::uint64_t* barrier;  ///< of their copies
+  float4* held;               ///< rows in shared memory
+  std::uint64_t* barrier;     ///< of their copies
   float4 ahead[quads_ahead];  ///< of the warp's first part of a row
 
   [[nodiscard]] __device__ const float4* row_of(int unit) const {
     const int expert = work.first + unit / work.shares;
-    const float* rows = expert < args.choice.experts ? args.router + std::int64_t{expert} * args.hidden
-                                                     : args.shared_gates + std::int64_t{expert - args.choice.experts} * args.hidden;
+    const float* rows = expert < args.choice.experts
+                            ? args.router + std::int64_t{expert} * args.hidden
+                            : args.shared_gates + std::int64_t{expert - args.choice.experts} * args.hidden;
     return reinterpret_cast<const float4*>(rows);
   }
   /// The first quad of a lane in a unit; the next ones are `stride()` apart.
@@ -60,7 +61,7 @@ struct RouteRows {
   __device__ void copy_held() const {
     const std::uint32_t bytes = static_cast<std::uint32_t>(args.hidden) * 4;
     if (lane == 0) {
-      barrier_init(barrier, 1);
+      barrier_init(barrier, route_held_arrivals);
       barrier_init_fence();
       barrier_expect(barrier, static_cast<std::uint32_t>(work.held) * bytes);
     }
@@ -189,9 +190,8 @@ __device__ void normalise(const Rows& rows, const FirstNorms<tokens>& first_norm
       weights[i] = first == thread ? first_norms.weights[i] : quad < quads ? norm[quad] : float4{};
 #pragma unroll
       for (int t = 0; t < tokens; ++t) {
-        values[i][t] = t < count && quad < quads
-                           ? reinterpret_cast<const float4*>(args.x + (token + t) * args.hidden)[quad]
-                           : float4{};
+        values[i][t] =
+            t < count && quad < quads ? reinterpret_cast<const float4*>(args.x + (token + t) * args.hidden)[quad] : float4{};
       }
     }
 #pragma unroll
@@ -251,8 +251,8 @@ __device__ void route_rows(const RouteRowsArgs& args) {
   rows.read_ahead();
   rows.prefetch();
   const FirstNorms<tokens> first_norms(args, thread);
-  const bool has_bias = args.router_bias != nullptr && thread < rows.work.count &&
-                        rows.work.first + thread < args.choice.experts;
+  const bool has_bias =
+      args.router_bias != nullptr && thread < rows.work.count && rows.work.first + thread < args.choice.experts;
   const float bias = has_bias ? args.router_bias[rows.work.first + thread] : 0.0f;
   if (args.choice.bias != nullptr && thread * 32 < args.choice.experts) {  // 128 bytes each
     asm volatile("prefetch.global.L2 [%0];" ::"l"(args.choice.bias + thread * 32));

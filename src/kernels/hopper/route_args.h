@@ -16,6 +16,7 @@ inline constexpr int route_many_tokens = 4;
 inline constexpr int route_rows_threads = 512;
 inline constexpr int route_rows_warps = route_rows_threads / 32;
 inline constexpr int most_rank_experts = gpu::most_experts / route_ranks;  ///< shared ones among them
+inline constexpr int route_held_arrivals = 1;  ///< of the barrier of the held rows: the lane that expects their bytes
 /// Longest row: it stays in shared memory beside what the choice needs.
 inline constexpr int most_route_hidden = 16384;
 inline constexpr int most_route_many_hidden = 12288;  ///< of route_many_tokens rows

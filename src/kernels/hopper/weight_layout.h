@@ -36,6 +36,7 @@ inline constexpr int weight_group_elems = 128;
 using gpu::has_weight_layout;
 using gpu::weight_format;
 using gpu::weight_format_name;
+using gpu::weight_formats;
 using gpu::WeightFormat;
 
 struct WeightLayout {
