@@ -274,6 +274,7 @@ void Transformer::run_on_gpu(const Pass& pass, const BatchPlan& batch, SequenceM
   stream.allow_overlap(options_.overlap);
   pending_ = true;
   bool moved = false;
+  // Before any launch of the step: kernels that start early rely on a copy between two steps (gpu/launch_order.h).
   const StepArrays arrays = inputs_->upload(batch, shape, moved);
   if (moved) {
     graphs_->clear();

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "device/fake_driver.h"
 #include "device/temporary_folder.h"
 #include "models/step/step_graphs.h"
@@ -83,6 +85,18 @@ TEST_F(StepInputsTest, OneCopyBringsEveryArray) {
   EXPECT_TRUE(arrays.any_single);
   EXPECT_EQ(arrays.batch.max_q_len, 3);
   EXPECT_EQ(arrays.batch.max_kv_len, 21);
+}
+
+/// Kernels of a step read keys of earlier steps, and the step's arrays, before the kernel in front of them has ended
+/// (gpu/launch_order.h): the copy is what they rely on.
+TEST_F(StepInputsTest, ACopyLiesBetweenStepsEvenWhereNothingHasChanged) {
+  const BatchPlan plan = decode_plan(3);
+  for (int step = 0; step < 2; ++step) {
+    log_->calls.clear();
+    bool moved = false;
+    inputs_->upload(plan, StepInputs::shape_of(plan), moved);
+    EXPECT_EQ(std::ranges::count(log_->calls, "copy_to_device"), 1) << "step " << step;
+  }
 }
 
 TEST_F(StepInputsTest, TheTablesOfAllGroupsFollowEachOther) {

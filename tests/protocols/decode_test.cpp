@@ -199,7 +199,7 @@ std::string shared_out(const std::vector<int>& heads, const DecodeSplit& split, 
     int outputs = 0;
     for (int group = 0; group < groups; ++group) {
       DecodeShare share;
-      share.set(total, group, groups);
+      share.set(total, static_cast<std::uint32_t>(group), groups);
       int last = -1;
       for (int i = 0; i < pieces; ++i) {
         const int at = start + i * piece;

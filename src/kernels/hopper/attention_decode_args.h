@@ -96,7 +96,7 @@ struct DecodeShare {
   std::int32_t end = 0;
   std::int32_t share = 1;  ///< tiles of each work-group; whole tiles, so that heads of one length are cut only where needed
 
-  constexpr void set(std::int32_t total, std::int32_t group, std::int32_t groups) {
+  constexpr void set(std::int32_t total, std::uint32_t group, std::int32_t groups) {
     const std::int32_t each = (total + groups - 1) / groups;
     share = each > 1 ? each : 1;
     const std::int64_t first = group * std::int64_t{share};

@@ -58,7 +58,7 @@ struct DecodeWalk : DecodeShare {
       mine += cost_of(s);
     }
     const int total = sum_of_lanes(mine);
-    set(total, static_cast<int>(blockIdx.x), static_cast<int>(gridDim.x));
+    set(total, blockIdx.x, static_cast<int>(gridDim.x));
     if (begin < end) {
       find_first(first_cost);
     } else {

@@ -77,7 +77,9 @@ class StepInputs {
 
   StepInputs(Device& device, const Limits& limits);
 
-  /// Enqueues the copy on the compute stream. Plan and shape must be within the limits; adjustments and masks may be any
+  /// Enqueues the copy on the compute stream: always, also where no array has changed. Kernels that start early read keys of
+  /// earlier steps before their predecessor has ended; that is right because this copy waits for the step before, and the
+  /// step's first kernel for the copy. Plan and shape must be within the limits; adjustments and masks may be any
   /// number: if they do not fit, all arrays move, and `moved` is set.
   StepArrays upload(const BatchPlan& plan, const Shape& shape, bool& moved);
 

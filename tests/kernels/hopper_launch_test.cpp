@@ -1,0 +1,110 @@
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "device/fake_driver.h"
+#include "device/temporary_folder.h"
+#include "kernels/hopper/experts_args.h"
+#include "kernels/hopper/kernels.h"
+#include "kernels/hopper/matmul_tiles_args.h"
+
+// What Hopper's kernels are launched with, where their protocols rely on it; tested without a GPU.
+
+namespace rocmforge {
+namespace {
+
+class HopperLaunch : public testing::Test {
+ protected:
+  HopperLaunch() {
+    for (const char* object : {"any", "experts_vectors", "matmul_tiles_convert", "matmul_tiles_q4_0"}) {
+      folder_.write("sm_90/" + std::string(object) + ".cubin",
+                    "\x7f"
+                    "ELF code");
+    }
+    device_ =
+        std::make_unique<Device>(std::make_unique<FakeDriver>(log_, "sm_90"), KernelLibrary::from_folder(folder_.path()));
+  }
+
+  /// The arguments of the last launch.
+  template <class Args>
+  [[nodiscard]] Args last() const {
+    Args args;
+    EXPECT_EQ(log_->arguments.back().size(), sizeof(args));
+    std::memcpy(&args, log_->arguments.back().data(), sizeof(args));
+    return args;
+  }
+
+  // Addresses of a device: aligned, and not to be read by the host.
+  template <class T = float>
+  static T* place(int i) {
+    return reinterpret_cast<T*>(std::uintptr_t{0x100000} * static_cast<unsigned>(i + 1));
+  }
+
+  TemporaryFolder folder_;
+  std::shared_ptr<FakeDriver::Log> log_ = std::make_shared<FakeDriver::Log>();
+  std::unique_ptr<Device> device_;
+};
+
+/// A kernel that lets its successor start once its predecessor has ended, as the router does, and gate and up.
+void launch_in_turn(Stream& stream) {
+  LaunchShape shape;
+  shape.dependent = true;
+  shape.waits_first = true;
+  stream.launch("any", "in_turn", shape, {});
+}
+
+TEST_F(HopperLaunch, DownReadsTheChoiceEarlyOnlyBehindGateAndUp) {
+  const auto kernel = make_hopper_expert_matmul();
+  const auto chosen_before = [&](const ExpertMatmul::Args::Before& before) {
+    Stream& stream = device_->stream();
+    stream.allow_overlap(true);
+    launch_in_turn(stream);
+    const ExpertWeight down{.dtype = DType::q4_0, .data = place(0), .n = 256, .expert_bytes = 1 << 20};
+    ExecutionContext context{.stream = &stream};
+    kernel->run({.x = place(1),
+                 .tokens = 1,
+                 .k = 256,
+                 .used = 2,
+                 .experts = 8,
+                 .ids = place<std::int32_t>(2),
+                 .weights = std::span(&down, 1),
+                 .shares = place(3),
+                 .out = place(4),
+                 .workspace = place(5),
+                 .order = place(6),
+                 .before = before},
+                context);
+    return last<hopper::ExpertVectorArgs>().chosen_before;
+  };
+  EXPECT_EQ(chosen_before({.k = 256, .weight = DType::q4_0, .made_x = true}), 1);
+  EXPECT_EQ(chosen_before({}), 0) << "the router's launch is the last one, and has not ended";
+}
+
+TEST_F(HopperLaunch, EachWorkGroupOfAProductHasATile) {
+  const auto kernel = make_hopper_matmul();
+  std::vector<char> workspace(kernel->workspace_bytes(48, 4096) + 64);
+  for (const std::int64_t n : {16, 64, 192}) {
+    const MatmulOutput output{.dtype = DType::q4_0, .weight = place(0), .n = n, .out = place(1), .stride = n};
+    ExecutionContext context{.stream = &device_->stream()};
+    kernel->run({.x = place(2),
+                 .tokens = 48,
+                 .k = 4096,
+                 .x_stride = 4096,
+                 .outputs = std::span(&output, 1),
+                 .workspace = workspace.data()},
+                context);
+    ASSERT_NE(log_->kernels.back().find("matmul_few"), std::string::npos) << log_->kernels.back();
+    const auto args = last<hopper::MatmulTilesArgs>();
+    const std::uint32_t groups = log_->shapes.back().grid[0];
+    for (std::uint32_t group = 0; group < groups; ++group) {
+      EXPECT_TRUE(hopper::FewSpans(args, group, groups).any());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rocmforge
