@@ -54,7 +54,8 @@ void launch_in_turn(Stream& stream) {
   LaunchShape shape;
   shape.dependent = true;
   shape.waits_first = true;
-  stream.launch("any", "in_turn", shape, {});
+  const std::int32_t argument = 0;
+  stream.launch("any", "in_turn", shape, std::as_bytes(std::span(&argument, 1)));
 }
 
 TEST_F(HopperLaunch, DownReadsTheChoiceEarlyOnlyBehindGateAndUp) {
