@@ -1,5 +1,6 @@
 #include "models/architecture.h"
 #include "models/expert_config.h"
+#include "models/model_tensors.h"
 #include "models/mtp_config.h"
 
 namespace rocmforge {
@@ -10,8 +11,8 @@ namespace {
 bool chooses_by_sigmoid(const ModelConfig& config, const MetadataReader& metadata) {
   constexpr std::int64_t glm_vocabulary = 154880;
   const GgufTensor* table = metadata.file().find_tensor("token_embd.weight");
-  return (config.layers == 47 || config.layers == 48) && table != nullptr && table->tensor.shape.rank() == 2 &&
-         table->tensor.shape.rows() == glm_vocabulary;
+  return (config.layers == 47 || config.layers == 48) && table != nullptr &&
+         has_shape(*table, {glm_vocabulary, config.hidden});
 }
 
 /// DeepSeek V2 to V3.1, and models with the same graph: Kimi K2, GLM-4.7-Flash, Moonlight. Latent attention; the first

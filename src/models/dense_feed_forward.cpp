@@ -8,8 +8,8 @@ DenseFeedForward::DenseFeedForward(ExecutionPlan& plan, const ModelConfig& confi
   const FeedForwardConfig& own = config.layer(index).feed_forward;
   const auto name = [&](std::string_view tensor) { return block_tensor(index, std::string(tensor).append(part.suffix)); };
   const std::int64_t up_rows = (own.gated ? 2 : 1) * std::int64_t{part.width};
-  const bool one_tensor =
-      !own.gated || (!plan.has_tensor(name("ffn_gate") + ".weight") && plan.rows_of(name("ffn_up") + ".weight") == up_rows);
+  const bool one_tensor = !own.gated || (!plan.has_tensor(name("ffn_gate") + ".weight") &&
+                                         plan.has_tensor(name("ffn_up") + ".weight", {up_rows, config.hidden}));
   const std::vector<LinearName> one{{name("ffn_up"), up_rows, own.needs_bias}};
   const std::vector<LinearName> two{{name("ffn_gate"), part.width, own.needs_bias},
                                     {name("ffn_up"), part.width, own.needs_bias}};

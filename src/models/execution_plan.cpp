@@ -190,9 +190,9 @@ Norm ExecutionPlan::norm(const NormName& name, std::int64_t dim) {
   return {resolve<LayerNorm>({dim, name.eps, has_bias}), weight, has_bias ? vector(bias, dim) : nullptr};
 }
 
-std::int64_t ExecutionPlan::rows_of(std::string_view name) const {
+bool ExecutionPlan::has_tensor(std::string_view name, const Shape& shape) const {
   const GgufTensor* found = file_->find_tensor(name);
-  return found != nullptr && found->tensor.shape.rank() == 2 ? found->tensor.shape.rows() : 0;
+  return found != nullptr && has_shape(*found, shape);
 }
 
 Linear ExecutionPlan::linear(std::string_view operation, const std::vector<LinearName>& names, std::int64_t k) {
@@ -321,10 +321,8 @@ void ExecutionPlan::check_scales(const GgufTensor& scales) const {
 
 const MatmulWeight* ExecutionPlan::matmul_weight(const LinearName& layer, std::int64_t k, std::vector<Refusal>& refusals) {
   const std::string name = layer.name + ".weight";
-  const GgufTensor* given = file_->find_tensor(name);
-  const bool one_row = layer.n == 1 && given != nullptr && given->tensor.shape.rank() == 1;  // files use either shape
   const std::int64_t columns = layer.columns.of > 0 ? layer.columns.of : k;
-  const GgufTensor& found = tensor(name, one_row ? Shape{columns} : Shape{layer.n, columns});
+  const GgufTensor& found = tensor(name, {layer.n, columns});
   if (const std::int32_t together = info(found.tensor.dtype).block_elems;
       layer.columns.of > 0 && (k % together != 0 || layer.columns.first % together != 0)) {
     throw Error(fmt::format("{}: tensor {} is {}, whose blocks of {} columns can't be parted behind column {}",

@@ -127,8 +127,8 @@ class ExecutionPlan {
   /// Prevents the warning about a tensor that the file may have and the model does not read.
   void pass_over(std::string name) { used_.insert(std::move(name)); }
   [[nodiscard]] bool has_tensor(std::string_view name) const { return file_->find_tensor(name) != nullptr; }
-  /// Rows of a matrix of the file, 0 if it has none with this name.
-  [[nodiscard]] std::int64_t rows_of(std::string_view name) const;
+  /// Whether the file has a tensor with this name and shape.
+  [[nodiscard]] bool has_tensor(std::string_view name, const Shape& shape) const;
 
   /// Uploads and repacks all weights and sets their addresses; then warns of unused tensors.
   void load_weights(Device& device, ThreadPool& pool);

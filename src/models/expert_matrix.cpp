@@ -79,10 +79,7 @@ ExpertMatrix ExecutionPlan::find_experts(const ExpertTensorName& name, const Exp
     matrix.tensor_rows = 2 * wanted.n;
     matrix.first_row = name.second_half ? wanted.n : 0;
   } else if (name.single.empty() || !has_tensor(name.single + ".0.weight")) {
-    // A single expert may be a two-dimensional tensor.
-    const std::string stacked = name.stacked + ".weight";
-    const bool plain = wanted.experts == 1 && rows_of(stacked) > 0;
-    matrix.tensors = {&tensor(stacked, plain ? Shape{wanted.n, wanted.k} : Shape{wanted.experts, wanted.n, wanted.k})};
+    matrix.tensors = {&tensor(name.stacked + ".weight", {wanted.experts, wanted.n, wanted.k})};
   } else {
     for (std::int64_t e = 0; e < wanted.experts; ++e) {
       const GgufTensor& own = tensor(fmt::format("{}.{}.weight", name.single, e), {wanted.n, wanted.k});
@@ -117,10 +114,8 @@ void ExecutionPlan::find_expert_vectors(const ExpertTensorName& name, bool joine
     }
   }
   const std::string& tensor = joined ? name.joined : name.stacked;
-  const Shape shape{matrix.spec.experts, matrix.tensor_rows};
   if (name.needs_bias || (!one_by_one && has_tensor(tensor + ".bias"))) {
-    const bool plain = matrix.spec.experts == 1 && rows_of(tensor + ".bias") == 0;
-    matrix.bias = find_vector(tensor + ".bias", plain ? Shape{matrix.tensor_rows} : shape);
+    matrix.bias = find_vector(tensor + ".bias", {matrix.spec.experts, matrix.tensor_rows});
     bytes_per_token_ += static_cast<std::size_t>(matrix.spec.used * matrix.spec.n) * sizeof(float);
   }
   if (one_by_one || !has_tensor(tensor + ".scale")) {

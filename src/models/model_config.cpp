@@ -157,7 +157,7 @@ void read_layers(ModelConfig& config, MetadataReader& metadata, std::int32_t con
 /// The tokenizer gives the size. With more rows in the head, tokens without a text could be drawn.
 std::int32_t vocabulary_size(MetadataReader& metadata) {
   const GgufFile& file = metadata.file();
-  const std::int64_t rows = file.tensor("token_embd.weight").tensor.shape.rows();
+  const std::int64_t rows = file.tensor("token_embd.weight").tensor.shape.squeezed().rows();
   const std::vector<std::string>* tokens = file.strings("tokenizer.ggml.tokens");
   const std::int64_t vocab = metadata.contains("vocab_size") ? metadata.count("vocab_size") : rows;
   const std::int64_t size = tokens != nullptr ? static_cast<std::int64_t>(tokens->size()) : vocab;

@@ -6,6 +6,10 @@
 
 namespace rocmforge {
 
+/// Whether the tensor has this shape. Dimensions of 1 do not matter: converters write some of them, and quantisers drop
+/// those that GGUF lists last.
+bool has_shape(const GgufTensor& tensor, const Shape& shape);
+
 /// The tensor with this name. Throws Error naming it when it is missing or has another shape.
 const GgufTensor& expect_tensor(const GgufFile& file, std::string_view name, const Shape& shape);
 

@@ -6,7 +6,7 @@
 
 namespace rocmforge {
 
-Shape::Shape(std::initializer_list<std::int64_t> dims) : rank_(static_cast<int>(dims.size())) {
+Shape::Shape(std::span<const std::int64_t> dims) : rank_(static_cast<int>(dims.size())) {
   check(dims.size() <= max_rank, "a shape has at most four dimensions");
   std::copy(dims.begin(), dims.end(), dims_.begin());
 }
@@ -28,6 +28,16 @@ std::int64_t Shape::rows() const {
 }
 
 std::int64_t Shape::cols() const { return rank_ == 0 ? 1 : (*this)[-1]; }
+
+Shape Shape::squeezed() const {
+  Shape kept;
+  for (int i = 0; i < rank_; ++i) {
+    if ((*this)[i] != 1) {
+      kept.dims_[static_cast<std::size_t>(kept.rank_++)] = (*this)[i];
+    }
+  }
+  return kept;
+}
 
 std::string Shape::to_string() const {
   std::string text = "[";

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string>
 
 namespace rocmforge {
@@ -14,7 +15,8 @@ class Shape {
   static constexpr int max_rank = 4;
 
   Shape() = default;
-  Shape(std::initializer_list<std::int64_t> dims);
+  Shape(std::initializer_list<std::int64_t> dims) : Shape(std::span(dims.begin(), dims.size())) {}
+  explicit Shape(std::span<const std::int64_t> dims);
 
   [[nodiscard]] int rank() const { return rank_; }
   /// Dimension `i`. A negative `i` counts from the end, as in Python.
@@ -25,6 +27,8 @@ class Shape {
   [[nodiscard]] std::int64_t rows() const;
   /// The last dimension; 1 for rank 0.
   [[nodiscard]] std::int64_t cols() const;
+  /// Without dimensions of 1. Tensors whose squeezed shapes are equal have the same elements in the same places.
+  [[nodiscard]] Shape squeezed() const;
   /// "[2, 3]"
   [[nodiscard]] std::string to_string() const;
 

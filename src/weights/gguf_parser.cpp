@@ -98,22 +98,7 @@ struct Entry {
   std::uint64_t entry_position = 0;  ///< of the offset field, for messages
 };
 
-/// The shape of the file's dimensions, which are stored innermost first.
-Shape shape_of(const std::array<std::int64_t, Shape::max_rank>& dims, std::uint32_t rank) {
-  switch (rank) {
-    case 0:
-      return {};
-    case 1:
-      return {dims[0]};
-    case 2:
-      return {dims[1], dims[0]};
-    case 3:
-      return {dims[2], dims[1], dims[0]};
-    default:
-      return {dims[3], dims[2], dims[1], dims[0]};
-  }
-}
-
+/// Reverses the file's dimensions, which are stored innermost first.
 Shape read_shape(GgufReader& reader) {
   const std::uint64_t start = reader.position();
   const auto rank = reader.read<std::uint32_t>("the number of dimensions");
@@ -131,7 +116,8 @@ Shape read_shape(GgufReader& reader) {
       GgufReader::fail_at(start, "the number of elements does not fit in 64 bits");
     }
   }
-  return shape_of(dims, rank);
+  std::reverse(dims.begin(), dims.begin() + rank);
+  return Shape(std::span(dims).first(rank));
 }
 
 DType read_tensor_type(GgufReader& reader) {

@@ -43,6 +43,40 @@ TEST(LoadModel, EveryTensorOfAnotherShapeIsNamedWithBoth) {
             "tiny.gguf: tensor 'blk.0.attn_k.weight' is [64, 16], expected [16, 64]");
 }
 
+/// `shape` without its dimensions of 1, or with one more.
+Shape reshaped(const Shape& shape, const std::string& how) {
+  std::vector<std::int64_t> dims;
+  for (int i = 0; i < shape.rank(); ++i) {
+    dims.push_back(shape[i]);
+  }
+  if (how == "dropped") {
+    std::erase(dims, 1);
+  } else if (dims.size() < Shape::max_rank) {
+    dims.insert(how == "outermost" ? dims.begin() : dims.end(), 1);
+  }
+  return Shape(dims);
+}
+
+/// Quantisers drop the outermost dimensions of 1, and converters write some that others do not: no bit changes.
+TEST(LoadModel, DimensionsOfOneDoNotMatter) {
+  int dropped = 0;
+  for (const std::string& name : golden_names()) {
+    const Golden golden = read_golden(name);
+    const std::vector<float> expected = Runner(GgufFile{golden_path(name)}, "reference").whole(golden.tokens);
+    for (const std::string how : {"dropped", "outermost", "innermost"}) {
+      ModelFile model = ModelFile::golden(name);
+      for (ModelFile::Weight& weight : model.weights) {
+        const Shape changed = reshaped(weight.shape, how);
+        dropped += changed.rank() < weight.shape.rank() ? 1 : 0;
+        weight.shape = changed;
+      }
+      const OpenModel open(model);
+      EXPECT_EQ(Runner(open.file, "reference").whole(golden.tokens), expected) << name << ", " << how;
+    }
+  }
+  EXPECT_GT(dropped, 0);
+}
+
 TEST(LoadModel, AVocabularyUnlikeTheEmbeddingIsRefused) {
   const std::string text = refusal("llama-gqa4", [](ModelFile& model) {
     model.set("tokenizer.ggml.tokens", GgufArray{GgufType::string, std::vector<std::string>(113)});

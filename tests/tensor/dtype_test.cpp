@@ -78,6 +78,14 @@ TEST(Shape, IndexesFromBothEnds) {
   EXPECT_EQ(Shape{}.elems(), 1);
 }
 
+TEST(Shape, SqueezedHasNoDimensionsOfOne) {
+  EXPECT_EQ((Shape{1, 512}).squeezed(), Shape{512});
+  EXPECT_EQ((Shape{8, 1}).squeezed(), Shape{8});
+  EXPECT_EQ((Shape{1, 5, 1, 3}).squeezed(), (Shape{5, 3}));
+  EXPECT_NE((Shape{5, 3}).squeezed(), (Shape{3, 5}).squeezed());
+  EXPECT_EQ((Shape{1}).squeezed(), Shape{});
+}
+
 TEST(Tensor, CountsTheBytesOfItsRows) {
   const Tensor tensor{nullptr, DType::q4_k, Shape{7, 512}};
   EXPECT_EQ(tensor.bytes(), 7u * 288u);
