@@ -454,8 +454,9 @@ def single_tensors(architecture, name, config, model):
         yield "rope_freqs.weight", llama3_factors(config)
     if parameters["rope_type"] == "proportional":
         yield "rope_freqs.weight", golden_gemma4.pair_factors(config)
-    if parameters["rope_type"] == "longrope":  # of the two only the one that so long a context takes
-        yield "rope_factors_long.weight", numpy.array(parameters["long_factor"], dtype=numpy.float32)
+    if parameters["rope_type"] == "longrope":
+        for length in ("long", "short"):
+            yield f"rope_factors_{length}.weight", numpy.array(parameters[f"{length}_factor"], dtype=numpy.float32)
 
 
 def main_rope(config):
@@ -521,9 +522,7 @@ def metadata(architecture, name, config):
     if "llama_4_scaling_beta" in parameters:
         own.append(("attention.temperature_scale", F32, parameters["llama_4_scaling_beta"]))
     if kind == "yarn" and "attention_factor" in parameters:
-        # attention_factor is the whole magnitude, which includes the magnitude that follows from rope.scaling.factor.
-        share = 1.0 + 0.1 * math.log(parameters["factor"])
-        own.append(("rope.scaling.yarn_attn_factor", F32, parameters["attention_factor"] / share))
+        own.append(("rope.scaling.yarn_attn_factor", F32, parameters["attention_factor"]))
     if kind == "longrope":
         stretch = config.max_position_embeddings / original
         own.append(("rope.scaling.attn_factor", F32, math.sqrt(1.0 + math.log(stretch) / math.log(original))))

@@ -62,9 +62,11 @@ float read_scale(MetadataReader& metadata, std::int32_t key_length, RopeConfig& 
                          fmt::format("is {}, it must be positive and belong to rope.scaling.type yarn", multiplier));
   }
   const double stretch = std::log(std::max(metadata.number("rope.scaling.factor", 1.0), 1.0));
-  RopeFrequencies frequencies = *rope.frequencies;
-  frequencies.magnitude /= static_cast<float>(1.0 + 0.1 * stretch);
-  rope.frequencies = std::make_shared<const RopeFrequencies>(std::move(frequencies));
+  if (!names_yarn_magnitude(metadata)) {
+    RopeFrequencies frequencies = *rope.frequencies;
+    frequencies.magnitude /= static_cast<float>(1.0 + 0.1 * stretch);
+    rope.frequencies = std::make_shared<const RopeFrequencies>(std::move(frequencies));
+  }
   const double mscale = 1.0 + multiplier * stretch;
   return static_cast<float>(mscale * mscale * scale);
 }

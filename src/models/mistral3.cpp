@@ -1,25 +1,27 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <utility>
 
 #include "models/architecture.h"
 #include "models/expert_config.h"
+#include "models/rope_config.h"
 
 namespace rocmforge {
 namespace {
 
-/// Applies the file's multiplier m: YaRN's magnitude 1 + 0.1 ln f is divided by 1 + 0.1 m ln f.
+/// Applies the file's multiplier m: YaRN's magnitude 1 + 0.1 ln f is divided by 1 + 0.1 m ln f, one that the file gives is
+/// not.
 std::shared_ptr<const RopeFrequencies> with_multiplier(const RopeFrequencies& frequencies, MetadataReader& metadata) {
   RopeFrequencies own = frequencies;
   const double multiplier = metadata.number("rope.scaling.yarn_log_multiplier", 0.0);
   if (multiplier < 0.0) {
     throw metadata.error("rope.scaling.yarn_log_multiplier", fmt::format("is {}, it can't be negative", multiplier));
   }
-  if (metadata.string("rope.scaling.type", "none") == "yarn") {
-    const double factor = metadata.number("rope.scaling.factor", 1.0);
-    const double stretch = factor == 0.0 ? 0.0 : std::log(factor);  // a factor of 0 means 1
+  if (metadata.string("rope.scaling.type", "none") == "yarn" && !names_yarn_magnitude(metadata)) {
+    const double stretch = std::log(std::max(metadata.number("rope.scaling.factor", 1.0), 1.0));
     own.magnitude = static_cast<float>(double{own.magnitude} / (1.0 + 0.1 * multiplier * stretch));
   }
   return std::make_shared<const RopeFrequencies>(std::move(own));

@@ -27,8 +27,7 @@ RopeScaling read_rope_scaling(MetadataReader& metadata, std::int32_t trained_con
   RopeScaling scaling;
   scaling.factor = read_scaling_factor(metadata);
   scaling.original_context = metadata.count("rope.scaling.original_context_length", trained_context);
-  scaling.attention_factor =
-      metadata.number("rope.scaling.attn_factor", 1.0) * metadata.number("rope.scaling.yarn_attn_factor", 1.0);
+  scaling.attention_factor = metadata.number("rope.scaling.attn_factor", 1.0);
   metadata.contains("rope.scaling.finetuned");  // describes the training, not the computation
   const std::string type = metadata.string("rope.scaling.type", "linear");
   if (type == "linear") {
@@ -36,6 +35,9 @@ RopeScaling read_rope_scaling(MetadataReader& metadata, std::int32_t trained_con
   } else if (type == "yarn") {
     scaling.kind = RopeScaling::Kind::yarn;
     scaling.extrapolation = metadata.number("rope.scaling.yarn_ext_factor", 1.0);
+    if (names_yarn_magnitude(metadata)) {
+      scaling.magnitude = metadata.number("rope.scaling.yarn_attn_factor");
+    }
     scaling.beta_fast = metadata.number("rope.scaling.yarn_beta_fast", scaling.beta_fast);
     scaling.beta_slow = metadata.number("rope.scaling.yarn_beta_slow", scaling.beta_slow);
     if (scaling.beta_fast <= 0.0 || scaling.beta_slow <= 0.0) {
@@ -83,6 +85,8 @@ double read_rope_base(MetadataReader& metadata) {
   }
   return base;
 }
+
+bool names_yarn_magnitude(MetadataReader& metadata) { return metadata.contains("rope.scaling.yarn_attn_factor"); }
 
 RopeConfig read_rope(MetadataReader& metadata, std::int32_t head_dim, std::int32_t trained_context, std::int32_t context,
                      bool whole_pairs) {

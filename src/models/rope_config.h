@@ -17,6 +17,10 @@ RopeConfig read_rope(MetadataReader& metadata, std::int32_t head_dim, std::int32
 /// Frequencies of `n_rot` elements with this base, without scaling.
 std::shared_ptr<const RopeFrequencies> plain_frequencies(std::int32_t n_rot, double base);
 
+/// Whether the file gives YaRN's whole magnitude (rope.scaling.yarn_attn_factor), as converters write the attention factor
+/// of a configuration. The architecture's own rule for the magnitude does not apply then.
+bool names_yarn_magnitude(MetadataReader& metadata);
+
 /// rope.freq_base, above 1; 10000 when absent.
 double read_rope_base(MetadataReader& metadata);
 

@@ -42,8 +42,8 @@ RopeFrequencies rope_frequencies(std::int32_t n_rot, double base, const RopeScal
     }
     result.inverse_frequency.push_back(static_cast<float>(stretched * (1.0 - keep) + plain * keep));
   }
-  const double stretch = yarn && scaling.extrapolation != 0.0 ? 1.0 + 0.1 * std::log(scaling.factor) : 1.0;
-  result.magnitude = static_cast<float>(scaling.attention_factor * stretch);
+  const double own = yarn && scaling.extrapolation != 0.0 ? 1.0 + 0.1 * std::log(std::max(scaling.factor, 1.0)) : 1.0;
+  result.magnitude = static_cast<float>(scaling.attention_factor * scaling.magnitude.value_or(own));
   return result;
 }
 

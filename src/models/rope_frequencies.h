@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -10,13 +11,14 @@ namespace rocmforge {
 struct RopeScaling {
   enum class Kind { none, linear, yarn };
   Kind kind = Kind::none;
-  double factor = 1.0;            ///< of the context length
-  double original_context = 0.0;  ///< yarn: the original training context, in positions
-  double extrapolation = 1.0;     ///< yarn: weight of the unscaled frequencies
-  double attention_factor = 1.0;  ///< multiplies the magnitude
-  double beta_fast = 32.0;        ///< yarn: pairs with more rotations than this within original_context are not scaled
-  double beta_slow = 1.0;         ///< yarn: pairs with fewer rotations than this are scaled in full
-  bool whole_pairs = true;        ///< yarn: the ramp's ends are rounded to whole pairs
+  double factor = 1.0;                             ///< of the context length
+  double original_context = 0.0;                   ///< yarn: the original training context, in positions
+  double extrapolation = 1.0;                      ///< yarn: weight of the unscaled frequencies
+  double attention_factor = 1.0;                   ///< multiplies the magnitude
+  std::optional<double> magnitude = std::nullopt;  ///< yarn: instead of 1 + 0.1 ln factor
+  double beta_fast = 32.0;  ///< yarn: pairs with more rotations than this within original_context are not scaled
+  double beta_slow = 1.0;   ///< yarn: pairs with fewer rotations than this are scaled in full
+  bool whole_pairs = true;  ///< yarn: the ramp's ends are rounded to whole pairs
 };
 
 /// What RopeAppend needs: the angle of pair p at position `pos` is pos * inverse_frequency[p].

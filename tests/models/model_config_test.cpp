@@ -470,6 +470,39 @@ TEST(RopeFrequencies, OfMistral3HaveTheMagnitudeThatItsMultiplierLeaves) {
             "tiny.gguf: key 'llama.attention.temperature_scale' is 0.125, it changes the computation and is not supported");
 }
 
+/// rope.scaling.yarn_attn_factor is the whole magnitude: no architecture changes it.
+TEST(RopeFrequencies, TheMagnitudeOfTheFileIsTakenAsItIs) {
+  for (const auto& [name, prefix] : {std::pair{"llama-yarn", "llama"},
+                                     {"olmo3", "olmo2"},
+                                     {"mistral3", "mistral3"},
+                                     {"gpt-oss", "gpt-oss"},
+                                     {"deepseek-v3", "deepseek2"},
+                                     {"mistral4", "mistral4"}}) {
+    ModelFile model = ModelFile::golden(name);
+    for (const double magnitude : {0.75, 1.0, 1.5}) {
+      model.set(std::string(prefix) + ".rope.scaling.yarn_attn_factor", magnitude);
+      EXPECT_FLOAT_EQ(config_of(model).blocks.back().attention.rope.frequencies->magnitude, static_cast<float>(magnitude))
+          << name;
+    }
+  }
+  ModelFile model = ModelFile::golden("llama-yarn");
+  model.set("llama.rope.scaling.factor", 0.5);  // a context that shrinks has no magnitude of its own
+  EXPECT_FLOAT_EQ(config_of(model).layer(0).attention.rope.frequencies->magnitude, 1.0f);
+}
+
+/// The first files of OLMo 3 have the whole magnitude under the other key.
+TEST(RopeFrequencies, OfOlmoHaveTheWholeMagnitudeUnderEitherKey) {
+  ModelFile model = ModelFile::golden("olmo3");
+  model.remove("olmo2.rope.scaling.yarn_attn_factor");
+  EXPECT_FLOAT_EQ(config_of(model).blocks.back().attention.rope.frequencies->magnitude, 1.0f + 0.1f * std::log(4.0f));
+  model.set("olmo2.rope.scaling.attn_factor", 1.2);
+  EXPECT_FLOAT_EQ(config_of(model).blocks.back().attention.rope.frequencies->magnitude, 1.2f);
+  EXPECT_FLOAT_EQ(config_of(model).layer(0).attention.rope.frequencies->magnitude, 1.0f);  // a window
+  model = ModelFile::golden("llama-yarn");
+  model.set("llama.rope.scaling.attn_factor", 1.2);
+  EXPECT_FLOAT_EQ(config_of(model).layer(0).attention.rope.frequencies->magnitude, 1.2f * (1.0f + 0.1f * std::log(4.0f)));
+}
+
 /// gpt-oss: the ramp of the test above from pair 20.94 to 45.03.
 TEST(RopeFrequencies, YarnsRampMayBeginBetweenPairs) {
   const RopeScaling yarn{.kind = RopeScaling::Kind::yarn, .factor = 8.0, .original_context = 4096.0, .whole_pairs = false};
