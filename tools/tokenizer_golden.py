@@ -168,6 +168,10 @@ DEEPSEEK_CJK = "[\u4E00-\u9FA5\u0800-\u4E00\uAC00-\uD7FF]+"
 DEEPSEEK3 = ("[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"
              "| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+")
 
+CONTRACTION = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+NOT_BLOOM = " ?[^(\\s|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)]+"
+DEEPSEEK3_CJK = "[\u4E00-\u9FA5\u3040-\u309F\u30A0-\u30FF]+"
+
 PASSES = {
     "gpt-2": [GPT2],
     "llama-bpe": [LLAMA3],
@@ -182,9 +186,22 @@ PASSES = {
     "deepseek-v3": ["\\p{N}{1,3}", "[\u4E00-\u9FA5\u3040-\u309F\u30A0-\u30FF]+", DEEPSEEK3],
     "starcoder": ["\\p{N}", GPT2],
     "falcon": [r"[\p{P}\$\+<=>\^~\|`]+", GPT2, "[0-9][0-9][0-9]"],
+    "seed-coder": [CONTRACTION + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+"],
+    "youtu": ["[\uac00-\ud7a3\u3131-\u318e]+|[\uff01\u2026\u201c\u201d\u2018\u2019\u2014\uff1a\uff1b\uff0c\u3001-\u303f\ufe30-\ufe4f]+"
+              "|[\u3105-\u312f]+|[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+", GPT4O.replace("{1,3}", "")],
+    "bloom": [NOT_BLOOM],
+    "viking": [NOT_BLOOM, r"\p{N}"],
+    "minicpm5": [r"\p{N}{1,3}", LLAMA3.replace("{1,3}", "+")],
+    "ufakzeka": [LLAMA3.replace("{1,3}", "").replace(CONTRACTION + "|", "")],
+    "exaone-moe": [CONTRACTION + r"|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]"
+                   r"|\s+(?!\S)|\s+"],
+    "laguna": [r"[^\n]+|[\n]+", LLAMA3.replace("{1,3}", "")],
+    "spark2_5": ["\\p{N}{1,3}", DEEPSEEK3_CJK, DEEPSEEK3.replace("[\r\n]*|\\s*[\r\n]+", "|[\r\n]"), r"\p{N}"],
+    "chameleon": ["<sentinel:[0-9]+>", "(IMGIMG)((A|B|C|D|E|F|G|H|I){1,4})Z", "([\\t\\n]|    |  )", r"\p{N}",
+                  r"[\p{P}!-/:-@\[-`{-~]", GPT2],
     "default": [r"[\p{P}\$\+<=>\^~\|]+", GPT2, r"\p{N}+", "[0-9][0-9][0-9]"],
 }
-IGNORE_MERGES = {"llama-bpe", "tekken"}
+IGNORE_MERGES = {"llama-bpe", "tekken", "minicpm5", "youtu"}
 NORMAL, USER_DEFINED, UNUSED = 1, 4, 5
 # Letters, white space, and bytes that begin and continue characters.
 LACKING = b"qX7\t\xc3\xe2\x9f\xa9"

@@ -14,6 +14,15 @@ constexpr std::string_view gpt2 = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| 
 #define SYMBOLS_AND_SPACE R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"
 constexpr std::string_view llama3 = CONTRACTION R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)" SYMBOLS_AND_SPACE;
 constexpr std::string_view qwen2 = CONTRACTION R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|)" SYMBOLS_AND_SPACE;
+// Seed: symbols do not take line ends with them. MiniCPM 5: digits are cut before.
+constexpr std::string_view seed =
+    CONTRACTION R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr std::string_view minicpm = CONTRACTION R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+|)" SYMBOLS_AND_SPACE;
+constexpr std::string_view ufakzeka = R"([^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|)" SYMBOLS_AND_SPACE;
+// EXAONE MoE joins words.
+constexpr std::string_view exaone_moe =
+    CONTRACTION R"(|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*+(?: \p{L}\p{M}*+)*+)++|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|)"
+                R"(\s+(?!\S)|\s+)";
 constexpr std::string_view qwen35 =
     CONTRACTION R"(|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
@@ -25,6 +34,8 @@ constexpr std::string_view qwen35 =
 #define CASED_END R"( ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)"
 constexpr std::string_view gpt4o =
     LEAD UPPER "*" LOWER "+" CONTRACTION "?|" LEAD UPPER "+" LOWER "*" CONTRACTION R"(?|\p{N}{1,3}|)" CASED_END;
+constexpr std::string_view youtu =
+    LEAD UPPER "*" LOWER "+" CONTRACTION "?|" LEAD UPPER "+" LOWER "*" CONTRACTION R"(?|\p{N}|)" CASED_END;
 constexpr std::string_view tekken = LEAD UPPER "*" LOWER "+|" LEAD UPPER "+" LOWER R"(*|\p{N}|)" CASED_END;
 // Chinese characters (Unicode's script Han) form words of their own. The letter classes without them are the complement of
 // all other categories.
@@ -75,6 +86,14 @@ constexpr std::string_view deepseek3 =
     R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|)"
     R"( ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
+constexpr std::string_view spark = R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|)"
+                                   R"( ?[\p{P}\p{S}]+|[\r\n]|\s+(?!\S)|\s+)";
+constexpr std::string_view youtu_scripts =
+    R"([\x{AC00}-\x{D7A3}\x{3131}-\x{318E}]+|)"
+    R"([\x{FF01}\x{2026}\x{201C}\x{201D}\x{2018}\x{2019}\x{2014}\x{FF1A}\x{FF1B}\x{FF0C}\x{3001}-\x{303F}\x{FE30}-\x{FE4F}]+|)"
+    R"([\x{3105}-\x{312F}]+|[\x{4E00}-\x{9FA5}\x{3040}-\x{309F}\x{30A0}-\x{30FF}]+)";
+constexpr std::string_view bloom = R"( ?[^(\s|.,!?\x{2026}\x{3002}\x{FF0C}\x{3001}\x{964}\x{6D4}\x{60C})]+)";
+
 constexpr std::string_view digit = R"(\p{N})";
 constexpr std::string_view digits = R"(\p{N}+)";
 constexpr std::string_view digits_by_three = R"(\p{N}{1,3})";
@@ -83,23 +102,37 @@ constexpr std::string_view three_digits = "[0-9][0-9][0-9]";
 std::vector<PreTokenizerRules> all_rules() {
   return {
       {{"default"}, {R"([\p{P}\$\+<=>\^~\|]+)", gpt2, digits, three_digits}},
-      {{"gpt-2", "phi-2", "mpt", "olmo", "jais", "trillion", "granite-docling", "gigachat", "a.x-4.0", "mellum", "exaone4"},
+      {{"gpt-2", "phi-2", "mpt", "olmo", "jais", "trillion", "granite-docling", "gigachat", "a.x-4.0", "mellum", "exaone4",
+        "jina-es", "jina-de", "jina-v2-es", "jina-v2-de", "modern-bert"},
        {gpt2}},
-      {{"llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "lfm2", "laguna", "midm-2.0"},
+      {{"llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "lfm2", "midm-2.0", "jina-v5-nano"},
        {llama3},
        /*ignore_merges=*/true,
        /*adds_bos=*/true},
-      {{"glm4", "chatglm-bpe", "dbrx", "smaug-bpe"}, {llama3}},
+      {{"glm4", "glm5", "chatglm-bpe", "dbrx", "smaug-bpe"}, {llama3}},
+      {{"minicpm5"}, {digits_by_three, minicpm}, /*ignore_merges=*/true},
+      {{"seed-coder"}, {seed}},
+      {{"ufakzeka"}, {ufakzeka}},
+      {{"exaone-moe"}, {exaone_moe}},
+      {{"laguna"}, {R"([^\n]+|\n+)", qwen2}},
       {{"qwen2", "deepseek-r1-qwen", "stablelm2", "hunyuan", "solar-open", "grok-2", "megrez", "kormo", "openpangu",
-        "bailingmoe", "bailingmoe2", "llada-moe"},
+        "bailingmoe", "bailingmoe2", "llada-moe", "f2llmv2"},
        {qwen2}},
       {{"qwen35"}, {qwen35}},
-      {{"gpt-4o", "llama4", "kanana2", "minimax-m2"}, {gpt4o}},
+      {{"gpt-4o", "llama4", "kanana2", "minimax-m2", "talkie"}, {gpt4o}},
+      {{"youtu"}, {youtu_scripts, youtu}, /*ignore_merges=*/true},
+      {{"bloom", "poro-chat", "gpt3-finnish"}, {bloom}},
+      {{"viking"}, {bloom, digit}},
       {{"kimi-k2"}, {kimi}},
       {{"tekken"}, {tekken}, /*ignore_merges=*/true, /*adds_bos=*/true},
       {{"deepseek-llm"}, {line_ends, deepseek_letters, deepseek_punctuation, trailing_space, deepseek_cjk, digits}},
       {{"deepseek-coder"}, {line_ends, R"(\s?\p{L}+)", R"(\s?\p{P}+)", deepseek_cjk, digit}},
-      {{"deepseek-v3", "hunyuan-dense", "joyai-llm"}, {digits_by_three, deepseek3_cjk, deepseek3}},
+      {{"deepseek-v3", "hunyuan-dense", "joyai-llm", "hy_v4"}, {digits_by_three, deepseek3_cjk, deepseek3}},
+      {{"spark2_5"}, {digits_by_three, deepseek3_cjk, spark, digit}},
+      {{"chameleon"},
+       {"<sentinel:[0-9]+>", "IMGIMG[A-I]{1,4}Z", R"([\t\n]|    |  )", digit, R"([\p{P}!-/:-@\[-`{-~])", gpt2},
+       /*ignore_merges=*/false,
+       /*adds_bos=*/true},
       {{"starcoder", "refact", "command-r", "cohere2_moe", "smollm", "codeshell", "exaone", "minerva-7b", "mellum2"},
        {digit, gpt2}},
       {{"falcon"}, {R"([\p{P}\$\+<=>\^~\|`]+)", gpt2, three_digits}},

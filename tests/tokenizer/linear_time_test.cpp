@@ -51,8 +51,9 @@ TEST(PreTokenizerScale, NoTextTakesMoreThanItsLength) {
 TEST(PreTokenizerScale, NoInputStopsAPreTokenizer) {
   constexpr std::size_t large = 128 * kib;
   constexpr std::size_t small = large / growth_of_input;
-  for (const char* pre : {"llama-bpe", "qwen2", "qwen35", "gpt-4o", "tekken", "kimi-k2", "deepseek-llm", "deepseek-v3",
-                          "starcoder", "falcon", "default"}) {
+  for (const char* pre : {"llama-bpe",   "qwen2",     "qwen35",   "gpt-4o",     "tekken",     "kimi-k2",  "deepseek-llm",
+                          "deepseek-v3", "starcoder", "falcon",   "default",    "seed-coder", "youtu",    "bloom",
+                          "viking",      "minicpm5",  "ufakzeka", "exaone-moe", "laguna",     "spark2_5", "chameleon"}) {
     const auto tokenizer = gpt2_with(pre);
     const auto expect_linear = [&](std::string_view begin, std::string_view unit, const std::string& end) {
       const auto text = [&](std::size_t size) { return fmt::format("{}{}{}", begin, repeated(unit, size), end); };
