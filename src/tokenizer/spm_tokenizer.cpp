@@ -35,9 +35,7 @@ bool has_space_inside(std::string_view text) {
 }  // namespace
 
 SpmTokenizer::SpmTokenizer(Vocabulary vocabulary) : Tokenizer(std::move(vocabulary)), bytes_(vocabulary_) {
-  if (vocabulary_.scores.empty()) {
-    throw Error("a SentencePiece vocabulary needs a score for every token, there are none");
-  }
+  vocabulary_.scores.resize(vocabulary_.tokens.size(), 0.0f);  // without scores all pairs are alike: the first is merged
   read_tokens();
   drops_leading_space_ = vocabulary_.add_space_prefix.value_or(true);
   adds_bos_ = vocabulary_.add_bos.value_or(true) && vocabulary_.bos >= 0;

@@ -179,7 +179,6 @@ TEST(LoadTokenizer, MissingOrUnsupportedIsAnErrorNeverASubstitute) {
               HasSubstr("tokenizer.ggml.merges"));
   EXPECT_THAT(Metadata().text(prefix + "model", "gemma4").texts(prefix + "tokens", {"a"}).error(),
               HasSubstr("tokenizer.ggml.merges"));
-  EXPECT_THAT(Metadata().text(prefix + "model", "llama").texts(prefix + "tokens", {"a"}).error(), HasSubstr("score"));
   EXPECT_THAT(Metadata().number(prefix + "model", 1).error(), HasSubstr("tokenizer.ggml.model"));
 }
 
@@ -192,6 +191,18 @@ TEST(LoadTokenizer, UnknownPreTokenizerIsNamed) {
                                 .error();
   EXPECT_THAT(error, HasSubstr("brand-new"));
   EXPECT_THAT(error, HasSubstr("llama-bpe"));
+}
+
+/// Pairs of one score are merged from the left.
+TEST(LoadTokenizer, ASentencePieceVocabularyMayHaveNoScores) {
+  const auto tokenizer = Metadata()
+                             .text(prefix + "model", "llama")
+                             .texts(prefix + "tokens", {"a", "b", "ab", "ba", "aba"})
+                             .flag(prefix + "add_space_prefix", false)
+                             .flag(prefix + "add_bos_token", false)
+                             .load();
+  EXPECT_THAT(tokenizer->encode("abab", {}), ElementsAre(4, 1));
+  EXPECT_THAT(tokenizer->encode("bab", {}), ElementsAre(3, 1));
 }
 
 TEST(LoadTokenizer, ListsOfDifferentLengthsAreAnError) {

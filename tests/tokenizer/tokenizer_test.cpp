@@ -357,7 +357,7 @@ TEST(Create, InconsistentVocabulariesAreErrors) {
   }
   vocabulary = small_spm();
   vocabulary.scores.clear();
-  EXPECT_THAT(error(vocabulary), HasSubstr("needs a score"));
+  EXPECT_NO_THROW((void)Tokenizer::create(vocabulary));
   vocabulary = small_spm();
   vocabulary.scores[4] = std::nanf("");
   EXPECT_EQ(error(vocabulary), "the score of token 4 is not a number");
