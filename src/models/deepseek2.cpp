@@ -17,7 +17,8 @@ bool chooses_by_sigmoid(const ModelConfig& config, const MetadataReader& metadat
 
 /// DeepSeek V2 to V3.1, and models with the same graph: Kimi K2, GLM-4.7-Flash, Moonlight. Latent attention; the first
 /// layers are dense, the others have experts and shared experts. V2 chooses experts by a softmax, and groups by their best
-/// expert; later models by sigmoids with a bias, and groups by their two best.
+/// expert; later models by sigmoids with a bias, and groups by their two best. A file
+/// that does not name the function has V2's, even with a bias.
 void configure_deepseek2(ModelConfig& config, MetadataReader& metadata) {
   const RouteScore score = chooses_by_sigmoid(config, metadata) ? RouteScore::sigmoid : RouteScore::softmax;
   separate_mtp_blocks(config, metadata);

@@ -29,6 +29,28 @@ RouteScore read_score(MetadataReader& metadata, RouteScore fallback) {
   }
 }
 
+/// The width that the file's tensors have, or `fallback` if it has none with all experts of a layer.
+std::int32_t width_of_tensors(const GgufFile& file, std::int32_t fallback) {
+  constexpr std::int64_t widest = 1 << 30;
+  for (const GgufTensor& tensor : file.tensors()) {
+    const std::int64_t width = tensor.tensor.shape.squeezed().cols();
+    if (tensor.name.ends_with(".ffn_down_exps.weight") && width < widest) {
+      return static_cast<std::int32_t>(width);
+    }
+  }
+  return fallback;
+}
+
+/// Older files lack the key. Their feed-forward length is that of one expert or of all that a token uses.
+std::int32_t read_width(const ModelConfig& config, MetadataReader& metadata) {
+  constexpr std::string_view key = "expert_feed_forward_length";
+  const auto fed = std::ranges::find_if(config.blocks, [](const LayerConfig& b) { return b.feed_forward.width > 0; });
+  if (fed == config.blocks.end() || metadata.contains(key)) {
+    return metadata.count(key);
+  }
+  return width_of_tensors(metadata.file(), fed->feed_forward.width);
+}
+
 /// Groups of experts: all of the same size, with enough chosen groups for the experts that a token uses.
 void read_groups(ExpertConfig& experts, MetadataReader& metadata) {
   experts.groups = metadata.contains("expert_group_count") ? count_or_none(metadata, "expert_group_count") : 1;
@@ -76,9 +98,7 @@ void read_experts(ModelConfig& config, MetadataReader& metadata, const ExpertDef
   if (experts.used > experts.count) {
     throw metadata.error("expert_used_count", fmt::format("is {}, but there are {} experts", experts.used, experts.count));
   }
-  const auto fed = std::ranges::find_if(config.blocks, [](const LayerConfig& b) { return b.feed_forward.width > 0; });
-  experts.width = fed == config.blocks.end() ? metadata.count("expert_feed_forward_length")
-                                             : metadata.count("expert_feed_forward_length", fed->feed_forward.width);
+  experts.width = read_width(config, metadata);
   experts.score = read_score(metadata, defaults.score);
   experts.normalise = metadata.flag("expert_weights_norm", defaults.normalise);
   const double scale = metadata.number("expert_weights_scale", 1.0);

@@ -101,6 +101,34 @@ TEST(Experts, TheGateOfWhatEveryTokenTakesMayBeAMatrixOfOneRow) {
             allowed);
 }
 
+TEST(Experts, TheirWidthIsThatOfTheTensorsWithoutAKey) {
+  int without = 0;
+  for (const std::string& name : golden_names()) {
+    const ModelFile golden = ModelFile::golden(name);
+    const auto has = [&](const std::string& key) {
+      return std::ranges::any_of(golden.metadata, [&](const auto& pair) { return pair.first.ends_with(key); });
+    };
+    if (has(".expert_feed_forward_length") && has(".feed_forward_length")) {
+      const std::string prefix = OpenModel(golden).file.string("general.architecture");
+      EXPECT_LE(error_after(name, [&](ModelFile& model) { model.remove(prefix + ".expert_feed_forward_length"); }), allowed)
+          << name;
+      ++without;
+    }
+  }
+  EXPECT_GE(without, 10);
+}
+
+/// DeepSeek V3's bias belongs to sigmoids, but files without the key are read as DeepSeek V2's, as elsewhere.
+TEST(Experts, OfDeepseekAreChosenBySoftmaxWithoutAKey) {
+  const auto logits = [](auto&& change) {
+    ModelFile model = ModelFile::golden("deepseek-v3");
+    change(model);
+    return logits_of(model, "deepseek-v3", "reference");
+  };
+  EXPECT_EQ(logits([](ModelFile& model) { model.remove("deepseek2.expert_gating_func"); }),
+            logits([](ModelFile& model) { model.set("deepseek2.expert_gating_func", std::uint64_t{1}); }));
+}
+
 TEST(Experts, KeysSayHowTheyAreChosen) {
   EXPECT_LE(error_after("dots1", [](ModelFile&) {}), allowed);
   EXPECT_GT(error_after_key("dots1", "dots1.expert_group_used_count", std::uint64_t{4}), 100 * allowed);
