@@ -47,6 +47,13 @@ void refuse_factors(MetadataReader& metadata) {
   }
 }
 
+/// Attention here sees only what stands before. Files of models that see the whole text say so.
+void refuse_both_directions(MetadataReader& metadata) {
+  if (!metadata.flag("attention.causal", true)) {
+    throw metadata.error("attention.causal", "is false, attention in both directions is not supported");
+  }
+}
+
 /// A positive number, or 0 when the key is absent.
 float read_factor(MetadataReader& metadata, std::string_view key) {
   const double value = metadata.number(key, 0.0);
@@ -183,6 +190,7 @@ ModelConfig ModelConfig::from_gguf(const GgufFile& file, std::int32_t context) {
   architecture.configure(config, metadata);
   refuse_experts(metadata);
   refuse_factors(metadata);
+  refuse_both_directions(metadata);
   config.vocab = vocabulary_size(metadata);
   if (const auto unread = metadata.unread(); !unread.empty()) {
     log_warning("{}: keys without effect: {}", file.path().string(), fmt::join(unread, ", "));

@@ -30,7 +30,7 @@ RopeScaling read_rope_scaling(MetadataReader& metadata, std::int32_t trained_con
   scaling.attention_factor = metadata.number("rope.scaling.attn_factor", 1.0);
   metadata.contains("rope.scaling.finetuned");  // describes the training, not the computation
   const std::string type = metadata.string("rope.scaling.type", "linear");
-  if (type == "linear") {
+  if (type == "linear" || type == "longrope") {  // LongRoPE is in the factors of pairs and in attn_factor
     scaling.kind = RopeScaling::Kind::linear;
   } else if (type == "yarn") {
     scaling.kind = RopeScaling::Kind::yarn;
@@ -44,7 +44,8 @@ RopeScaling read_rope_scaling(MetadataReader& metadata, std::int32_t trained_con
       throw metadata.error("rope.scaling.yarn_beta_slow", "and yarn_beta_fast must be positive");
     }
   } else if (type != "none") {
-    throw metadata.error("rope.scaling.type", fmt::format("is {}, those supported are none, linear, yarn", quote(type)));
+    throw metadata.error("rope.scaling.type",
+                         fmt::format("is {}, those supported are none, linear, yarn, longrope", quote(type)));
   }
   return scaling;
 }

@@ -293,8 +293,8 @@ TEST(ModelConfig, ImpossibleValuesAreRefusedByKey) {
             "tiny.gguf: key 'llama.rope.dimension_count' is 7, it must be even and at most the head length 8");
   EXPECT_EQ(refusal_of_key("llama.rope.freq_base", 0.0), "tiny.gguf: key 'llama.rope.freq_base' is 0, it must be above 1");
   EXPECT_EQ(refusal_of_key("llama.rope.freq_base", std::nan("")), "tiny.gguf: key 'llama.rope.freq_base' is nan");
-  EXPECT_EQ(refusal_of_key("llama.rope.scaling.type", std::string("longrope")),
-            "tiny.gguf: key 'llama.rope.scaling.type' is 'longrope', those supported are none, linear, yarn");
+  EXPECT_EQ(refusal_of_key("llama.rope.scaling.type", std::string("dynamic")),
+            "tiny.gguf: key 'llama.rope.scaling.type' is 'dynamic', those supported are none, linear, yarn, longrope");
   EXPECT_EQ(refusal_of_key("llama.rope.scaling.factor", -2.0),
             "tiny.gguf: key 'llama.rope.scaling.factor' is -2, it can't be negative");
   EXPECT_EQ(refusal("llama-yarn", [](ModelFile& model) { model.set("llama.rope.scaling.yarn_beta_slow", 0.0); }),
@@ -362,14 +362,12 @@ TEST(ModelConfig, WhatAnArchitectureCannotComputeIsRefusedByName) {
 }
 
 TEST(ModelConfig, LongAndShortContextsTakeTheirOwnFactors) {
-  ModelFile model = ModelFile::golden("phi3-long");
-  model.add_vector("rope_factors_short.weight", {1.0f, 1.0f, 1.0f, 1.0f});
-  const OpenModel open(model);
+  const OpenModel open(ModelFile::golden("phi3-long"));
   const auto slowest = [&](std::int32_t context) {
     return ModelConfig::from_gguf(open.file, context).layer(0).attention.rope.frequencies->inverse_frequency.back();
   };
   EXPECT_EQ(slowest(0), slowest(128)) << "the context that the model was trained for";
-  EXPECT_FLOAT_EQ(slowest(32), 9.0f * slowest(33)) << "the factor of long ones is 9";
+  EXPECT_FLOAT_EQ(slowest(32), 9.0f / 1.3f * slowest(33)) << "the factors of the last pair are 1.3 and 9";
 }
 
 TEST(ModelConfig, LayersOfOneModelDiffer) {
@@ -430,6 +428,27 @@ TEST(ModelConfig, KeysWithoutEffectAreSaidOnce) {
   const std::string log = logged([&] { config_of(model); });
   EXPECT_THAT(log, HasSubstr("tiny.gguf: keys without effect: 'llama.use_parallel_residual', 'llama.pooling_type'"));
   EXPECT_THAT(log, Not(HasSubstr("other.")));
+}
+
+TEST(ModelConfig, AttentionInBothDirectionsIsRefused) {
+  for (const auto& [name, prefix] : {std::pair{"llama-gqa4", "llama"}, {"qwen2", "qwen2"}, {"gemma3", "gemma3"}}) {
+    const std::string key = std::string(prefix) + ".attention.causal";
+    EXPECT_EQ(refusal(name, [&](ModelFile& model) { model.set(key, false); }),
+              "tiny.gguf: key '" + key + "' is false, attention in both directions is not supported");
+    ModelFile model = ModelFile::golden(name);
+    model.set(key, true);
+    EXPECT_EQ(logged([&] { config_of(model); }), "");
+  }
+}
+
+/// Its scaling is in the factors of pairs and in attn_factor; files of Llama's converter have neither.
+TEST(RopeFrequencies, LongropeAddsNothingOfItsOwn) {
+  ModelFile model = ModelFile::golden("llama-gqa4");
+  model.set("llama.rope.scaling.type", std::string("longrope"));
+  const RopeConfig rope = config_of(model).layer(0).attention.rope;
+  EXPECT_EQ(rope.frequencies->inverse_frequency,
+            config_of(ModelFile::golden("llama-gqa4")).layer(0).attention.rope.frequencies->inverse_frequency);
+  EXPECT_EQ(rope.frequencies->magnitude, 1.0f);
 }
 
 TEST(RopeFrequencies, PlainLinearAndFactors) {

@@ -49,6 +49,10 @@ TEST_P(SensitivityTest, EveryTensorMatters) {
       ModelFile::Weight& changed = model.weight(weight.name);
       std::fill_n(changed.floats(), changed.shape.elems(), weight.shape.rank() == 1 ? 1.0f : 0.0f);
     });
+    if (weight.name == "rope_factors_short.weight") {
+      EXPECT_LE(error, allowed) << "the context is longer than the original one";
+      continue;
+    }
     if (weight.name == normed_away) {
       EXPECT_LE(error, allowed) << "the final norm takes a factor of all of its input away";
       continue;
