@@ -138,6 +138,15 @@ def toolchain_for(architecture, toolchains):
     return next((toolchain for toolchain in toolchains if architecture in toolchain.processors), None)
 
 
+def find_disassembler(usr="/usr", opt="/opt"):
+    """The newest llvm-objdump of the distribution that knows gfx12, else ROCm's; None where there is none."""
+    found = [path for path in pathlib.Path(usr).glob("lib/llvm-*/bin/llvm-objdump") if _version(path.relative_to(usr))[0] >= 18]
+    if found:
+        return str(max(found, key=_version))
+    found = [folder / path for folder in rocm_folders(opt) for path in ("lib/llvm/bin/llvm-objdump", "llvm/bin/llvm-objdump")]
+    return next((str(path) for path in found if os.access(path, os.X_OK)), None)
+
+
 def make_device_libraries(toolchain, folder, isa_versions):
     """The toolchain's device libraries, and those of newer architectures beside them: each is one constant.
     `isa_versions`: architecture and number. Libraries of an earlier run whose files are gone are made again."""

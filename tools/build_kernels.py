@@ -10,6 +10,7 @@ shared memory, scratch. A kernel written for one architecture family that reache
 --strict so does any spill of such a kernel, and a portable one that reaches memory (a scalar that goes to a lane of a vector register does
 not, nor a vector that goes to an accumulator register).
 tests/device/device_check.hip is compiled too: the tests of a GPU load it from the folder, no program embeds it.
+For gfx12 the compiler writes assembly, which gfx12_waits.py completes before it is assembled.
 """
 import argparse
 import concurrent.futures
@@ -24,6 +25,8 @@ import time
 
 from amd_toolchain import Problem, find_toolchains, make_device_libraries, toolchain_for
 from code_object import CodeObject
+from gfx12_hazard import Problem as UnknownAssembly
+from gfx12_waits import NEEDED, with_waits
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "src/kernels"
@@ -49,6 +52,7 @@ FOLDERS = {"gpu": r".*", "check": r".*", "amd": r"gfx(9(0a|42|50|-4-generic)|1[1
 PORTABLE = {"gpu", "check"}
 TEST_SOURCES = [ROOT / "tests/device/device_check.hip"]
 AMD_FLAGS = ["-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "-O3", "-std=c++20", "-Wall", "-Wextra", "-Werror"]
+WAITS_FROM = [pathlib.Path(__file__).parent / name for name in ("gfx12_hazard.py", "gfx12_waits.py")]
 NVIDIA_FLAGS = ["-x", "cu", "-std=c++20", "-cubin", "-O3", "--expt-relaxed-constexpr", "-Xptxas", "-v"]
 
 
@@ -70,6 +74,12 @@ def amd_flags(architecture, toolchain, libraries):
     if architecture in WITHOUT_MATRIX_CORES:
         flags.append("-DROCMFORGE_MATRIX_CORES=0")
     return [*AMD_FLAGS, *flags]
+
+
+def assembler(architecture, toolchain):
+    """Makes an object of assembly."""
+    version = ["-mcode-object-version=6"] if architecture in GENERIC else []
+    return [toolchain.clang, "-x", "assembler", "-target", "amdgcn-amd-amdhsa", f"-mcpu={processor_of(architecture)}", *version]
 
 
 def find_nvcc():
@@ -127,13 +137,17 @@ def compilers_of(architectures):
 class Task:
     """One source for one architecture."""
 
-    def __init__(self, source, architecture, output, compiler, flags):
+    def __init__(self, source, architecture, output, compiler, flags, assembler=None):
+        """`assembler`: of an architecture whose assembly is completed."""
         self.source, self.architecture = source, architecture
         self.portable, self.is_test = source.parent.name in PORTABLE, source in TEST_SOURCES
         self.object = output / architecture / f"{source.stem}.{'hsaco' if is_amd(architecture) else 'cubin'}"
         self.dependencies = output / ".state" / architecture / f"{source.stem}.d"
         self.state = self.dependencies.with_suffix(".json")
         self.command = [compiler, *flags, f"-I{ROOT / 'src'}", str(source), "-MMD", "-MF", str(self.dependencies)]
+        self.assembler = assembler
+        if assembler:
+            self.command.append("-S")
         self.seconds, self.error, self.warnings = 0.0, None, ""
 
     def is_current(self):
@@ -142,6 +156,7 @@ class Task:
                 return False
             built = self.object.stat().st_mtime_ns
             names = self.dependencies.read_text().replace("\\\n", " ").split(": ", 1)[1].split()
+            names += WAITS_FROM if self.assembler else []
             return all(pathlib.Path(name).stat().st_mtime_ns < built for name in names)
         except (OSError, ValueError, KeyError, IndexError):
             return False
@@ -151,7 +166,7 @@ class Task:
         self.object.parent.mkdir(parents=True, exist_ok=True)
         self.state.parent.mkdir(parents=True, exist_ok=True)
         unfinished = self.object.with_suffix(f".{os.getpid()}")
-        done = subprocess.run([*self.command, "-o", str(unfinished)], capture_output=True, text=True)
+        done = self._compile(unfinished)
         self.seconds = time.monotonic() - started
         if done.returncode:
             self.error = done.stdout + done.stderr
@@ -164,6 +179,23 @@ class Task:
         os.utime(unfinished, ns=(time.time_ns(), time.time_ns() - int(self.seconds * 1e9)))
         unfinished.rename(self.object)
         self.state.write_text(json.dumps({"command": self.command, "usage": done.stderr}))
+
+    def _compile(self, unfinished):
+        """What the last command that ran has said."""
+        if not self.assembler:
+            return subprocess.run([*self.command, "-o", str(unfinished)], capture_output=True, text=True)
+        assembly = self.state.with_suffix(".s")
+        done = subprocess.run([*self.command, "-o", str(assembly)], capture_output=True, text=True)
+        if done.returncode:
+            return done
+        try:
+            completed, _ = with_waits(assembly.read_text())
+        except UnknownAssembly as problem:
+            return subprocess.CompletedProcess(self.command, 1, "", f"no waits can be put into it: {problem}\n")
+        assembly.write_text(completed)
+        assembled = subprocess.run([*self.assembler, str(assembly), "-o", str(unfinished)], capture_output=True, text=True)
+        assembled.stderr = done.stderr + assembled.stderr
+        return assembled
 
     def kernels(self):
         """(name, registers, spills, shared bytes, scratch bytes) of every kernel in the object; no spills are an empty text."""
@@ -201,9 +233,10 @@ def plan(architectures, output, only=(), tuned=False):
     tasks = []
     for architecture in architectures:
         if toolchain := toolchains.get(architecture):
-            compiler, flags = toolchain.clang, amd_flags(architecture, toolchain, libraries[toolchain])
+            command = (toolchain.clang, amd_flags(architecture, toolchain, libraries[toolchain]),
+                       assembler(architecture, toolchain) if NEEDED.fullmatch(processor_of(architecture)) else None)
         else:
-            compiler, flags = nvcc, [*NVIDIA_FLAGS, f"-gencode=arch=compute_{architecture[3:]},code={architecture}"]
+            command = nvcc, [*NVIDIA_FLAGS, f"-gencode=arch=compute_{architecture[3:]},code={architecture}"]
         objects = {}
         for folder, pattern in FOLDERS.items():
             if not re.fullmatch(pattern, architecture):
@@ -214,7 +247,7 @@ def plan(architectures, output, only=(), tuned=False):
                 if source.stem in objects:
                     raise Problem(f"{source.relative_to(ROOT)} and {objects[source.stem].relative_to(ROOT)} would be one object")
                 objects[source.stem] = source
-                tasks.append(Task(source, architecture, output, compiler, flags))
+                tasks.append(Task(source, architecture, output, *command))
         wanted = {task.object for task in tasks}
         for old in [*(output / architecture).glob("*.hsaco"), *(output / architecture).glob("*.cubin")]:
             if old not in wanted:

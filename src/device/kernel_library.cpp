@@ -52,6 +52,20 @@ void check_is_elf(std::span<const std::byte> bytes) {
   }
 }
 
+/// RDNA4 computes with stale scalar registers where code lacks waits that compilers before LLVM 21 don't write.
+/// tools/gfx12_waits.py completes the code and marks the object.
+void check_waits(std::string_view architecture, std::span<const std::byte> code_object) {
+  constexpr std::string_view mark = "rocmforge: gfx12 waits 1";
+  if (!architecture.starts_with("gfx12")) {
+    return;
+  }
+  const auto is_same = [](std::byte byte, char letter) { return std::to_integer<unsigned char>(byte) == letter; };
+  if (std::ranges::search(code_object, mark, is_same).empty()) {
+    throw Error(fmt::format("compiled without the waits that this architecture needs; `./forge kernels {}` makes it anew",
+                            architecture));
+  }
+}
+
 }  // namespace
 
 /// One section of an archive. It is decoded at most once. Threads may call it at the same time.
@@ -217,7 +231,11 @@ const KernelLibrary::Source& KernelLibrary::source(std::string_view architecture
 const KernelLibrary::Objects& KernelLibrary::objects(std::string_view architecture) const {
   const Source& found = source(architecture);
   const auto* packed = std::get_if<std::shared_ptr<PackedKernels>>(&found);
-  return packed != nullptr ? (*packed)->objects() : std::get<Objects>(found);
+  const Objects& objects = packed != nullptr ? (*packed)->objects() : std::get<Objects>(found);
+  for (const auto& [name, code_object] : objects) {
+    with_context(fmt::format("{}: {}", architecture, name), [&] { check_waits(architecture, code_object); });
+  }
+  return objects;
 }
 
 std::vector<std::string> KernelLibrary::object_names(std::string_view architecture) const {

@@ -95,6 +95,21 @@ TEST_F(KernelFolder, refuses_a_file_that_is_no_code_object) {
             (folder_.path() / "gfx1100/broken.hsaco").string() + ": not a code object (it does not begin as an ELF file)");
 }
 
+// The mark is what tools/gfx12_waits.py writes. Other cards need none.
+TEST_F(KernelFolder, refuses_an_object_of_rdna4_without_waits_when_it_is_used) {
+  for (const std::string architecture : {"gfx1200", "gfx1201", "gfx12-generic"}) {
+    folder_.write(architecture + "/elementwise.hsaco", std::string(elf) + "...rocmforge: gfx12 waits 1...");
+    folder_.write(architecture + "/matvec.hsaco", std::string(elf) + "rocmforge: gfx12 waits 0");
+    const KernelLibrary library = KernelLibrary::from_folder(folder_.path());
+    EXPECT_EQ(error_of([&] { (void)library.objects(architecture); }),
+              architecture + ": matvec: compiled without the waits that this architecture needs; `./forge kernels " +
+                  architecture + "` makes it anew");
+    EXPECT_EQ(library.objects("gfx1100").size(), 2);
+    folder_.write(architecture + "/matvec.hsaco", std::string(elf) + "rocmforge: gfx12 waits 1");
+    EXPECT_EQ(KernelLibrary::from_folder(folder_.path()).objects(architecture).size(), 2);
+  }
+}
+
 TEST(KernelLibrary, names_a_folder_that_cannot_be_read_or_is_empty) {
   EXPECT_EQ(error_of([] { KernelLibrary::from_folder("/nowhere/kernels"); }),
             "cannot read the kernel folder /nowhere/kernels: No such file or directory");
