@@ -2,9 +2,11 @@
 
 A toolchain is one of
   - the folder that ROCM_PATH names (HIP_PATH may name another one for the headers), and then no other;
-  - the distribution's packages (Debian: clang-19 lld-19 libamdhip64-dev, and rocm-device-libs or rocm-device-libs-17);
+  - the distribution's packages, one toolchain for each of its compilers, the newest first (Debian: clang-19 lld-19 libamdhip64-dev, and
+    rocm-device-libs or rocm-device-libs-17);
   - ROCm's own folder, the newest of /opt/rocm and /opt/rocm-*.
-The device libraries are bitcode, which an older compiler can't read: those of a toolchain serve its own compiler alone.
+The device libraries are bitcode, which an older compiler can't read: those of a toolchain serve its own compiler alone. A toolchain is
+taken only if it compiles a small kernel; otherwise the next one is tried.
 """
 import dataclasses
 import functools
@@ -13,9 +15,13 @@ import pathlib
 import re
 import shutil
 import subprocess
+import tempfile
 
-DISTRIBUTION_COMPILERS = ("clang++-19", "clang++-20", "clang++-21")
-DISTRIBUTION_PACKAGES = "clang-19 lld-19 libamdhip64-dev rocm-device-libs (or rocm-device-libs-17)"
+DISTRIBUTION_COMPILERS = ("clang++-22", "clang++-21", "clang++-20", "clang++-19")
+DISTRIBUTION_PACKAGES = "clang-19 lld-19 libamdhip64-dev rocm-device-libs (clang and lld 19 to 22; rocm-device-libs-17 to -22)"
+PROBE = """#include <hip/hip_runtime.h>
+extern "C" __global__ void probe(float* values) { values[threadIdx.x] = expf(values[blockIdx.x]); }
+"""
 # Paths in a folder of ROCm: llvm in ROCm 5, lib/llvm since ROCm 6, with a link from the older path.
 COMPILERS = ("lib/llvm/bin/clang++", "llvm/bin/clang++")
 BITCODE = ("amdgcn/bitcode", "lib/amdgcn/bitcode", "lib/*-linux-gnu/amdgcn/bitcode", "lib/llvm/lib/clang/*/lib/amdgcn/bitcode",
@@ -52,6 +58,24 @@ class Toolchain:
         """Folder below `parent` for make_device_libraries: one for each toolchain."""
         return parent / (re.sub(r"\W+", "-", self.name).strip("-"))
 
+    def problem(self, parent, architecture, isa_versions):
+        """What the compiler says where it can't compile a small kernel; nothing where it can, which is noted beside the device libraries."""
+        folder, compiler = self.library_folder(parent), pathlib.Path(self.clang).resolve()
+        note, identity = folder / "compiles", f"{compiler} {compiler.stat().st_mtime_ns} {self.headers} {self.bitcode}\n"
+        if note.exists() and note.read_text() == identity:
+            return ""
+        make_device_libraries(self, folder, isa_versions)
+        with tempfile.TemporaryDirectory() as name:
+            source = pathlib.Path(name) / "probe.hip"
+            source.write_text(PROBE)
+            done = subprocess.run([self.clang, "-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "-O1", f"--offload-arch={architecture}",
+                                   *self.flags(folder), str(source), "-o", f"{name}/probe.hsaco"], capture_output=True, text=True)
+        if done.returncode == 0:
+            note.write_text(identity)
+            return ""
+        lines = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines() or [f"exit status {done.returncode}"]
+        return lines[0]
+
 
 def _first(root, patterns, file):
     """The first folder, of those that the patterns name in `root`, that has the file; the newest where one names several."""
@@ -86,18 +110,20 @@ def rocm_toolchain(root, hip_path=None):
     return Toolchain(str(root), str(clang), root, headers, bitcode)
 
 
-def distribution_toolchain(usr="/usr"):
-    """None where the packages are missing."""
-    root = pathlib.Path(usr)
-    clang = next(filter(None, (shutil.which(name) for name in DISTRIBUTION_COMPILERS)), None)
-    bitcode = _first(root, BITCODE, "ocml.bc")
-    if clang and not bitcode:
-        readable = [folder for folder in root.glob(VERSIONED_BITCODE)
-                    if (folder / "ocml.bc").exists() and _version(folder.relative_to(root))[0] <= _version(pathlib.Path(clang).name)[0]]
-        bitcode = max(readable, key=lambda folder: _version(folder.relative_to(root)), default=None)
-    if not clang or not bitcode or not (root / "include/hip/hip_runtime.h").exists():
-        return None
-    return Toolchain(pathlib.Path(clang).name, clang, root, root, bitcode)
+def distribution_toolchains(usr="/usr"):
+    """The newest compiler first; none where packages are missing."""
+    root, found = pathlib.Path(usr), []
+    path = os.pathsep.join((f"{usr}/bin", os.environ.get("PATH", "")))
+    for name in DISTRIBUTION_COMPILERS:
+        clang = shutil.which(name, path=path)
+        bitcode = _first(root, BITCODE, "ocml.bc")
+        if clang and not bitcode:
+            readable = [folder for folder in root.glob(VERSIONED_BITCODE)
+                        if (folder / "ocml.bc").exists() and _version(folder.relative_to(root))[0] <= _version(name)[0]]
+            bitcode = max(readable, key=lambda folder: _version(folder.relative_to(root)), default=None)
+        if clang and bitcode and (root / "include/hip/hip_runtime.h").exists():
+            found.append(Toolchain(name, clang, root, root, bitcode))
+    return found
 
 
 def rocm_folders(opt="/opt"):
@@ -119,9 +145,7 @@ def find_toolchains(environment=os.environ, usr="/usr", opt="/opt"):
             return [rocm_toolchain(root, hip_path)]
         except Problem as problem:
             raise Problem(f"ROCM_PATH: {problem}") from None
-    found, incomplete = [], []
-    if packages := distribution_toolchain(usr):
-        found.append(packages)
+    found, incomplete = distribution_toolchains(usr), []
     for folder in rocm_folders(opt):
         try:
             found.append(rocm_toolchain(folder, hip_path))
@@ -133,9 +157,9 @@ def find_toolchains(environment=os.environ, usr="/usr", opt="/opt"):
     return found
 
 
-def toolchain_for(architecture, toolchains):
-    """The first that knows the architecture, None where none does."""
-    return next((toolchain for toolchain in toolchains if architecture in toolchain.processors), None)
+def toolchain_for(architecture, toolchains, problem_of=lambda toolchain, architecture: ""):
+    """The first that knows the architecture and has no problem, None where none does."""
+    return next((one for one in toolchains if architecture in one.processors and not problem_of(one, architecture)), None)
 
 
 def find_disassembler(usr="/usr", opt="/opt"):

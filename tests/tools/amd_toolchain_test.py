@@ -11,10 +11,11 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
-from amd_toolchain import Problem, distribution_toolchain, find_toolchains, rocm_folders, rocm_toolchain, toolchain_for  # noqa: E402
+import build_kernels  # noqa: E402
+from amd_toolchain import Problem, distribution_toolchains, find_toolchains, rocm_folders, rocm_toolchain, toolchain_for  # noqa: E402
 from code_object import CodeObject  # noqa: E402
 
-PACKAGES = distribution_toolchain()
+PACKAGES = next(iter(distribution_toolchains()), None)
 # The paths of compiler, headers and device libraries; and links within the folder.
 LAYOUTS = {
     "5.7.1": ("llvm/bin/clang++", "hip/include/hip", "amdgcn/bitcode", {}),
@@ -90,10 +91,11 @@ class Toolchains(unittest.TestCase):
     def test_packages_come_first_and_then_who_knows_the_architecture(self):
         make_rocm(self.opt / "rocm-7.0.2", "7.0.2")
         found = find_toolchains({}, "/usr", self.opt)
-        self.assertEqual([toolchain.name for toolchain in found], [PACKAGES.name, str(self.opt / "rocm-7.0.2")])
+        self.assertEqual([toolchain.name for toolchain in found], [one.name for one in distribution_toolchains()] + [str(self.opt / "rocm-7.0.2")])
         self.assertEqual(toolchain_for("gfx1100", found), found[0])
         vars(found[0])["processors"] = {"gfx1030"}  # an older compiler
         self.assertEqual(toolchain_for("gfx1100", found), found[1])
+        self.assertEqual(toolchain_for("gfx1100", found, lambda one, architecture: "broken" if one is found[1] else ""), found[2] if len(found) > 2 else None)
         self.assertIsNone(toolchain_for("gfx9999", found))
 
     def test_the_environment_decides(self):
@@ -111,11 +113,85 @@ class Toolchains(unittest.TestCase):
 
     def test_device_libraries_of_an_older_compiler(self):
         link(self.usr / "include/hip", PACKAGES.headers / "include/hip")
-        self.assertIsNone(distribution_toolchain(self.usr))
+        self.assertEqual(distribution_toolchains(self.usr), [])
         for version in (15, 17, 99):  # 99: more than this compiler can read
             link(self.usr / f"lib/llvm-{version}/lib/clang/{version}/amdgcn/bitcode", PACKAGES.bitcode)
-        found = distribution_toolchain(self.usr)
+        found = next(one for one in distribution_toolchains(self.usr) if one.name == PACKAGES.name)
         self.assertEqual(found.bitcode, self.usr / "lib/llvm-17/lib/clang/17/amdgcn/bitcode")
+
+    def compiler(self, name, text):
+        path = self.usr / "bin" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+
+    def test_every_compiler_of_the_distribution_the_newest_first(self):
+        link(self.usr / "include/hip", PACKAGES.headers / "include/hip")
+        link(self.usr / "lib/llvm-17/lib/clang/17/amdgcn/bitcode", PACKAGES.bitcode)
+        link(self.usr / "lib/llvm-21/lib/clang/21/amdgcn/bitcode", PACKAGES.bitcode)
+        for name in ("clang++-22", "clang++-21", "clang++-20", "clang++-18"):
+            self.compiler(name, "")
+        found = distribution_toolchains(self.usr)
+        self.assertEqual([one.name for one in found][:3], ["clang++-22", "clang++-21", "clang++-20"])
+        self.assertNotIn("clang++-18", [one.name for one in found])
+        self.assertEqual([one.bitcode.parts[-3] for one in found[:3]], ["21", "21", "17"])
+
+    def test_a_compiler_that_does_not_compile_is_passed_over(self):
+        """One that knows the architecture, but finds no linker."""
+        link(self.usr / "include/hip", PACKAGES.headers / "include/hip")
+        link(self.usr / "lib/llvm-17/lib/clang/17/amdgcn/bitcode", PACKAGES.bitcode)
+        self.compiler("clang++-22", f'case "$*" in *--offload-arch*) echo "clang: error: no ld.lld-22" >&2; exit 1;; esac\nexec {PACKAGES.clang} "$@"')
+        self.compiler("clang++-21", f'exec {PACKAGES.clang} "$@"')
+        machine = build_kernels.Toolchains.__new__(build_kernels.Toolchains)
+        machine.device_libraries, machine.found, machine.problems = self.usr / "device-libs", distribution_toolchains(self.usr), {}
+        self.assertEqual(machine.for_architecture("gfx1100").name, "clang++-21")
+        self.assertEqual(machine.refusal().split("; ")[1], "clang++-22 does not compile: clang: error: no ld.lld-22")
+        self.assertTrue((machine.device_libraries / "clang-21/compiles").exists())
+        self.assertFalse((machine.device_libraries / "clang-22/compiles").exists())
+        machine.found, machine.problems = machine.found[:1], {}
+        self.assertIsNone(machine.for_architecture("gfx1100"))
+        self.assertIn("not known to any compiler here; clang++-22 does not compile", machine.refusal())
+
+    def test_a_warning_fails_a_strict_build_alone(self):
+        root = make_rocm(self.opt / "rocm-7.0.2", "7.0.2")
+        (root / "lib/llvm/bin/clang++").unlink()
+        clang = root / "lib/llvm/bin/clang++"
+        clang.write_text(f'#!/bin/sh\ncase "$*" in *device_check*) echo "a.hip:3:1: warning: new in this version" >&2;; esac\nexec {PACKAGES.clang} "$@"\n')
+        clang.chmod(0o755)
+        command = [sys.executable, ROOT / "tools/build_kernels.py", "--output", self.opt / "kernels", "--only", "device_check", "gfx1100"]
+        for options, status in (([], 0), (["--strict"], 1), ([], 0)):  # what was compiled before is judged, too
+            done = subprocess.run([*command, *options], env=os.environ | {"ROCM_PATH": str(root)}, capture_output=True, text=True)
+            self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+            self.assertEqual("compiles with warnings" in done.stderr, bool(options))
+
+    def test_a_compiler_before_llvm_19_orders_all_memory(self):
+        source = self.opt / "k.hip"
+        source.parent.mkdir(exist_ok=True)
+        source.write_text('#include "kernels/gpu/device_code.h"\nextern "C" __global__ void k(const float* from, float* to) {\n'
+                          "  const float value = from[threadIdx.x];\n  rocmforge::gpu::sync_shared();\n  to[threadIdx.x] = value;\n}\n")
+        one_space = []
+        for version in ([], ["-Wno-builtin-macro-redefined", "-D__clang_major__=18"]):
+            done = subprocess.run([PACKAGES.clang, "-x", "hip", "--cuda-device-only", "-O3", "-std=c++20", "--offload-arch=gfx942", "-nogpulib",
+                                   f"--rocm-path={PACKAGES.root}", f"--hip-path={PACKAGES.headers}", "-DROCMFORGE_WAVE_SIZE=64", f"-I{ROOT / 'src'}",
+                                   *version, "-emit-llvm", "-S", "-o", "-", str(source)], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            fences = [line for line in done.stdout.splitlines() if line.strip().startswith("fence")]
+            self.assertEqual(len(fences), 2)
+            one_space.append(["!mmra" in line for line in fences])
+        self.assertEqual(one_space, [[True, True], [False, False]])
+
+    def test_packages_are_installed_in_groups(self):
+        """Compiler, linker and tools of one version, the first that the distribution has all of."""
+        forge = (ROOT / "forge").read_text()
+        functions = "".join(forge[forge.index(f"\n{name}()"):].split("\n}\n")[0] + "\n}\n" for name in ("any_installed", "first_known"))
+        lists = forge[forge.index("amd_compilers="):forge.index("cuda_wheels=")]
+        for has, expected in (("clang-19 lld-19 llvm-19 clang-20 lld-20 llvm-20", "no clang-19 lld-19 llvm-19"),
+                              ("clang-19 clang-21 lld-21 llvm-21", "no clang-21 lld-21 llvm-21"), ("", "no clang-19 lld-19 llvm-19")):
+            script = (f'{lists}{functions}\napt-cache() {{ [[ " {has} " != *" $2 "* ]] || echo known; }}\ninstalled() {{ [[ " clang-22 lld-22 " == *" $1 "* ]]; }}\n'
+                      'any_installed "$amd_compilers" && echo yes || echo no $(first_known "$amd_compilers")')
+            self.assertEqual(subprocess.run(["bash", "-c", script], capture_output=True, text=True).stdout.strip(), expected)
+        script = f'{lists}{functions}\ninstalled() {{ [[ " clang-22 lld-22 llvm-22 " == *" $1 "* ]]; }}\nany_installed "$amd_compilers" && echo yes'
+        self.assertEqual(subprocess.run(["bash", "-c", script], capture_output=True, text=True).stdout.strip(), "yes")
 
     def test_what_is_missing_is_named(self):
         root = make_rocm(self.opt / "rocm", "6.4.1")

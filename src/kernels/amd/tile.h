@@ -10,6 +10,8 @@
 
 namespace rocmforge::amd {
 
+using gpu::sync_shared;
+
 /// Waves that a SIMD should hold at least: two work-groups of matvec_threads on the four SIMDs of a WGP or CU.
 #if defined(__GFX9__)
 #define ROCMFORGE_MATVEC_WAVES 2
@@ -160,13 +162,6 @@ __device__ inline void compute_here(T (&values)[rows][count]) {
     }
   }
   schedule_barrier();
-}
-
-/// __syncthreads() for shared memory alone: loads from memory stay in flight.
-__device__ inline void sync_shared() {
-  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup", "local");
-  __builtin_amdgcn_s_barrier();
-  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup", "local");
 }
 
 /// *to += value in shared memory, which no other thread accesses meanwhile.

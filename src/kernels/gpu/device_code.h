@@ -62,6 +62,22 @@ __device__ inline void sync_wave() {
 #endif
 }
 
+#if ROCMFORGE_DEVICE_AMD
+/// __syncthreads() for shared memory alone: loads from memory stay in flight, but for compilers before LLVM 19, whose fences
+/// know no address space.
+__device__ inline void sync_shared() {
+#if __clang_major__ >= 19
+  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup", "local");
+  __builtin_amdgcn_s_barrier();
+  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup", "local");
+#else
+  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+  __builtin_amdgcn_s_barrier();
+  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+#endif
+}
+#endif
+
 struct Sum {
   template <class T>
   __device__ static T combine(T a, T b) {

@@ -7,13 +7,6 @@
 
 namespace rocmforge::gpu {
 
-/// __syncthreads() for shared memory alone.
-__device__ inline void sync_shared_memory() {
-  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup", "local");
-  __builtin_amdgcn_s_barrier();
-  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup", "local");
-}
-
 /// Where a tile of keys begins in K and in V, in elements after the start of the KV head. Keys from `end` on are read from
 /// the place of the last key: their scores are masked and their weights are 0.
 template <class Shape>
@@ -312,7 +305,7 @@ __device__ __forceinline__ void walk_keys_ahead(const AttentionArgs& args, int s
   value_loads.load(args, sequence, range.v, place, range.end, together);
   place.look_up(args, sequence, range.begin + Shape::keys, range.end);
   key_loads.store(keys);
-  sync_shared_memory();
+  sync_shared();
 #pragma unroll 1
   for (int first_key = range.begin; first_key < range.end; first_key += Shape::keys) {
     const bool more = first_key + Shape::keys < range.end;
@@ -323,7 +316,7 @@ __device__ __forceinline__ void walk_keys_ahead(const AttentionArgs& args, int s
     C scores[Shape::key_tiles];
     score_tile(keys, scores);
     value_loads.store(values);
-    sync_shared_memory();
+    sync_shared();
     if (more) {
       value_loads.load(args, sequence, range.v, place, range.end, together);
       place.look_up(args, sequence, first_key + 2 * Shape::keys, range.end);
@@ -333,7 +326,7 @@ __device__ __forceinline__ void walk_keys_ahead(const AttentionArgs& args, int s
     if (more) {
       key_loads.store(keys);
     }
-    sync_shared_memory();
+    sync_shared();
   }
 }
 

@@ -414,7 +414,7 @@ __device__ __forceinline__ void flash_split(const AttentionArgs& args, const Pla
   value_loads.load(args, sequence, v, row, begin, end, together);
   load_split_queries<Shape>(args, place, values);
   key_loads.store(keys);
-  sync_shared_memory();
+  sync_shared();
   wave.take_queries(values);
   row = table.row(next);
   next = table.look_up(begin + 2 * Shape::keys);
@@ -422,10 +422,10 @@ __device__ __forceinline__ void flash_split(const AttentionArgs& args, const Pla
   wave.multiply_scores(keys, scores);
   limit(begin, scores);
   largest = Wave::find_largest(scores);
-  sync_shared_memory();
+  sync_shared();
   key_loads.store(keys);
   wave.keep_maximum(largest, factor);
-  sync_shared_memory();
+  sync_shared();
 #pragma unroll 1
   for (int at = begin; at + Shape::keys < end;) {
     const std::int64_t row_before = row;
@@ -441,7 +441,7 @@ __device__ __forceinline__ void flash_split(const AttentionArgs& args, const Pla
     issue_beside_matrix<20, 2, 1, 0, 0>();
     issue_beside_matrix<8, 2, 0, 0, 1>();
     end_of_order();
-    sync_shared_memory();
+    sync_shared();
     at += Shape::keys;
     value_loads.load(args, sequence, v, row_before, at, end, together);
     next = table.look_up(at + 2 * Shape::keys);
@@ -464,11 +464,11 @@ __device__ __forceinline__ void flash_split(const AttentionArgs& args, const Pla
       }
     }
     wave.keep_maximum(largest, factor);
-    sync_shared_memory();
+    sync_shared();
   }
   wave.weigh(scores, factor, weights);
   value_loads.store(values);
-  sync_shared_memory();
+  sync_shared();
   wave.add_values(values, weights);
   wave.finish(place, shared);
 }

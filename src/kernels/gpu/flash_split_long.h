@@ -133,7 +133,7 @@ __device__ __forceinline__ void flash_split_long(const AttentionArgs& args, cons
   for (int i = 0; i < eighths; ++i) {
     key_loads.store(keys, i);
   }
-  sync_shared_memory();
+  sync_shared();
   wave.take_queries(values);
   rows = table.rows(next);
   next = table.look_up(begin + 2 * Shape::keys);
@@ -144,13 +144,13 @@ __device__ __forceinline__ void flash_split_long(const AttentionArgs& args, cons
   wave.multiply_scores(keys, scores);
   limit(begin, scores);
   largest = Wave::find_largest(scores);
-  sync_shared_memory();
+  sync_shared();
 #pragma unroll
   for (int i = 0; i < eighths; ++i) {
     key_loads.store(keys, i);
   }
   wave.keep_maximum(largest, factor);
-  sync_shared_memory();
+  sync_shared();
 #pragma unroll 1
   for (int at = begin; at + Shape::keys < end;) {
     const FlashRowTable::Rows rows_before = rows;
@@ -194,7 +194,7 @@ __device__ __forceinline__ void flash_split_long(const AttentionArgs& args, cons
         settle(following[r][t]);
       }
     }
-    sync_shared_memory();
+    sync_shared();
     at += Shape::keys;
     next = table.look_up(at + 2 * Shape::keys);
     Wave::read_values(values, 0, operands[0]);
@@ -232,14 +232,14 @@ __device__ __forceinline__ void flash_split_long(const AttentionArgs& args, cons
       }
     }
     wave.keep_maximum(largest, factor);
-    sync_shared_memory();
+    sync_shared();
   }
   wave.weigh(scores, factor, weights);
 #pragma unroll
   for (int i = 0; i < eighths; ++i) {
     value_loads.store(values, i);
   }
-  sync_shared_memory();
+  sync_shared();
   wave.add_values(values, weights);
   wave.finish(place, shared);
 }
