@@ -19,8 +19,14 @@ import tempfile
 
 DISTRIBUTION_COMPILERS = ("clang++-22", "clang++-21", "clang++-20", "clang++-19")
 DISTRIBUTION_PACKAGES = "clang-19 lld-19 libamdhip64-dev rocm-device-libs (clang and lld 19 to 22; rocm-device-libs-17 to -22)"
+# What needs the headers' wave size, the device libraries and the linker.
 PROBE = """#include <hip/hip_runtime.h>
-extern "C" __global__ void probe(float* values) { values[threadIdx.x] = expf(values[blockIdx.x]); }
+extern "C" __global__ void probe(float* values) {
+  const float value = expf(values[blockIdx.x]);
+  __syncthreads();
+  values[threadIdx.x] = __shfl_xor(value, 1);
+  __threadfence();
+}
 """
 # Paths in a folder of ROCm: llvm in ROCm 5, lib/llvm since ROCm 6, with a link from the older path.
 COMPILERS = ("lib/llvm/bin/clang++", "llvm/bin/clang++")
@@ -51,8 +57,16 @@ class Toolchain:
                                 text=True)
         return set(re.findall(r"^\s+(gfx[0-9a-z-]+)\s*$", listed.stderr + listed.stdout, re.MULTILINE))
 
-    def flags(self, libraries):
-        return [f"--rocm-path={self.root}", f"--hip-path={self.headers}", f"--rocm-device-lib-path={libraries}"]
+    @functools.cached_property
+    def names_wave_size(self):
+        """Whether there is the macro that the headers of ROCm 5 use. Newer compilers have none."""
+        macros = subprocess.run([self.clang, "-x", "hip", "--cuda-device-only", "-nogpuinc", "-nogpulib", "--offload-arch=gfx1100", "-dM", "-E",
+                                 os.devnull], capture_output=True, text=True)
+        return "#define __AMDGCN_WAVEFRONT_SIZE " in macros.stdout
+
+    def flags(self, libraries, wave_size):
+        macro = [] if self.names_wave_size else [f"-D__AMDGCN_WAVEFRONT_SIZE={wave_size}"]
+        return [f"--rocm-path={self.root}", f"--hip-path={self.headers}", f"--rocm-device-lib-path={libraries}", *macro]
 
     def library_folder(self, parent):
         """Folder below `parent` for make_device_libraries: one for each toolchain."""
@@ -68,12 +82,13 @@ class Toolchain:
         with tempfile.TemporaryDirectory() as name:
             source = pathlib.Path(name) / "probe.hip"
             source.write_text(PROBE)
+            flags = self.flags(folder, 64 if architecture.startswith("gfx9") else 32)
             done = subprocess.run([self.clang, "-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "-O1", f"--offload-arch={architecture}",
-                                   *self.flags(folder), str(source), "-o", f"{name}/probe.hsaco"], capture_output=True, text=True)
+                                   *flags, str(source), "-o", f"{name}/probe.hsaco"], capture_output=True, text=True)
         if done.returncode == 0:
             note.write_text(identity)
             return ""
-        lines = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines() or [f"exit status {done.returncode}"]
+        lines = [line for line in done.stderr.splitlines() if "error: " in line] or done.stderr.splitlines() or [f"exit status {done.returncode}"]
         return lines[0]
 
 

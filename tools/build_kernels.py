@@ -67,8 +67,8 @@ def processor_of(architecture):
 
 def amd_flags(architecture, toolchain, libraries):
     # The build sets the wave size, because compilers no longer have a macro for it.
-    flags = [f"--offload-arch={processor_of(architecture)}", *toolchain.flags(libraries),
-             f"-DROCMFORGE_WAVE_SIZE={64 if architecture.startswith('gfx9') else 32}"]
+    wave_size = 64 if architecture.startswith("gfx9") else 32
+    flags = [f"--offload-arch={processor_of(architecture)}", *toolchain.flags(libraries, wave_size), f"-DROCMFORGE_WAVE_SIZE={wave_size}"]
     if architecture in GENERIC:
         flags.append("-mcode-object-version=6")  # clang 19 warns that its version 6 is not the last word
     if architecture in WITHOUT_MATRIX_CORES:

@@ -152,6 +152,16 @@ class Toolchains(unittest.TestCase):
         self.assertIsNone(machine.for_architecture("gfx1100"))
         self.assertIn("not known to any compiler here; clang++-22 does not compile", machine.refusal())
 
+    def test_a_compiler_without_the_macro_of_the_wave_size(self):
+        """The headers of ROCm 5 use it, and newer compilers have it no more."""
+        link(self.usr / "include/hip", PACKAGES.headers / "include/hip")
+        link(self.usr / "lib/llvm-17/lib/clang/17/amdgcn/bitcode", PACKAGES.bitcode)
+        self.compiler("clang++-22", f'case "$*" in *-dM*) exit 0;; esac\nexec {PACKAGES.clang} "$@"')
+        without, *_ = distribution_toolchains(self.usr)
+        self.assertIn("-D__AMDGCN_WAVEFRONT_SIZE=64", without.flags("libraries", 64))
+        if PACKAGES.name in ("clang++-19", "clang++-20"):
+            self.assertEqual(len(PACKAGES.flags("libraries", 64)), 3)
+
     def test_a_warning_fails_a_strict_build_alone(self):
         root = make_rocm(self.opt / "rocm-7.0.2", "7.0.2")
         (root / "lib/llvm/bin/clang++").unlink()

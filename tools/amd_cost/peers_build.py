@@ -52,7 +52,7 @@ def build(checkout, architecture, folder, toolchain, libraries, names=tuple(SOUR
         file.write_text(f'#include "{template}"\n' + "".join(f"void* keep_{i}() {{ return (void*){kernel}; }}\n" for i, kernel in enumerate(kernels)))
         unfinished = objects[name].with_suffix(".unfinished")
         command = [toolchain.clang, "-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "-O3", "-std=c++17", "-w",
-                   f"--offload-arch={architecture}", *toolchain.flags(libraries), "-DGGML_USE_HIPBLAS", "-DGGML_USE_HIP", "-DGGML_USE_CUDA",
+                   f"--offload-arch={architecture}", *toolchain.flags(libraries, 64 if architecture.startswith("gfx9") else 32), "-DGGML_USE_HIPBLAS", "-DGGML_USE_HIP", "-DGGML_USE_CUDA",
                    *DEFINES.get(architecture, []),
                    *(f"-I{path}" for path in (folder / "shim", source, source.parent, source.parent.parent / "include")), str(file), "-o", str(unfinished)]
         done = subprocess.run(command, capture_output=True, text=True)
