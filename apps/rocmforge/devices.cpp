@@ -92,6 +92,15 @@ nlohmann::ordered_json describe_library(const KernelLibrary& library) {
   return out;
 }
 
+nlohmann::ordered_json describe_tried(const RuntimeReport& report) {
+  auto out = nlohmann::ordered_json::array();
+  for (const TriedRuntime& tried : report.tried) {
+    out.push_back(
+        {{"library", tried.library}, {"version", tried.version}, {"devices", tried.devices}, {"problem", tried.problem}});
+  }
+  return out;
+}
+
 int print_devices_json(const DeviceInfo& cpu, double bandwidth, const KernelLibrary& library) {
   auto devices = nlohmann::ordered_json::array({describe_cpu(cpu, bandwidth)});
   auto runtimes = nlohmann::ordered_json::array();
@@ -101,7 +110,8 @@ int print_devices_json(const DeviceInfo& cpu, double bandwidth, const KernelLibr
                         {"version", report.version},
                         {"kernel_driver", report.kernel_driver},
                         {"problem", report.problem},
-                        {"devices", report.devices.size()}});
+                        {"devices", report.devices.size()},
+                        {"tried", describe_tried(report)}});
     for (const DeviceInfo& gpu : report.devices) {
       devices.push_back(describe_gpu(gpu, library));
     }
@@ -145,6 +155,11 @@ void print_gpus(const KernelLibrary& library) {
     } else {
       fmt::print("{:<8}{} {}, {}{}{}\n", name(report.kind), runtime, report.version, report.library,
                  report.problem.empty() ? "" : ": ", report.problem);
+    }
+    for (const TriedRuntime& tried : report.tried) {
+      if (tried.devices == 0 && report.tried.size() > 1) {
+        fmt::print("        not used: {} {}: {}\n", tried.library, tried.version, tried.problem);
+      }
     }
     if (!report.kernel_driver.empty()) {
       fmt::print("        kernel driver {}\n", report.kernel_driver);

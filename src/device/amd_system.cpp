@@ -120,18 +120,30 @@ std::string why_no_amd_gpu(const fs::path& root) {
 }
 
 std::vector<std::string> hip_runtime_names(const fs::path& root) {
-  std::vector<std::string> names{"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so",
-                                 (root / "opt/rocm/lib/libamdhip64.so").string()};
+  constexpr std::string_view file = "lib/libamdhip64.so";
+  std::vector<std::string> names;
+  for (const char* variable : {"ROCM_PATH", "HIP_PATH"}) {
+    if (const char* folder = std::getenv(variable); folder != nullptr && folder[0] != '\0') {
+      names.push_back((fs::path(folder) / file).string());
+    }
+  }
+  // Names that the loader resolves: ROCm's, which need an entry in its configuration, and the newer distributions'.
+  names.insert(names.end(), {"libamdhip64.so.8", "libamdhip64.so.7", "libamdhip64.so.6"});
+  names.push_back((root / "opt/rocm" / file).string());
   std::vector<std::pair<std::vector<std::int64_t>, fs::path>> versions;
-  for (const fs::path& folder : files_in(root / "opt")) {
-    if (folder.filename().string().starts_with("rocm-")) {
-      versions.emplace_back(version_in(folder.filename().string()), folder);
+  for (const char* parent : {"opt", "opt/rocm"}) {
+    for (const fs::path& folder : files_in(root / parent)) {
+      const std::string name = folder.filename().string();
+      if (name.starts_with("rocm-") || name.starts_with("core-")) {
+        versions.emplace_back(version_in(name), folder);
+      }
     }
   }
   std::ranges::sort(versions, std::greater());
   for (const auto& [version, folder] : versions) {
-    names.push_back((folder / "lib/libamdhip64.so").string());
+    names.push_back((folder / file).string());
   }
+  names.insert(names.end(), {"libamdhip64.so.5", "libamdhip64.so"});
   return names;
 }
 

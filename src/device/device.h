@@ -256,6 +256,14 @@ class Kernel {
   LaunchOrder order_;
 };
 
+/// A vendor's runtime that was opened in search of devices.
+struct TriedRuntime {
+  std::string library;  ///< its file
+  std::string version;  ///< empty when it does not say
+  int devices = 0;
+  std::string problem;  ///< why it has none
+};
+
 /// The result of the search for one runtime.
 struct RuntimeReport {
   DeviceKind kind = DeviceKind::hip;
@@ -264,6 +272,7 @@ struct RuntimeReport {
   std::string problem;              ///< the reason why there are no devices, empty when there are
   std::string kernel_driver;        ///< HIP: "amdgpu of Linux 6.8.0", empty when none is loaded
   std::vector<DeviceInfo> devices;  ///< in the runtime's order
+  std::vector<TriedRuntime> tried;  ///< HIP: those opened before a runtime was chosen, and that one
 };
 
 /// Looks for both runtimes. Does not throw when one is missing: the report contains the reason.

@@ -11,6 +11,9 @@
 
 namespace rocmforge {
 
+/// "6.2.41134"
+std::string hip_version_text(int version);
+
 /// The part of the HIP runtime that is used here, declared after its published interface of ROCm 5 to 7. Pointers replace
 /// its handle types, and integers replace its enums. Functions that the CUDA driver also has carry the same names in
 /// CudaApi.

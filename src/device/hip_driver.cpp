@@ -7,18 +7,19 @@
 
 #include "base/available_memory.h"
 #include "device/hip_api.h"
+#include "device/hip_runtimes.h"
 #include "device/runtime_driver.h"
 #include "device/runtimes.h"
 
 namespace rocmforge {
 
 RuntimeLibrary HipApi::open_library() {
-  const std::vector<std::string> names = hip_runtime_names();
-  std::vector<const char*> pointers;
-  for (const std::string& name : names) {
-    pointers.push_back(name.c_str());
-  }
-  return RuntimeLibrary(pointers);
+  const char* const name = chosen_hip_runtime().library.c_str();
+  return RuntimeLibrary(std::span(&name, 1));
+}
+
+std::string hip_version_text(int version) {
+  return fmt::format("{}.{}.{}", version / 10000000, version / 100000 % 100, version % 100000);
 }
 
 std::string HipApi::describe(int code) const {
@@ -114,7 +115,7 @@ std::optional<AmdCardMemory> HipApi::card_memory(int index) const {
 std::string HipApi::version() const {
   int version = 0;
   call(*this, runtime_version, &version);
-  return fmt::format("{}.{}.{}", version / 10000000, version / 100000 % 100, version % 100000);
+  return hip_version_text(version);
 }
 
 bool HipApi::means_no_device(int code) {
@@ -171,7 +172,10 @@ void HipDriver::launch_checked(LoadedFunction& function, const LaunchShape& shap
 
 }  // namespace
 
-void find_hip(RuntimeReport& report) { find_devices<HipApi>(report); }
+void find_hip(RuntimeReport& report) {
+  report.tried = chosen_hip_runtime().tried;
+  find_devices<HipApi>(report);
+}
 
 std::unique_ptr<Driver> open_hip_driver(int index) { return std::make_unique<HipDriver>(index); }
 

@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
+#include <cstdlib>
+#include <functional>
+#include <tuple>
 #include <utility>
 
 #include "base/log.h"
@@ -46,9 +50,12 @@ std::string label(const DeviceInfo& device) {
 /// The reason why a device that was found is not used.
 std::string without_kernels(const DeviceInfo& device, const KernelLibrary& kernels) {
   const std::vector<std::string> available = kernels.architectures();
-  return fmt::format("{}: there are no kernels for it, {}; {}{}", label(device),
+  const bool overridden = device.kind == DeviceKind::hip && std::getenv("HSA_OVERRIDE_GFX_VERSION") != nullptr;
+  return fmt::format("{}: there are no kernels for it, {}; {}{}{}", label(device),
                      available.empty() ? "nor for any other GPU" : fmt::format("only for {}", fmt::join(available, ", ")),
-                     how_to_compile_kernels(device), kernels.problem().empty() ? "" : "; " + kernels.problem());
+                     how_to_compile_kernels(device),
+                     overridden ? "; HSA_OVERRIDE_GFX_VERSION names this architecture, the card's own may have kernels" : "",
+                     kernels.problem().empty() ? "" : "; " + kernels.problem());
 }
 
 std::string joined_labels(const std::vector<DeviceInfo>& devices) {
@@ -85,8 +92,12 @@ RuntimeReport explain(RuntimeReport report) {
 
 std::unique_ptr<Device> open_first(const KernelLibrary& kernels, CpuIsa isa_limit) {
   for (const DeviceKind kind : {DeviceKind::hip, DeviceKind::cuda}) {
-    const RuntimeReport report = find_runtime(kind);
-    for (const DeviceInfo& device : report.devices) {
+    for (const DeviceInfo& device : best_first(find_runtime(kind).devices)) {
+      if (drives_displays_alone(device)) {
+        log_warning("not used: {} has {} units and the host's memory; --device {}:{} takes it", label(device),
+                    device.compute_units, name(kind), device.index);
+        continue;
+      }
       if (kernels.architecture_for(device).empty()) {
         log_warning("not used: {}", without_kernels(device, kernels));
         continue;
@@ -109,6 +120,15 @@ std::vector<RuntimeReport> find_runtimes() {
   reports.push_back(find_runtime(DeviceKind::cuda));
   return reports;
 }
+
+std::vector<DeviceInfo> best_first(std::vector<DeviceInfo> devices) {
+  std::ranges::stable_sort(devices, std::greater(), [](const DeviceInfo& device) {
+    return std::tuple(!device.integrated, device.compute_units, device.memory_bytes);
+  });
+  return devices;
+}
+
+bool drives_displays_alone(const DeviceInfo& device) { return device.integrated && device.compute_units <= 2; }
 
 std::unique_ptr<Driver> open_driver(DeviceKind kind, int index) {
   check(kind != DeviceKind::cpu, "the CPU has no driver");

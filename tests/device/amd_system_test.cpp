@@ -71,10 +71,16 @@ TEST_F(AmdSystem, looks_for_the_runtime_where_rocm_puts_it) {
     folder_.write(std::string("opt/rocm-") + version + "/lib/libamdhip64.so", "");
   }
   const std::string opt = (folder_.path() / "opt").string();
-  EXPECT_THAT(hip_runtime_names(folder_.path()),
-              ElementsAre("libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so",
-                          opt + "/rocm/lib/libamdhip64.so", opt + "/rocm-6.10.0/lib/libamdhip64.so",
-                          opt + "/rocm-6.9.3/lib/libamdhip64.so", opt + "/rocm-5.7.1/lib/libamdhip64.so"));
+  folder_.write("opt/rocm/core-7.12/lib/libamdhip64.so", "");
+  ::unsetenv("HIP_PATH");
+  ::setenv("ROCM_PATH", "/elsewhere/rocm", 1);
+  const auto names = hip_runtime_names(folder_.path());
+  ::unsetenv("ROCM_PATH");
+  EXPECT_THAT(names,
+              ElementsAre("/elsewhere/rocm/lib/libamdhip64.so", "libamdhip64.so.8", "libamdhip64.so.7", "libamdhip64.so.6",
+                          opt + "/rocm/lib/libamdhip64.so", opt + "/rocm/core-7.12/lib/libamdhip64.so",
+                          opt + "/rocm-6.10.0/lib/libamdhip64.so", opt + "/rocm-6.9.3/lib/libamdhip64.so",
+                          opt + "/rocm-5.7.1/lib/libamdhip64.so", "libamdhip64.so.5", "libamdhip64.so"));
 }
 
 TEST_F(AmdSystem, reads_a_cards_memory) {

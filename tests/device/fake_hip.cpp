@@ -1,0 +1,16 @@
+// A HIP runtime of version FAKE_VERSION with FAKE_DEVICES devices, as far as the search for a runtime asks.
+
+extern "C" {
+int hipInit(unsigned) { return FAKE_DEVICES > 0 ? 0 : FAKE_FAILURE; }
+int hipRuntimeGetVersion(int* version) {
+  *version = FAKE_VERSION;
+  return 0;
+}
+int hipGetDeviceCount(int* count) {
+  *count = FAKE_DEVICES;
+  return 0;
+}
+#ifndef FAKE_IS_OLD
+int hipGraphInstantiateWithFlags(void**, void*, unsigned long long) { return 0; }
+#endif
+}
