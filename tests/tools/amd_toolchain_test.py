@@ -203,6 +203,19 @@ class Toolchains(unittest.TestCase):
         script = f'{lists}{functions}\ninstalled() {{ [[ " clang-22 lld-22 llvm-22 " == *" $1 "* ]]; }}\nany_installed "$amd_compilers" && echo yes'
         self.assertEqual(subprocess.run(["bash", "-c", script], capture_output=True, text=True).stdout.strip(), "yes")
 
+    def test_the_cards_that_kernels_are_compiled_for(self):
+        forge = (ROOT / "forge").read_text()
+        function = forge[forge.index("\ngpu_architectures()"):].split("  if command -v nvidia-smi")[0] + "}\n"
+        for node, (version, units) in enumerate(((0, 0), (110000, 96), (100306, 2), (90402, 304), (110000, 96))):
+            folder = self.opt / f"nodes/{node}"
+            folder.mkdir(parents=True)
+            folder.joinpath("properties").write_text(f"cpu_cores_count {0 if version else 16}\nsimd_count {2 * units}\nsimd_per_cu {2 if units else 0}\n"
+                                                     f"gfx_target_version {version}\n")
+        for override, expected in (("", ["gfx1100", "gfx942"]), ("10.3.0", ["gfx1030"])):
+            done = subprocess.run(["bash", "-c", function + "gpu_architectures"], capture_output=True, text=True,
+                                  env=os.environ | {"KFD_TOPOLOGY": str(self.opt / "nodes"), "HSA_OVERRIDE_GFX_VERSION": override})
+            self.assertEqual(done.stdout.split(), expected, done.stderr)
+
     def test_what_is_missing_is_named(self):
         root = make_rocm(self.opt / "rocm", "6.4.1")
         (root / "amdgcn/bitcode").unlink()
