@@ -8,16 +8,19 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <new>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "base/log.h"
 #include "base/printable.h"
 #include "command_line.h"
 #include "commands.h"
+#include "device/device.h"
 #include "terminal.h"
 #include "usage_error.h"
 
@@ -75,6 +78,17 @@ void on_bus_error(int) {
   _exit(exit_failure);
 }
 
+/// ROCm's own variables, which builds honour, too.
+void prefer_named_rocm() {
+  std::vector<std::filesystem::path> folders;
+  for (const char* name : {"ROCM_PATH", "HIP_PATH"}) {
+    if (const char* folder = std::getenv(name); folder != nullptr && *folder != '\0') {
+      folders.emplace_back(folder);
+    }
+  }
+  prefer_rocm_folders(std::move(folders));
+}
+
 }  // namespace
 }  // namespace rocmforge::app
 
@@ -88,5 +102,6 @@ int main(int argc, char** argv) {
   spdlog::set_default_logger(spdlog::stderr_logger_mt("rocmforge"));
   spdlog::set_pattern("rocmforge: %v");
   spdlog::set_level(spdlog::level::warn);
+  rocmforge::app::prefer_named_rocm();
   return rocmforge::app::guarded_run(std::vector<std::string>(argv + 1, argv + argc));
 }

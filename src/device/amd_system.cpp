@@ -119,13 +119,11 @@ std::string why_no_amd_gpu(const fs::path& root) {
                      reason == EACCES ? "; users of it belong to the groups render and video" : "");
 }
 
-std::vector<std::string> hip_runtime_names(const fs::path& root) {
+std::vector<std::string> hip_runtime_names(std::span<const fs::path> preferred, const fs::path& root) {
   constexpr std::string_view file = "lib/libamdhip64.so";
   std::vector<std::string> names;
-  for (const char* variable : {"ROCM_PATH", "HIP_PATH"}) {
-    if (const char* folder = std::getenv(variable); folder != nullptr && folder[0] != '\0') {
-      names.push_back((fs::path(folder) / file).string());
-    }
+  for (const fs::path& folder : preferred) {
+    names.push_back((folder / file).string());
   }
   // Names that the loader resolves: ROCm's, which need an entry in its configuration, and the newer distributions'.
   names.insert(names.end(), {"libamdhip64.so.8", "libamdhip64.so.7", "libamdhip64.so.6"});

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,10 +24,11 @@ std::string amd_kernel_driver(const std::filesystem::path& root = "/");
 /// driver knows. Empty when the machine has no AMD GPU.
 std::string why_no_amd_gpu(const std::filesystem::path& root = "/");
 
-/// The files to try as the HIP runtime, in order: those in the folders that ROCM_PATH and HIP_PATH name, ROCm 8, 7 and 6 by
-/// the names that the loader resolves, /opt/rocm, /opt/rocm-VERSION and /opt/rocm/core-VERSION with the newest version
-/// first, and last the old runtime of distributions.
-std::vector<std::string> hip_runtime_names(const std::filesystem::path& root = "/");
+/// The files to try as the HIP runtime, in order: those in the `preferred` folders of ROCm, ROCm 8, 7 and 6 by the names
+/// that the loader resolves, /opt/rocm, /opt/rocm-VERSION and /opt/rocm/core-VERSION with the newest version first, and last
+/// the old runtime of distributions.
+std::vector<std::string> hip_runtime_names(std::span<const std::filesystem::path> preferred,
+                                           const std::filesystem::path& root = "/");
 
 /// The memory of a card in bytes, as its kernel driver counts it. `own` is the card's memory; on an APU it is the part of
 /// the host's memory that the firmware reserves for it. `host` is the part of the host's memory that the driver lets the

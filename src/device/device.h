@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -274,6 +275,9 @@ struct RuntimeReport {
   std::vector<DeviceInfo> devices;  ///< in the runtime's order
   std::vector<TriedRuntime> tried;  ///< HIP: those opened before a runtime was chosen, and that one
 };
+
+/// Folders of ROCm whose HIP runtime is tried before all others. To be called before the first search, by one thread.
+void prefer_rocm_folders(std::vector<std::filesystem::path> folders);
 
 /// Looks for both runtimes. Does not throw when one is missing: the report contains the reason.
 std::vector<RuntimeReport> find_runtimes();

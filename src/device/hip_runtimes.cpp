@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 #include <system_error>
+#include <utility>
 
 #include "base/error.h"
 #include "device/amd_system.h"
@@ -31,6 +32,11 @@ std::string real_path(const std::string& path) {
   return found.empty() ? path : found.string();
 }
 
+std::vector<std::filesystem::path>& preferred_folders() {
+  static std::vector<std::filesystem::path> folders;
+  return folders;
+}
+
 /// Throws Error for a library that is no HIP runtime, or one too old.
 void try_runtime(const RuntimeLibrary& library, TriedRuntime& tried) {
   const Entry<int(unsigned)> init(library, "hipInit");
@@ -50,6 +56,8 @@ void try_runtime(const RuntimeLibrary& library, TriedRuntime& tried) {
 }
 
 }  // namespace
+
+void prefer_rocm_folders(std::vector<std::filesystem::path> folders) { preferred_folders() = std::move(folders); }
 
 HipChoice choose_hip_runtime(std::span<const std::string> names) {
   HipChoice choice;
@@ -83,7 +91,7 @@ const HipChoice& chosen_hip_runtime() {
   static const HipChoice choice = [] {
     // A stream of this program needs one hardware queue; more of them cost memory and, on some cards, hang.
     ::setenv("GPU_MAX_HW_QUEUES", "1", 0);
-    const std::vector<std::string> names = hip_runtime_names();
+    const std::vector<std::string> names = hip_runtime_names(preferred_folders());
     HipChoice made = choose_hip_runtime(names);
     if (made.library.empty()) {
       std::vector<const char*> pointers;

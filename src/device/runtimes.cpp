@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 #include <functional>
 #include <tuple>
 #include <utility>
@@ -50,12 +49,9 @@ std::string label(const DeviceInfo& device) {
 /// The reason why a device that was found is not used.
 std::string without_kernels(const DeviceInfo& device, const KernelLibrary& kernels) {
   const std::vector<std::string> available = kernels.architectures();
-  const bool overridden = device.kind == DeviceKind::hip && std::getenv("HSA_OVERRIDE_GFX_VERSION") != nullptr;
-  return fmt::format("{}: there are no kernels for it, {}; {}{}{}", label(device),
+  return fmt::format("{}: there are no kernels for it, {}; {}{}", label(device),
                      available.empty() ? "nor for any other GPU" : fmt::format("only for {}", fmt::join(available, ", ")),
-                     how_to_compile_kernels(device),
-                     overridden ? "; HSA_OVERRIDE_GFX_VERSION names this architecture, the card's own may have kernels" : "",
-                     kernels.problem().empty() ? "" : "; " + kernels.problem());
+                     how_to_compile_kernels(device), kernels.problem().empty() ? "" : "; " + kernels.problem());
 }
 
 std::string joined_labels(const std::vector<DeviceInfo>& devices) {

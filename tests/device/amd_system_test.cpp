@@ -72,10 +72,7 @@ TEST_F(AmdSystem, looks_for_the_runtime_where_rocm_puts_it) {
   }
   const std::string opt = (folder_.path() / "opt").string();
   folder_.write("opt/rocm/core-7.12/lib/libamdhip64.so", "");
-  ::unsetenv("HIP_PATH");
-  ::setenv("ROCM_PATH", "/elsewhere/rocm", 1);
-  const auto names = hip_runtime_names(folder_.path());
-  ::unsetenv("ROCM_PATH");
+  const auto names = hip_runtime_names(std::vector<std::filesystem::path>{"/elsewhere/rocm"}, folder_.path());
   EXPECT_THAT(names,
               ElementsAre("/elsewhere/rocm/lib/libamdhip64.so", "libamdhip64.so.8", "libamdhip64.so.7", "libamdhip64.so.6",
                           opt + "/rocm/lib/libamdhip64.so", opt + "/rocm/core-7.12/lib/libamdhip64.so",
