@@ -45,8 +45,9 @@ async function* events(body) {
   for (;;) {
     const { value, done } = await reader.read();
     if (done) return;
+    let from = Math.max(0, pending.length - 1);  // there is no end before
     pending += value;
-    for (let end; (end = pending.indexOf('\n\n')) >= 0; pending = pending.slice(end + 2)) {
+    for (let end; (end = pending.indexOf('\n\n', from)) >= 0; from = 0, pending = pending.slice(end + 2)) {
       const lines = pending.slice(0, end).split('\n').filter((line) => line.startsWith('data:'));
       if (lines.length > 0) yield lines.map((line) => line.slice(5).trimStart()).join('\n');
     }

@@ -1,14 +1,16 @@
 // The messages of the conversation that is shown.
 import { copyWith } from './clipboard.js';
 import { MessageView } from './message_view.js';
-import { branches, path } from './thread.js';
+import { path, versions } from './thread.js';
 
 const shareOfTime = 0.2;  // that drawing an answer may take while it comes
+const slice = 20000;      // characters that are drawn before the page does anything else
 
 export class ConversationView {
   /** `act`: ask, rewrite, retry, resume, remove, removeVersion, show: what a message's buttons do. `copyFailed()` when nothing could be copied. */
   constructor(container, act, copyFailed) {
     Object.assign(this, { container, act, copyFailed });
+    for (const event of ['wheel', 'touchmove', 'keydown', 'pointerdown']) container.addEventListener(event, () => { this.place = undefined; }, { passive: true });
     container.addEventListener('click', (event) => {
       const button = event.target.closest('.copy-code');
       if (button) this.copy(button, button.closest('.code').querySelector('code').textContent);
@@ -22,18 +24,37 @@ export class ConversationView {
   show(conversation, isBusy) {
     clearTimeout(this.timer);
     this.timer = undefined;
-    const { scrollTop } = this.container;
-    const follow = this.isNearEnd;
+    this.place ??= this.isNearEnd ? 'end' : this.container.scrollTop;
     const messages = path(conversation);
-    const views = messages.map((message, index) => this.viewOf(conversation, message, isBusy, index === messages.length - 1));
+    const all = versions(conversation);
+    const views = messages.map((message, index) => this.viewOf(conversation, message, all(message), isBusy, index === messages.length - 1));
     this.container.replaceChildren(...views.map((view) => view.root));
     this.container.setAttribute('aria-busy', String(isBusy));
     this.last = views.at(-1);
-    if (follow) this.scrollToEnd();
-    else this.container.scrollTop = scrollTop;
+    this.undrawn = views;
+    this.drawSlice();
   }
 
-  viewOf(conversation, message, isBusy, isLast) {
+  /** Draws messages, the last ones first, and goes on a little later where much is left. */
+  drawSlice() {
+    clearTimeout(this.sliceTimer);
+    for (let left = slice; left > 0 && this.undrawn.length > 0;) {
+      const view = this.undrawn.at(-1);
+      left = view.draw(left);
+      if (view.isDrawn) this.undrawn.pop();
+    }
+    this.keepPlace();
+    if (this.undrawn.length > 0) this.sliceTimer = setTimeout(() => this.drawSlice(), 0);
+    else this.place = undefined;
+  }
+
+  /** Stays where the reader was, unless the reader has moved since. */
+  keepPlace() {
+    if (this.place === 'end') this.scrollToEnd();
+    else if (this.place !== undefined) this.container.scrollTop = this.place;
+  }
+
+  viewOf(conversation, message, all, isBusy, isLast) {
     const actions = {};
     const { act } = this;
     if (message.role === 'user') {
@@ -46,7 +67,6 @@ export class ConversationView {
       if (canGoOn) actions.Continue = () => act.resume(conversation, message);
     }
     if (!(isBusy && isLast)) actions.Copy = (button) => this.copy(button, message.content);
-    const all = branches(conversation, message);
     if (message.role === 'user' && !isBusy) actions.Delete = () => act.remove(conversation, message);
     // The only answer goes with its question: two questions may not follow one another.
     else if (all.length > 1 && !isBusy) actions.Delete = () => act.removeVersion(conversation, message);
@@ -61,6 +81,7 @@ export class ConversationView {
   }
 
   scrollToEnd() {
+    if (this.undrawn?.length > 0) this.place = 'end';
     this.container.scrollTop = this.container.scrollHeight;
   }
 
@@ -74,9 +95,10 @@ export class ConversationView {
     this.timer = undefined;
     const follow = this.isNearEnd;
     const begin = performance.now();
-    this.last.flush();
+    this.last.draw(slice);
     this.last.describe(describe());
     if (follow) this.scrollToEnd();
     this.pause = Math.max(16, (performance.now() - begin) * (1 / shareOfTime - 1));
+    if (!this.last.isDrawn) this.timer = setTimeout(() => this.draw(describe), this.pause);
   }
 }

@@ -1,4 +1,5 @@
 // Colours for code: comments, strings, numbers and words that languages keep for themselves. Text in, nodes out.
+import { longestBlock } from './elements.js';
 
 const words = (text) => new Set(text.split(' '));
 
@@ -40,7 +41,7 @@ function span(className, text) {
 
 export function highlight(code, name) {
   const language = languages.get(name.toLowerCase());
-  if (!language) return [code];
+  if (!language || code.length > longestBlock) return [code];
   const nodes = [];
   let done = 0;
   for (const match of code.matchAll(language.pattern)) {

@@ -33,7 +33,6 @@ export class MessageView {
     } else {
       this.stream = new MarkdownStream(this.body);
       this.add(message.content, message.reasoning ?? '');
-      this.flush();
       this.describe(message.facts ?? '');
       if (message.failure) this.tools.before(make('p', 'failure', message.failure));
     }
@@ -53,16 +52,27 @@ export class MessageView {
     return group;
   }
 
-  /** What is added is drawn with the next flush(). */
+  /** What is added is drawn with the next draw(). */
   add(content, reasoning = '') {
     this.waiting.content += content;
     this.waiting.reasoning += reasoning;
   }
 
-  flush() {
+  /** Whether nothing waits to be drawn. */
+  get isDrawn() {
+    return !this.waiting.content && !this.waiting.reasoning && (this.stream?.hasAll ?? true);
+  }
+
+  /** Draws about `budget` characters: what is left of it. */
+  draw(budget) {
     const { content, reasoning } = this.waiting;
     this.waiting = { content: '', reasoning: '' };
-    if (content) this.stream.append(content);
+    this.showReasoning(reasoning);
+    if (content) this.stream.add(content);
+    return this.stream?.draw(budget) ?? budget;
+  }
+
+  showReasoning(reasoning) {
     if (!reasoning) return;
     if (!this.reasoning) {
       this.reasoning = make('details');

@@ -105,10 +105,14 @@ export class Store {
     if (wrong >= 0) throw new Error(`Conversation ${wrong + 1} of the file is not one.`);
     const known = new Map(this.conversations.map((item) => [item.id, JSON.stringify(item)]));
     const added = document.conversations.map(asTree).filter((item) => known.get(item.id) !== JSON.stringify(item));
-    for (const item of added) {
-      if (known.has(item.id)) item.id = newId();  // it went on here: both are kept
-      this.restore(item);
-      this.save(item);
+    try {
+      for (const item of added) {
+        if (known.has(item.id)) item.id = newId();  // it went on here: both are kept
+        this.conversations.push(item);
+        this.save(item);
+      }
+    } finally {
+      this.sort();
     }
     return added.length;
   }

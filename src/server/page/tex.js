@@ -15,6 +15,26 @@ const refuse = (unless, why) => {
   if (!unless) throw new Unreadable(why);
 };
 
+/** The classes of the columns of an array: "l|c" has a line before the second. */
+function columnsOf(specification) {
+  const columns = [];
+  let line = '';
+  for (const sign of specification) {
+    const side = { l: 'left', c: '', r: 'right' }[sign];
+    if (side !== undefined) columns.push(side + line);
+    if (sign === '|') line = ' line';
+    else if (sign.trim() !== '') line = '';
+  }
+  return columns;
+}
+
+/** Blanks at the ends of a text, which MathML would drop, as one that stays. */
+function withBlanks(text) {
+  const inner = text.trim();
+  if (inner === '') return text && '\u00a0';
+  return (text.startsWith(inner[0]) ? '' : '\u00a0') + inner + (text.endsWith(inner.at(-1)) ? '' : '\u00a0');
+}
+
 class Reader {
   constructor(source) {
     this.source = source;
@@ -281,8 +301,8 @@ class Reader {
   }
 
   text(name) {
-    const shown = this.raw().replace(/\\([^a-zA-Z])/g, '$1').replace(/^\s+|\s+$/g, '\u00a0');
-    this.node('mtext', shown, name === 'text' ? {} : { class: name });
+    const shown = this.raw().replace(/\\([^a-zA-Z])/g, '$1');
+    this.node('mtext', withBlanks(shown), name === 'text' ? {} : { class: name });
   }
 
   operatorName() {
@@ -316,7 +336,7 @@ class Reader {
     const name = full.replace(/\*$/, '');
     refuse(environments.has(name), `no environment ${name}`);
     let columns;
-    if (name === 'array') columns = [...this.raw().matchAll(/(\|*)\s*([lcr])/g)].map(([, lines, side]) => ({ l: 'left', c: '', r: 'right' })[side] + (lines ? ' line' : ''));
+    if (name === 'array') columns = columnsOf(this.raw());
     else if (name.startsWith('aligna') || name === 'alignedat') this.raw();
     this.pushRow('environment', { name, columns });
   }

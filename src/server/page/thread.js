@@ -36,8 +36,20 @@ export function add(conversation, parent, message) {
   return added;
 }
 
-export const branches = (conversation, message) =>
-  conversation.messages.filter((other) => other.parent === message.parent && other.role === message.role);
+const groupOf = ({ parent, role }) => `${role} ${parent}`;
+
+/** Of each message the versions that there are of it, itself among them. */
+export function versions(conversation) {
+  const groups = new Map();
+  for (const message of conversation.messages) {
+    const group = groupOf(message);
+    if (!groups.has(group)) groups.set(group, []);
+    groups.get(group).push(message);
+  }
+  return (message) => groups.get(groupOf(message));
+}
+
+export const branches = (conversation, message) => versions(conversation)(message);
 
 /** Shows the branch that begins with a message, down to what was said last in it. */
 export function show(conversation, message) {
