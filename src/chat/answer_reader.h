@@ -23,6 +23,7 @@ class AnswerReader {
   virtual void finish(bool is_cut) = 0;
   [[nodiscard]] virtual bool is_inside_call() const = 0;
 
+  [[nodiscard]] bool has_deltas() const { return !out_.empty(); }
   std::vector<AnswerDelta> take() { return std::exchange(out_, {}); }
   [[nodiscard]] std::int32_t calls() const { return calls_; }
 
@@ -41,6 +42,16 @@ class AnswerReader {
   }
   void emit_call(std::string_view name, std::string_view id) {
     out_.push_back({AnswerDelta::Kind::call, std::string(name), calls_++, std::string(id)});
+  }
+  /// Adds the pieces of another reader, which began with none of its own.
+  void append(std::vector<AnswerDelta> deltas) {
+    for (AnswerDelta& delta : deltas) {
+      if (delta.kind == AnswerDelta::Kind::call) {
+        emit_call(delta.text, delta.id);
+      } else {
+        emit(delta.kind, delta.text);
+      }
+    }
   }
 
  private:

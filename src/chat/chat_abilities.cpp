@@ -1,4 +1,3 @@
-#include <array>
 #include <utility>
 
 #include "chat/chat_adaptation.h"
@@ -112,6 +111,7 @@ class Prober {
   /// Whether a call with this content is shown, with its arguments as an object or as text.
   struct Shown {
     bool as_object = false, as_text = false;
+    std::string text{};
   };
   [[nodiscard]] Shown shown_call(const ordered_json& held) const {
     const auto object = rendered(
@@ -120,7 +120,7 @@ class Prober {
         conversation({question(), call(held, R"({"probe_argument": "probe value"})"), result(content("probe"))}), tools_);
     const bool no_content = held.is_null() && (has(object, "None") || has(text, "None"));
     const bool takes_object = has(object, "probe value") && !has(object, "{'probe_argument'");
-    return {takes_object && !no_content, has(text, "probe value") && !no_content};
+    return {takes_object && !no_content, has(text, "probe value") && !no_content, object.value_or("") + text.value_or("")};
   }
   void find_calls() {
     const auto asked = rendered(conversation({question()}), tools_);
@@ -132,11 +132,21 @@ class Prober {
     abilities_.tool_calls = shown.as_object || shown.as_text;
     abilities_.calls_with_empty_content = empty.as_object || empty.as_text;
     abilities_.calls_with_null_content = none.as_object || none.as_text;
-    for (const auto& [shown_text, mark] : call_marks) {
-      if (abilities_.tools && !abilities_.tool_calls && has(asked, shown_text)) {
-        abilities_.call_mark = mark;
-        break;
-      }
+    if (abilities_.tools && !abilities_.tool_calls && asked.has_value()) {
+      const ToolCallFormat& told = tool_call_format(tool_call_style_of(*asked));
+      abilities_.call_mark = told.is_marked ? told.opening : "";
+    }
+    find_call_style(empty.text + none.text);
+  }
+
+  /// `calls`: the template's text for calls. If it has the marks of a style, the model knows that style even if the template
+  /// does not show it the tools.
+  void find_call_style(std::string_view calls) {
+    const ToolCallStyle style = tool_call_style_of(source_);
+    const ToolCallFormat& format = tool_call_format(style);
+    const bool shows_marks = format.is_marked && calls.find(format.opening) != std::string_view::npos;
+    if (abilities_.takes_tools() || (abilities_.tool_calls && shows_marks)) {
+      abilities_.call_style = style;
     }
   }
 
@@ -158,15 +168,6 @@ class Prober {
     };
     abilities_.thinking_switch = with(true) != with(false);
   }
-
-  /// A text in the prompt of a template that shows tools, and the text with which its model begins calls.
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 6> call_marks = {
-      {{"<|tool_call|>", "<|tool_call|>"},
-       {"<tool_call>", "<tool_call>"},
-       {"[TOOL_CALLS]", "[TOOL_CALLS]"},
-       {"<tool_calls>", "<tool_calls>"},
-       {"<|tool_list_start|>", "<|tool_call_start|>"},
-       {"<|im_system|>tool_declare", "<|tool_calls_section_begin|>"}}};
 
   std::string_view source_;
   const ChatProbe& render_;

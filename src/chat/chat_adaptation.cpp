@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "chat/json_document.h"
 #include "chat/message_json.h"
-#include "chat/python_literal.h"
+#include "chat/tool_call_writer.h"
 
 namespace rocmforge {
 namespace {
@@ -100,53 +100,8 @@ void name_reasoning(ordered_json& message) {
   }
 }
 
-/// A call in Python's notation: `f(a=1, b="x")`
-std::string python_call(const ordered_json& call) {
-  std::string arguments;
-  const ordered_json& given = call["arguments"];
-  for (auto each = given.begin(); given.is_object() && each != given.end(); ++each) {
-    arguments += fmt::format("{}{}={}", arguments.empty() ? "" : ", ", each.key(), python_of_json(json_text(*each)));
-  }
-  return fmt::format("{}({})", call["name"].get<std::string>(), arguments);
-}
-
-/// Calls in the form in which the model writes them, after the mark that the template tells the model to use. Without a mark
-/// they have the form that describe_tools asks for.
-std::string written_calls(const ordered_json& calls, std::string_view mark) {
-  const auto joined = [&](std::string_view separator, const auto& text_of_call) {
-    std::string text;
-    for (const ordered_json& call : calls) {
-      text += text.empty() ? "" : separator;
-      text += text_of_call(call);
-    }
-    return text;
-  };
-  if (mark.empty()) {
-    return json_text({{"tool_calls", calls}});
-  }
-  if (mark == "<tool_call>") {
-    return joined("\n",
-                  [](const ordered_json& call) { return fmt::format("<tool_call>\n{}\n</tool_call>", json_text(call)); });
-  }
-  if (mark == "<tool_calls>") {
-    return fmt::format("<tool_calls>\n{}\n</tool_calls>", joined("\n", json_text));
-  }
-  if (mark == "<|tool_call_start|>") {
-    return fmt::format("<|tool_call_start|>[{}]<|tool_call_end|>", joined(", ", python_call));
-  }
-  if (mark == "<|tool_calls_section_begin|>") {
-    std::size_t index = 0;
-    const auto text_of_call = [&](const ordered_json& call) {
-      return fmt::format("<|tool_call_begin|>functions.{}:{}<|tool_call_argument_begin|>{}<|tool_call_end|>",
-                         call["name"].get<std::string>(), index++, json_text(call["arguments"]));
-    };
-    return fmt::format("<|tool_calls_section_begin|>{}<|tool_calls_section_end|>", joined("", text_of_call));
-  }
-  return std::string(mark) + json_text(calls);
-}
-
 /// Makes the calls of an assistant part of its text. Adds the function's name to `names` under the id of each call.
-void write_calls(ordered_json& message, std::string_view mark, ordered_json& names) {
+void write_calls(ordered_json& message, ToolCallStyle style, ordered_json& names) {
   ordered_json calls = ordered_json::array();
   for (const ordered_json& call : message["tool_calls"]) {
     const ordered_json& function = function_of(call);
@@ -155,7 +110,7 @@ void write_calls(ordered_json& message, std::string_view mark, ordered_json& nam
   }
   std::string text = message["content"].get<std::string>();
   text += text.empty() ? "" : "\n";
-  message["content"] = text + written_calls(calls, mark);
+  message["content"] = text + written_tool_calls(style, calls);
   message.erase("tool_calls");
 }
 
@@ -171,12 +126,23 @@ Missing missing_parts(const ChatAbilities& abilities) {
   Missing missing;
   missing.tools = !abilities.tools;
   missing.format = !abilities.takes_tools();
-  missing.calls = missing.format || !abilities.tool_calls;
+  missing.calls = (missing.format && abilities.call_style == ToolCallStyle::generic) || !abilities.tool_calls;
   missing.results = !abilities.tool_results;
   return missing;
 }
 
-void describe_tools(ChatRequest& request, const Missing& missing) {
+/// How to write calls, for a model whose template does not say it.
+std::string call_instructions(ToolCallStyle style) {
+  if (style == ToolCallStyle::generic) {
+    return "To call some of them, answer with nothing but a JSON object of this form: "
+           R"({"tool_calls": [{"name": "NAME", "arguments": {...}}]})";
+  }
+  const ordered_json example = {{"name", "NAME"}, {"arguments", {{"ARGUMENT", "VALUE"}}}};
+  return "To call some of them, end your answer with text of exactly this form: " +
+         written_tool_calls(style, ordered_json::array({example}));
+}
+
+void describe_tools(ChatRequest& request, const Missing& missing, ToolCallStyle style) {
   std::string text = missing.tools ? "You can call these functions:" : "";
   if (missing.tools) {
     for (const ordered_json& tool : request.tools) {
@@ -186,10 +152,7 @@ void describe_tools(ChatRequest& request, const Missing& missing) {
     text += "\n\n";
     request.tools = nullptr;
   }
-  text +=
-      "To call some of them, answer with nothing but a JSON object of this form: "
-      R"({"tool_calls": [{"name": "NAME", "arguments": {...}}]})"
-      "\nTheir results come in the next message. To answer without a call, write plain text.";
+  text += call_instructions(style) + "\nTheir results come in the next message. To answer without a call, write plain text.";
   if (!missing.tools) {
     text.insert(0, "You can call functions. ");
   }
@@ -205,7 +168,7 @@ void describe_missing(ChatRequest& request, const ChatAbilities& abilities, cons
   ordered_json names = ordered_json::object();
   for (ordered_json& each : request.messages) {
     if (missing.calls && is_role(each, "assistant") && each.contains("tool_calls")) {
-      write_calls(each, abilities.call_mark, names);
+      write_calls(each, abilities.call_style, names);
     } else if (is_role(each, "tool")) {
       const std::string own = string_of(each, "name");
       const std::string name = own.empty() ? string_of(names, string_of(each, "tool_call_id")) : own;
@@ -217,7 +180,7 @@ void describe_missing(ChatRequest& request, const ChatAbilities& abilities, cons
     }
   }
   if (request.tools.is_array() && !request.tools.empty() && missing.format) {
-    describe_tools(request, missing);
+    describe_tools(request, missing, abilities.call_style);
   }
 }
 

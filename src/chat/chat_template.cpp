@@ -128,6 +128,9 @@ std::vector<ChatSegment> ChatTemplate::render(const ChatRequest& request, const 
   jinja::Mapping variables;
   variables.set("messages", messages_value(request.messages));
   variables.set("tools", jinja::from_json(request.tools));
+  if (source_.find("xml_tools") != std::string::npos && request.tools.is_array()) {
+    variables.set("xml_tools", jinja::from_json(request.tools));  // SmolLM3's name for tools that are called in JSON
+  }
   variables.set("documents", jinja::Value(jinja::None{}));
   variables.set("add_generation_prompt", jinja::Value::boolean(request.add_generation_prompt));
   for (const auto& [name, text] : {std::pair("bos_token", &bos_), std::pair("eos_token", &eos_)}) {
@@ -173,19 +176,9 @@ ChatPrompt ChatTemplate::prompt(ChatRequest request) const {
   return prompt;
 }
 
-ReasoningMarks ChatTemplate::reasoning_marks() const {
-  constexpr ReasoningMarks seed = {"<seed:think>", "</seed:think>"};
-  constexpr ReasoningMarks gemma = {"<|channel>thought", "<channel|>"};
-  if (source_.find(gemma.begin) != std::string::npos) {
-    return gemma;
-  }
-  if (has_channels()) {
-    return {"<|channel|>analysis<|message|>", "<|channel|>final<|message|>"};
-  }
-  return source_.find(seed.begin) != std::string::npos ? seed : ReasoningMarks{};
-}
+ReasoningMarks ChatTemplate::reasoning_marks() const { return reasoning_marks_of(source_); }
 
-bool ChatTemplate::has_channels() const { return source_.find("<|channel|>analysis<|message|>") != std::string::npos; }
+bool ChatTemplate::has_channels() const { return has_answer_channels(source_); }
 
 ChatAbilities ChatTemplate::find_abilities() const {
   return probe_abilities(source_, [this](const ChatRequest& request) -> std::optional<std::string> {

@@ -12,6 +12,7 @@
 
 #include "base/work_budget.h"
 #include "chat/json.h"
+#include "tokenizer/answer_formats.h"
 #include "tokenizer/tokenizer.h"
 
 namespace rocmforge {
@@ -71,16 +72,12 @@ struct ChatAbilities {
   bool thinking_switch = false;           ///< uses `enable_thinking` or `thinking`
   /// The text with which the template tells the model to begin calls ("<tool_call>"), if it shows no calls itself.
   std::string call_mark;
+  /// The style in which the model writes calls, known by the template's marks.
+  ToolCallStyle call_style = ToolCallStyle::generic;
 
   /// Whether the model learns from the template which tools there are and how to call them.
   [[nodiscard]] bool takes_tools() const { return tools && (tool_calls || !call_mark.empty()); }
   [[nodiscard]] bool takes_parts(std::string_view role) const;
-};
-
-/// The marks that a model writes around its reasoning. In the harmony format (gpt-oss) they are those of the channels for
-/// reasoning and for the final answer.
-struct ReasoningMarks {
-  std::string_view begin = "<think>", end = "</think>";
 };
 
 /// A rendered conversation, ready to be answered.

@@ -11,8 +11,12 @@ bool is_json_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '
 
 bool names_arguments(std::string_view key) { return key == "arguments" || key == "parameters"; }
 
+bool names_function(std::string_view key) { return key == "name" || key == "tool_name"; }
+
+// Command models number their calls within an answer, so that "tool_call_id" is no id among several answers.
 bool is_key_of_calls(std::string_view key) {
-  return key == "name" || key == "id" || key == "type" || key == "function" || key == "tool_calls" || names_arguments(key);
+  return names_function(key) || key == "tool_call_id" || key == "id" || key == "type" || key == "function" ||
+         key == "tool_calls" || names_arguments(key);
 }
 
 /// The text of a JSON string; the argument itself when it is not one.
@@ -99,7 +103,7 @@ void ToolCallObject::begin_value(char c) {
   in_string_ = c == '"';
   escaped_ = false;
   is_scalar_ = depth_ == 0 && !in_string_;
-  const bool is_name = key_ == "name" && !has_name();
+  const bool is_name = names_function(key_) && !has_name();
   const bool is_arguments = names_arguments(key_) && !has_arguments_;
   if (std::string_view(",:}]").find(c) != std::string_view::npos || (is_name && c != '"')) {
     status_ = Status::failed;
@@ -133,7 +137,7 @@ bool ToolCallObject::ends_before(char c) {
 
 void ToolCallObject::end_text() {
   std::string text = decoded(value_);
-  if (key_ == "name") {
+  if (names_function(key_)) {
     name_ = std::move(text);
     status_ = has_name() ? status_ : Status::failed;
   } else if (key_ == "id") {

@@ -136,9 +136,7 @@ class TaggedCallReader final : public ToolCallReader {
         step_between();
         break;
       case Place::key:
-        if (read_name(marks_.parameter_name_end, key_)) {
-          go_on(marks_.value.empty() ? Place::value : Place::before_value);
-        }
+        step_key();
         break;
       case Place::before_value:
         if (held_ == marks_.value) {
@@ -177,6 +175,13 @@ class TaggedCallReader final : public ToolCallReader {
     }
   }
 
+  void step_key() {
+    is_text_ = !marks_.string_name_end.empty() && held_.ends_with(marks_.string_name_end);
+    if (read_name(is_text_ ? marks_.string_name_end : marks_.parameter_name_end, key_)) {
+      go_on(marks_.value.empty() ? Place::value : Place::before_value);
+    }
+  }
+
   bool read_name(std::string_view end, std::string& name) {
     if (held_.ends_with(end)) {
       name = trimmed(std::string_view(held_).substr(0, held_.size() - end.size()));
@@ -204,12 +209,15 @@ class TaggedCallReader final : public ToolCallReader {
 
   void add_argument() {
     std::string_view text = held_;
-    text.remove_prefix(text.starts_with('\n') ? 1 : 0);
-    text.remove_suffix(text.ends_with('\n') ? 1 : 0);
+    if (marks_.string_name_end.empty()) {  // the value may stand on lines of its own
+      text.remove_prefix(text.starts_with('\n') ? 1 : 0);
+      text.remove_suffix(text.ends_with('\n') ? 1 : 0);
+    }
     const std::vector<std::string> types = argument_types(tools_, name_, key_);
     const auto may_be = [&](std::string_view type) { return std::ranges::find(types, type) != types.end(); };
     const bool is_null = may_be("null") && trimmed(text) == "null";
-    const auto literal = may_be("string") && !is_null ? std::nullopt : json_of_literal(text);
+    const bool is_text = is_text_ || (marks_.string_name_end.empty() && may_be("string") && !is_null);
+    const auto literal = is_text ? std::nullopt : json_of_literal(text);
     arguments_ += (has_arguments_ ? ", " : "") + json_string(key_) + ": " + literal.value_or(json_string(text));
     has_arguments_ = true;
   }
@@ -219,6 +227,58 @@ class TaggedCallReader final : public ToolCallReader {
   Place place_;
   std::string held_, function_, key_;
   bool has_arguments_ = false;
+  bool is_text_ = false;  // the mark says that the value is a text
+};
+
+/// Reads `{"f": {...}}`.
+class KeyedCallReader final : public ToolCallReader {
+ private:
+  enum class Place { before, key, colon, value, behind };
+
+  void step(char c) override {
+    if (place_ == Place::value) {
+      if (!nesting_.is_inside() && c != '{') {
+        status_ = is_blank({&c, 1}) ? Status::reading : Status::failed;
+        return;
+      }
+      arguments_ += c;
+      nesting_.feed(c);
+      place_ = nesting_.is_inside() ? place_ : Place::behind;
+      return;
+    }
+    if (place_ == Place::key) {
+      held_ += c;
+      const bool ends = !escaped_ && c == '"';
+      escaped_ = !escaped_ && c == '\\';
+      if (ends) {
+        const auto key = ordered_json::parse("\"" + held_, nullptr, false);
+        function_ = key.is_string() ? key.get<std::string>() : "";
+        place_ = Place::colon;
+      }
+      status_ = (ends && function_.empty()) || held_.size() > longest_call_name ? Status::failed : Status::reading;
+      return;
+    }
+    if (is_blank({&c, 1})) {
+      return;
+    }
+    if (place_ == Place::behind) {
+      status_ = c == '}' ? Status::done : Status::failed;
+    } else if (place_ == Place::colon) {
+      name_ = c == ':' ? function_ : "";
+      status_ = c == ':' ? Status::reading : Status::failed;
+      place_ = Place::value;
+    } else {
+      const char expected = held_.empty() ? '{' : '"';
+      held_ = c == '{' ? "{" : "";
+      status_ = c == expected ? Status::reading : Status::failed;
+      place_ = c == '"' ? Place::key : place_;
+    }
+  }
+
+  Place place_ = Place::before;
+  std::string held_, function_;
+  Nesting nesting_;
+  bool escaped_ = false;
 };
 
 /// Reads `f(a=1, b="x")`.
@@ -325,7 +385,8 @@ std::unique_ptr<ToolCallReader> make_tool_call_reader(const ToolCallFormat& form
   if (first != '{' && format.form == Form::named && !in_list) {
     return std::make_unique<NamedCallReader>(format.named);
   }
-  if (first != '{' && format.form == Form::tagged) {
+  const bool is_tag = first == '<' && !format.tagged.begin.empty();
+  if ((first != '{' && format.form == Form::tagged) || is_tag) {
     return std::make_unique<TaggedCallReader>(format.tagged, tools);
   }
   if (first != '{' && format.form == Form::python) {
@@ -333,6 +394,9 @@ std::unique_ptr<ToolCallReader> make_tool_call_reader(const ToolCallFormat& form
   }
   if (first != '{' && format.form == Form::gemma) {
     return make_gemma_call_reader();
+  }
+  if (format.form == Form::keyed) {
+    return std::make_unique<KeyedCallReader>();
   }
   return std::make_unique<ToolCallObject>();
 }

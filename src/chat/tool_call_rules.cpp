@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/utf8.h"
 #include "chat/json.h"
 #include "chat/json_document.h"
 #include "chat/message_json.h"
@@ -46,6 +47,16 @@ std::string with_prefix(std::string_view gbnf, std::string_view prefix) {
     i = end;
   }
   return out;
+}
+
+std::vector<std::string_view> characters_of(std::string_view text) {
+  std::vector<std::string_view> characters;
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t length = utf8_unit(text, i).length;
+    characters.push_back(text.substr(i, length));
+    i += length;
+  }
+  return characters;
 }
 
 /// Makes the rules for calls of one tool. Each function adds the rules that it needs to `rules_`, under names that begin
@@ -91,8 +102,9 @@ class CallRules {
   std::string named_call() {
     const NamedCallMarks& marks = format_.named;
     const std::string number = marks.name_prefix.empty() ? "" : R"( ":" [0-9]{1,3})";
-    std::string call = fmt::format("{}{} {} {}", literal(fmt::format("{}{}{}", marks.begin, marks.name_prefix, name_)),
-                                   number, literal(marks.arguments), json_rule("arguments", schema_));
+    const std::string id = marks.id.empty() ? "" : fmt::format(" ({} [a-zA-Z0-9]{{9}})?", literal(marks.id));
+    std::string call = fmt::format("{}{}{} {} {}", literal(fmt::format("{}{}{}", marks.begin, marks.name_prefix, name_)),
+                                   number, id, literal(marks.arguments), json_rule("arguments", schema_));
     return call + (marks.end.empty() ? "" : " " + literal(marks.end));
   }
 
@@ -129,35 +141,49 @@ class CallRules {
     const std::string end = literal(fmt::format("{}\n", tags.parameter_end));
     std::size_t count = 0;
     for (const Argument& argument : arguments()) {
-      const std::string begin = literal(fmt::format("{}{}{}", tags.parameter, argument.name, before_value()));
+      const bool is_text = is_open_text(argument) || text_choices(argument) != nullptr;
+      const std::string begin = literal(fmt::format("{}{}{}", tags.parameter, argument.name, before_value(is_text)));
       call += fmt::format(" ({} {} {}){}", begin, tagged_value(argument, count++), end, argument.is_required ? "" : "?");
     }
     if (takes_any_argument()) {
-      call += fmt::format(" ({} [^<>\"\\n]+ {} {} {})*", literal(tags.parameter), literal(before_value()), text_rule(), end);
+      call +=
+          fmt::format(" ({} [^<>\"\\n]+ {} {} {})*", literal(tags.parameter), literal(before_value(true)), text_rule(), end);
     }
     return call + " " + literal(tags.end);
   }
 
-  [[nodiscard]] std::string before_value() const {
+  [[nodiscard]] std::string before_value(bool is_text) const {
     const TaggedCallMarks& tags = format_.tagged;
-    return fmt::format("{}{}{}", tags.parameter_name_end, tags.value.empty() ? "" : "\n", tags.value);
+    const bool has_own_end = is_text && !tags.string_name_end.empty();
+    return fmt::format("{}{}{}", has_own_end ? tags.string_name_end : tags.parameter_name_end,
+                       tags.value.empty() ? "" : "\n", tags.value);
+  }
+
+  /// The enum of an argument, if all its values are texts; else null.
+  static const ordered_json* text_choices(const Argument& argument) {
+    const auto choices = argument.schema.is_object() ? argument.schema.find("enum") : argument.schema.end();
+    const bool are_texts = argument.schema.is_object() && choices != argument.schema.end() && choices->is_array() &&
+                           !choices->empty() &&
+                           std::ranges::all_of(*choices, [](const ordered_json& each) { return each.is_string(); });
+    return are_texts ? &*choices : nullptr;
+  }
+
+  /// Whether the argument is written as text without quotes.
+  static bool is_open_text(const Argument& argument) {
+    const std::vector<std::string> types = schema_types(argument.schema);
+    return (types.empty() && (!argument.schema.is_object() || !argument.schema.contains("$ref"))) ||
+           std::ranges::find(types, "string") != types.end();
   }
 
   std::string tagged_value(const Argument& argument, std::size_t index) {
-    const auto choices = argument.schema.find("enum");
-    if (choices != argument.schema.end() && choices->is_array() && !choices->empty() &&
-        std::ranges::all_of(*choices, [](const ordered_json& each) { return each.is_string(); })) {
+    if (const ordered_json* choices = text_choices(argument); choices != nullptr) {
       std::string body;
       for (const ordered_json& each : *choices) {
         body += (body.empty() ? "" : " | ") + each.dump();
       }
       return "(" + body + ")";
     }
-    const std::vector<std::string> types = schema_types(argument.schema);
-    const bool is_open = types.empty() && (!argument.schema.is_object() || !argument.schema.contains("$ref"));
-    return is_open || std::ranges::find(types, "string") != types.end()
-               ? text_rule()
-               : json_rule(fmt::format("value{}", index), argument.schema);
+    return is_open_text(argument) ? text_rule() : json_rule(fmt::format("value{}", index), argument.schema);
   }
 
   /// The name of a rule for any text without the tag that ends a value. The rule text<i> matches after the first i
@@ -165,11 +191,11 @@ class CallRules {
   std::string text_rule() {
     if (!has_text_rule_) {
       has_text_rule_ = true;
-      const std::string_view end = format_.tagged.parameter_end;
-      const std::string restart = fmt::format("{} {}text1", literal(end.substr(0, 1)), prefix_);
+      const std::vector<std::string_view> end = characters_of(format_.tagged.parameter_end);
+      const std::string restart = fmt::format("{} {}text1", literal(end[0]), prefix_);
       add_rule("text", fmt::format("([^{}] | {})*", end[0], restart));
       for (std::size_t i = 1; i < end.size(); ++i) {
-        const std::string next = literal(end.substr(i, 1));
+        const std::string next = literal(end[i]);
         const std::string more = i + 1 < end.size() ? fmt::format(" | {} {}text{}", next, prefix_, i + 1) : "";
         add_rule(fmt::format("text{}", i), fmt::format("[^{}{}] | {}{}", end[0], end[i], restart, more));
       }

@@ -68,6 +68,9 @@ class MarkedAnswerReader final : public AnswerReader {
   bool step();
   bool step_start();
   bool step_reasoning();
+  bool step_mention();
+  /// The text from a call's mark on in reasoning is no call.
+  void end_mention();
   bool step_content();
   bool step_opened();
   bool step_wrapper();
@@ -81,12 +84,22 @@ class MarkedAnswerReader final : public AnswerReader {
   /// Ends a call that turned out to be none: the text read so far becomes content.
   void give_up();
   void finish_text(bool is_cut);
+  void finish_thought(bool is_cut);
   [[nodiscard]] std::string_view last_closing() const {
     return marks_.closings[1].empty() ? marks_.closings[0] : marks_.closings[1];
   }
   [[nodiscard]] bool may_be_half_a_call() const;
   void skip_blanks() { pending_.erase(0, std::min(pending_.find_first_not_of(blanks), pending_.size())); }
   [[nodiscard]] bool may_begin_unmarked() const { return format_.has_tools && !marks_.is_marked && calls() == 0; }
+
+  /// The first of these texts in pending_, and where it is; else the number of bytes at the end that may be part of one.
+  struct FoundMark {
+    std::string_view mark{};
+    std::size_t at = std::string::npos;
+    std::size_t partial = 0;
+  };
+  [[nodiscard]] FoundMark first_mark(std::initializer_list<std::string_view> marks) const;
+  [[nodiscard]] FoundMark call_mark_in_text() const;
 
   AnswerFormat format_;
   const ToolCallFormat& marks_;
@@ -95,9 +108,14 @@ class MarkedAnswerReader final : public AnswerReader {
   std::string held_;                        // blanks after the last text, emitted if more of it follows
   std::string lead_;                        // text read before a call, emitted if it is not a call
   std::unique_ptr<ToolCallReader> reader_;  // null before the first character of a call
-  bool named_ = false;                      // the name of the call was emitted
-  bool in_list_ = false;                    // inside a list [ ] of calls
-  bool in_section_ = false;                 // calls may follow each other
+  // A call in reasoning: its text from its mark on, and what reads it. It counts if the reasoning is never closed.
+  std::string mention_;
+  std::unique_ptr<MarkedAnswerReader> mentioned_;
+  std::string_view mention_mark_;
+  bool is_bare_ = false;     // the call began without an opening
+  bool named_ = false;       // the name of the call was emitted
+  bool in_list_ = false;     // inside a list [ ] of calls
+  bool in_section_ = false;  // calls may follow each other
   bool in_wrapper_ = false;
   bool had_text_ = false;  // text of the current kind was emitted
 };
@@ -162,15 +180,48 @@ bool MarkedAnswerReader::step_start() {
   return true;
 }
 
+MarkedAnswerReader::FoundMark MarkedAnswerReader::first_mark(std::initializer_list<std::string_view> marks) const {
+  FoundMark found;
+  for (const std::string_view mark : marks) {
+    const std::size_t at = mark.empty() ? std::string::npos : pending_.find(mark);
+    if (at < found.at) {
+      found.mark = mark;
+      found.at = at;
+    }
+    found.partial = std::max(found.partial, partial_mark(pending_, mark));
+  }
+  return found;
+}
+
+MarkedAnswerReader::FoundMark MarkedAnswerReader::call_mark_in_text() const {
+  const ReasoningMarks& text = format_.reasoning;
+  if (!format_.has_tools) {
+    return first_mark({text.text_begin, text.text_end});
+  }
+  return first_mark(
+      {marks_.opening, marks_.other_opening, marks_.is_marked ? marks_.bare : "", text.text_begin, text.text_end});
+}
+
 bool MarkedAnswerReader::step_reasoning() {
-  const std::string_view mark = format_.reasoning.end;
-  const std::size_t end = pending_.find(mark);
-  if (end == std::string::npos) {
-    emit_trimmed(AnswerDelta::Kind::reasoning, pending_.size() - partial_mark(pending_, mark));
+  if (mentioned_ != nullptr) {
+    return step_mention();
+  }
+  const std::string_view end = format_.reasoning.end;
+  const FoundMark found =
+      format_.has_tools ? first_mark({end, marks_.opening, marks_.other_opening, marks_.bare}) : first_mark({end});
+  if (found.at == std::string::npos) {
+    emit_trimmed(AnswerDelta::Kind::reasoning, pending_.size() - found.partial);
     return false;
   }
-  emit_trimmed(AnswerDelta::Kind::reasoning, end);
-  pending_.erase(0, mark.size());
+  emit_trimmed(AnswerDelta::Kind::reasoning, found.at);
+  if (found.mark != end) {
+    AnswerFormat inside = format_;
+    inside.splits_reasoning = inside.reasoning_is_open = false;
+    mentioned_ = std::make_unique<MarkedAnswerReader>(std::move(inside));
+    mention_mark_ = found.mark;
+    return true;
+  }
+  pending_.erase(0, end.size());
   held_.clear();
   had_text_ = false;
   format_.splits_reasoning = false;
@@ -179,19 +230,68 @@ bool MarkedAnswerReader::step_reasoning() {
   return true;
 }
 
+/// Reads a call in reasoning. It is part of the reasoning if this is closed later, or if it turns out to be none.
+bool MarkedAnswerReader::step_mention() {
+  for (std::size_t i = 0; i < pending_.size(); ++i) {
+    mention_ += pending_[i];
+    if (mention_.ends_with(format_.reasoning.end)) {
+      pending_.replace(0, i + 1, mention_);
+      emit_trimmed(AnswerDelta::Kind::reasoning, mention_.size() - format_.reasoning.end.size());
+      mention_.clear();
+      mentioned_ = nullptr;
+      return true;
+    }
+    mentioned_->add({&pending_[i], 1});
+    if (mentioned_->calls() == 0 && mentioned_->has_deltas()) {
+      pending_.erase(0, i + 1);
+      end_mention();
+      return true;
+    }
+  }
+  pending_.clear();
+  return false;
+}
+
+void MarkedAnswerReader::end_mention() {
+  // Another call may begin in this text. Text that was long taken for a call is not searched again, so that the work
+  // stays linear.
+  constexpr std::size_t longest_searched_again = 1024;
+  const std::size_t kept = format_.reasoning.end.size() - 1;
+  const bool is_short = mention_.size() <= longest_searched_again;
+  const std::size_t done = is_short ? mention_mark_.size() : mention_.size() - kept;
+  pending_.insert(0, mention_);
+  mention_.clear();
+  mentioned_ = nullptr;
+  emit_trimmed(AnswerDelta::Kind::reasoning, done);
+}
+
 bool MarkedAnswerReader::step_content() {
-  if (!format_.has_tools || marks_.opening.empty()) {
-    emit(AnswerDelta::Kind::content, std::exchange(held_, "") + std::exchange(pending_, ""));
+  const FoundMark found = call_mark_in_text();
+  const bool may_call = format_.has_tools && !(marks_.opening.empty() && marks_.other_opening.empty());
+  if (found.at == std::string::npos) {
+    if (may_call) {
+      emit_trimmed(AnswerDelta::Kind::content, pending_.size() - found.partial);
+    } else {
+      std::string text = std::exchange(held_, "") + pending_.substr(0, pending_.size() - found.partial);
+      pending_.erase(0, pending_.size() - found.partial);
+      emit(AnswerDelta::Kind::content, text);
+    }
     return false;
   }
-  const std::size_t opening = pending_.find(marks_.opening);
-  if (opening == std::string::npos) {
-    emit_trimmed(AnswerDelta::Kind::content, pending_.size() - partial_mark(pending_, marks_.opening));
-    return false;
+  emit_trimmed(AnswerDelta::Kind::content, found.at);
+  if (found.mark == format_.reasoning.text_begin || found.mark == format_.reasoning.text_end) {
+    pending_.erase(0, found.mark.size());
+    return true;
   }
-  emit_trimmed(AnswerDelta::Kind::content, opening);
-  lead_ = std::exchange(held_, "") + std::string(marks_.opening);
-  pending_.erase(0, marks_.opening.size());
+  is_bare_ = found.mark == marks_.bare;
+  lead_ = std::exchange(held_, "");
+  if (is_bare_) {
+    in_section_ = marks_.is_section;
+    begin_call();
+    return true;
+  }
+  lead_ += found.mark;
+  pending_.erase(0, found.mark.size());
   place_ = Place::opened;
   return true;
 }
@@ -261,7 +361,7 @@ bool MarkedAnswerReader::step_call() {
   }
   for (std::size_t i = 0; i < pending_.size(); ++i) {
     const ToolCallReader::Status status = reader_->feed(pending_[i]);
-    const bool is_known = marks_.is_marked || in_wrapper_ || !reader_->has_name() ||
+    const bool is_known = (marks_.is_marked && !is_bare_) || in_wrapper_ || !reader_->has_name() ||
                           std::ranges::find(format_.tool_names, reader_->name()) != format_.tool_names.end();
     if (status == ToolCallReader::Status::failed || !is_known) {
       pending_.erase(0, i + 1);
@@ -287,7 +387,7 @@ bool MarkedAnswerReader::step_call() {
 
 void MarkedAnswerReader::give_up() {
   place_ = Place::content;
-  in_list_ = in_wrapper_ = in_section_ = false;
+  in_list_ = in_wrapper_ = in_section_ = is_bare_ = false;
   if (named_) {  // a call that breaks off: its rest can't be told from arguments
     emit_read_call();
     return;
@@ -350,8 +450,8 @@ bool MarkedAnswerReader::step_between() {
 }
 
 void MarkedAnswerReader::finish_text(bool is_cut) {
-  if (is_cut && format_.has_tools) {
-    pending_.resize(pending_.size() - partial_mark(pending_, marks_.opening));
+  if (is_cut) {
+    pending_.resize(pending_.size() - call_mark_in_text().partial);
   }
   if (calls() == 0) {
     emit(AnswerDelta::Kind::content, std::exchange(held_, "") + std::exchange(pending_, ""));
@@ -366,11 +466,21 @@ bool MarkedAnswerReader::may_be_half_a_call() const {
   return marks_.is_marked || in_wrapper_ || calls() > 0 || reader_ == nullptr || reader_->may_be_call();
 }
 
+/// Ends an answer whose reasoning was never closed: a whole call in it is a call, unless a limit cut the reasoning off.
+void MarkedAnswerReader::finish_thought(bool is_cut) {
+  if (mentioned_ != nullptr && !is_cut && mentioned_->calls() > 0 && !mentioned_->is_inside_call()) {
+    mentioned_->finish(false);
+    append(mentioned_->take());
+    return;
+  }
+  pending_.insert(0, std::exchange(mention_, ""));
+  emit_trimmed(AnswerDelta::Kind::reasoning, pending_.size() - (is_cut ? partial_mark(pending_, format_.reasoning.end) : 0));
+}
+
 void MarkedAnswerReader::finish(bool is_cut) {
   switch (place_) {
     case Place::reasoning:
-      emit_trimmed(AnswerDelta::Kind::reasoning,
-                   pending_.size() - (is_cut ? partial_mark(pending_, format_.reasoning.end) : 0));
+      finish_thought(is_cut);
       break;
     case Place::start:
       if (is_cut && format_.splits_reasoning && format_.reasoning.begin.starts_with(trimmed(pending_))) {

@@ -58,25 +58,47 @@ ordered_json chosen_tools(const ordered_json& tools, const std::string& name) {
   return chosen;
 }
 
+/// A name as a part of a JSON pointer in a URI fragment.
+std::string pointer_token(std::string_view name) {
+  std::string token;
+  for (const char c : name) {
+    token += c == '~' ? "~0" : c == '/' ? "~1" : c == '%' ? "%25" : std::string(1, c);
+  }
+  return token;
+}
+
 /// The JSON schema of one call as an object.
-ordered_json call_schema(const ordered_json& tools, const char* arguments) {
+ordered_json call_schema(const ordered_json& tools, const ToolCallFormat& format) {
   ordered_json calls = ordered_json::array();
   for (const ordered_json& tool : tools) {
     ordered_json parameters = parameters_of(tool);
     const std::string place = tools.size() == 1 ? "#" : fmt::format("#/anyOf/{}", calls.size());
-    move_references(parameters, fmt::format("{}/properties/{}", place, arguments));
-    calls.push_back(
-        {{"type", "object"},
-         {"properties", {{"name", {{"const", function_of(tool).at("name")}}}, {arguments, std::move(parameters)}}},
-         {"required", {"name", arguments}},
-         {"additionalProperties", false}});
+    const ordered_json& name = function_of(tool).at("name");
+    const bool is_keyed = format.form == ToolCallFormat::Form::keyed;
+    const std::string arguments = is_keyed ? name.get<std::string>() : std::string(format.keys.arguments);
+    move_references(parameters, fmt::format("{}/properties/{}", place, pointer_token(arguments)));
+    ordered_json properties = ordered_json::object(), required = ordered_json::array();
+    if (!is_keyed && !format.keys.id.empty()) {
+      properties[std::string(format.keys.id)] = {{"type", "string"}, {"pattern", "^[0-9]{1,3}$"}};
+    }
+    if (!is_keyed) {
+      properties[std::string(format.keys.name)] = {{"const", name}};
+      required.push_back(format.keys.name);
+    }
+    properties[arguments] = std::move(parameters);
+    required.push_back(arguments);
+    calls.push_back({{"type", "object"},
+                     {"properties", std::move(properties)},
+                     {"required", std::move(required)},
+                     {"additionalProperties", false}});
   }
   return calls.size() == 1 ? calls[0] : ordered_json{{"anyOf", std::move(calls)}};
 }
 
 /// Whether whole calls in this style are JSON objects, so that one schema describes them.
 bool writes_objects(ToolCallStyle style) {
-  return tool_call_format(style).form == ToolCallFormat::Form::object || style == ToolCallStyle::mistral;
+  const ToolCallFormat::Form form = tool_call_format(style).form;
+  return form == ToolCallFormat::Form::object || form == ToolCallFormat::Form::keyed || style == ToolCallStyle::mistral;
 }
 
 }  // namespace
@@ -93,13 +115,12 @@ ToolGrammar make_tool_grammar(ToolCallStyle style, const ordered_json& tools, co
                               const SchemaToGbnf& schema_to_gbnf) {
   const ToolCallFormat& format = tool_call_format(style);
   const ordered_json chosen = chosen_tools(tools, choice.name);
-  const char* arguments = style == ToolCallStyle::llama3 ? "parameters" : "arguments";
   const std::string call = writes_objects(style)
-                               ? with_root_renamed(schema_to_gbnf(call_schema(chosen, arguments)), "tool-call")
+                               ? with_root_renamed(schema_to_gbnf(call_schema(chosen, format)), "tool-call")
                                : tool_call_rules(format, chosen, schema_to_gbnf);
   ToolGrammar grammar;
   // A call without a mark is recognised by its first characters.
-  grammar.trigger = format.is_marked ? format.opening : (style == ToolCallStyle::llama3 ? "{\"name\"" : "{\"tool_calls\"");
+  grammar.trigger = format.is_marked ? format.opening : format.bare;
   grammar.trigger_is_part_of_grammar = grammar.trigger_at_start_only = !format.is_marked;
   grammar.repeats = format.opens_each && !choice.is_single();
   grammar.opening = choice.is_required && format.is_marked ? grammar.trigger : "";

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/utf8.h"
+#include "tokenizer/answer_formats.h"
 #include "tokenizer/bpe_tokenizer.h"
 #include "tokenizer/marked_bpe_tokenizer.h"
 #include "tokenizer/spm_tokenizer.h"
@@ -61,46 +62,6 @@ constexpr std::array<GapMark, 3> file_marks = {{
     {&Vocabulary::fim_rep, {"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"}},
     {&Vocabulary::fim_sep, {"<|file_sep|>"}},
 }};
-
-// Marks of the parts of an answer (the harmony format, reasoning, calls of functions). They are shown as text, because the
-// parts can only be told apart by them.
-constexpr std::array<std::string_view, 37> shown_texts = {"<|channel|>",
-                                                          "<|message|>",
-                                                          "<|start|>",
-                                                          "<|constrain|>",
-                                                          "<think>",
-                                                          "</think>",
-                                                          "<seed:think>",
-                                                          "</seed:think>",
-                                                          "<tool_call>",
-                                                          "</tool_call>",
-                                                          "<seed:tool_call>",
-                                                          "</seed:tool_call>",
-                                                          "<minimax:tool_call>",
-                                                          "</minimax:tool_call>",
-                                                          "<|tool_call|>",
-                                                          "[TOOL_CALLS]",
-                                                          "<|python_tag|>",
-                                                          "<|tool_call_start|>",
-                                                          "<|tool_call_end|>",
-                                                          "<|tool_calls_section_begin|>",
-                                                          "<|tool_calls_section_end|>",
-                                                          "<|tool_call_begin|>",
-                                                          "<|tool_call_argument_begin|>",
-                                                          "<|channel>",
-                                                          "<channel|>",
-                                                          "<|tool_call>",
-                                                          "<tool_call|>",
-                                                          "<|\"|>",
-                                                          "<arg_key>",
-                                                          "</arg_key>",
-                                                          "<arg_value>",
-                                                          "</arg_value>",
-                                                          "<\uFF5Ctool\u2581calls\u2581begin\uFF5C>",
-                                                          "<\uFF5Ctool\u2581calls\u2581end\uFF5C>",
-                                                          "<\uFF5Ctool\u2581call\u2581begin\uFF5C>",
-                                                          "<\uFF5Ctool\u2581call\u2581end\uFF5C>",
-                                                          "<\uFF5Ctool\u2581sep\uFF5C>"};
 
 void check_vocabulary(const Vocabulary& vocabulary) {
   const std::size_t count = vocabulary.tokens.size();
@@ -158,8 +119,10 @@ Tokenizer::Tokenizer(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary))
   }
   find_gap_ids();
   find_end_ids();
-  for (const std::string_view text : shown_texts) {
-    shown_ids_.push_back(find(text));
+  for (const std::string_view text : answer_mark_tokens()) {
+    if (const std::int32_t id = find(text); id >= 0 && !is_end_of_generation(id)) {
+      shown_ids_.push_back(id);
+    }
   }
   for (std::int32_t id = 0; id < size(); ++id) {
     if (is_control(type(id)) || type(id) == TokenType::user_defined) {

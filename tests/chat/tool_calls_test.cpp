@@ -384,6 +384,18 @@ std::string two_calls(Style style) {
   switch (style) {
     case Style::generic:
       return "{\"tool_calls\": [" + first + ", " + second + "]}";
+    case Style::cohere:
+      return R"(Wait. <|START_ACTION|>[
+    {"tool_call_id": "0", "tool_name": "add", "parameters": {"a": 1}},
+    {"tool_call_id": "1", "tool_name": "look_up", "parameters": {"b": "c"}}
+]<|END_ACTION|>)";
+    case Style::apertus:
+      return R"(Wait. <|tools_prefix|>[{"add": {"a": 1}}, {"look_up": {"b": "c"}}]<|tools_suffix|>)";
+    case Style::deepseek_dsml:
+      return "Wait. <｜DSML｜function_calls>\n<｜DSML｜invoke name=\"add\">\n"
+             "<｜DSML｜parameter name=\"a\" string=\"false\">1</｜DSML｜parameter>\n</｜DSML｜invoke>\n"
+             "<｜DSML｜invoke name=\"look_up\">\n<｜DSML｜parameter name=\"b\" string=\"true\">c</｜DSML｜parameter>\n"
+             "</｜DSML｜invoke>\n</｜DSML｜function_calls>";
     case Style::hermes:
       return "Wait. <tool_call>\n" + first + "\n</tool_call>\n<tool_call>\n" + second + "\n</tool_call>";
     case Style::llama3:

@@ -22,7 +22,7 @@ constexpr ToolCallStyle styles_with_several_calls[] = {
     ToolCallStyle::granite,  ToolCallStyle::mistral_named, ToolCallStyle::kimi,       ToolCallStyle::qwen_coder,
     ToolCallStyle::seed,     ToolCallStyle::minimax_m1,    ToolCallStyle::minimax_m2, ToolCallStyle::lfm2,
     ToolCallStyle::nemotron, ToolCallStyle::glm,           ToolCallStyle::deepseek,   ToolCallStyle::deepseek_v3,
-    ToolCallStyle::gemma4};
+    ToolCallStyle::gemma4,   ToolCallStyle::cohere,        ToolCallStyle::apertus,    ToolCallStyle::deepseek_dsml};
 
 /// Whether the whole text is one of the grammar.
 inline bool accepts(const ToolGrammar& grammar, const std::string& text) {
@@ -86,7 +86,16 @@ inline std::string with_keys(const nlohmann::ordered_json& call) {
   return text + "</tool_call>";
 }
 
-/// One call in a style whose calls are no JSON objects.
+inline std::string as_dsml(const nlohmann::ordered_json& call) {
+  std::string text = "<\uFF5CDSML\uFF5Cinvoke name=\"" + call.at("name").get<std::string>() + "\">\n";
+  for (const auto& [key, value] : call.at("arguments").items()) {
+    text += "<\uFF5CDSML\uFF5Cparameter name=\"" + key + "\" string=\"" + (value.is_string() ? "true" : "false") + "\">" +
+            (value.is_string() ? value.get<std::string>() : value.dump()) + "</\uFF5CDSML\uFF5Cparameter>\n";
+  }
+  return text + "</\uFF5CDSML\uFF5Cinvoke>";
+}
+
+/// One call in a style whose calls are no JSON objects with the usual keys.
 inline std::string one_call(ToolCallStyle style, const nlohmann::ordered_json& call, std::size_t index) {
   if (style == ToolCallStyle::glm) {
     return with_keys(call);
@@ -109,6 +118,16 @@ inline std::string one_call(ToolCallStyle style, const nlohmann::ordered_json& c
   }
   if (style == ToolCallStyle::lfm2) {
     return as_python(call);
+  }
+  if (style == ToolCallStyle::cohere) {
+    return R"({"tool_call_id": ")" + std::to_string(index) + R"(", "tool_name": )" + call.at("name").dump() +
+           R"(, "parameters": )" + call.at("arguments").dump() + "}";
+  }
+  if (style == ToolCallStyle::apertus) {
+    return nlohmann::ordered_json{{call.at("name").get<std::string>(), call.at("arguments")}}.dump();
+  }
+  if (style == ToolCallStyle::deepseek_dsml) {
+    return as_dsml(call);
   }
   if (style == ToolCallStyle::gemma4) {
     return "call:" + call.at("name").get<std::string>() + gemma_value(call.at("arguments"));
