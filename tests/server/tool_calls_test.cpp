@@ -73,6 +73,37 @@ void expect_one_call(const Json& choice) {
   EXPECT_TRUE(Json::parse(calls[0]["function"]["arguments"].get<std::string>()).contains("a"));
 }
 
+// A schema that can't be enforced takes nothing away from the other tools, and the answer says which one it is.
+TEST(RelaxedTools, AreNamedAndAlone) {
+  const FakeServer server(options_with("<tool_call>"));
+  const auto tool = [](const char* name, const Json& parameters) {
+    return Json{{"type", "function"}, {"function", {{"name", name}, {"parameters", parameters}}}};
+  };
+  const Json closed = {
+      {"type", "object"}, {"properties", {{"a", {{"enum", {1, 2}}}}}}, {"required", {"a"}}, {"additionalProperties", false}};
+  for (const char* keyword : {"unevaluatedProperties", "dependentSchemas", "if"}) {
+    const Json odd = {{"type", "object"}, {keyword, Json::object()}};
+    for (const bool is_strict : {false, true}) {
+      SCOPED_TRACE(keyword);
+      Json request = request_with({{"tools", {tool("add", closed), tool("odd", odd)}}, {"max_tokens", 4}});
+      request["tools"][0]["function"]["strict"] = is_strict;
+      const HttpAnswer answer = post(server.port(), "/v1/chat/completions", request);
+      EXPECT_EQ(answer.status, 200) << answer.body;
+      EXPECT_EQ(answer.headers.at("x-relaxed-tools"), "odd");
+      request["tool_choice"] = add_by_name;
+      request["max_tokens"] = 200;
+      const HttpAnswer forced = post(server.port(), "/v1/chat/completions", request);
+      EXPECT_FALSE(forced.headers.contains("x-relaxed-tools"));
+      expect_one_call(forced.json()["choices"][0]);
+    }
+    Json strict = request_with({{"tools", {tool("add", closed), tool("odd", odd)}}, {"max_tokens", 4}});
+    strict["tools"][1]["function"]["strict"] = true;
+    const HttpAnswer refused = post(server.port(), "/v1/chat/completions", strict);
+    EXPECT_EQ(refused.status, 400);
+    EXPECT_NE(refused.body.find("'odd'"), std::string::npos) << refused.body;
+  }
+}
+
 // The model never gives an end token: only the grammar ends the answer.
 TEST(NamedTool, IsCalledOnce) {
   for (const char* mark :

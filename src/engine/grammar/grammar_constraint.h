@@ -16,12 +16,19 @@ std::unique_ptr<TokenConstraint> make_grammar_constraint(const std::string& gbnf
 /// The same with the caches of `matcher`, which many texts of one grammar may share.
 std::unique_ptr<TokenConstraint> make_grammar_constraint(std::shared_ptr<GrammarMatcher> matcher);
 
+/// Reasoning at the beginning of a text, in which no grammar begins.
+struct LeadingThought {
+  std::string begin{}, end{};  ///< "" for `end`: there is no reasoning
+  bool is_open = false;        ///< the text begins inside it
+};
+
 /// Where a grammar begins inside a free text.
 struct GrammarTrigger {
   std::string text{};                    ///< the grammar begins behind this text; "" for none
   std::vector<std::int32_t> tokens{};    ///< and behind each of these tokens, control tokens as well
   bool at_start_only = false;            ///< `text` counts only if nothing but blanks precede it
   bool text_is_part_of_grammar = false;  ///< the grammar's own text begins with `text`
+  LeadingThought thought{};              ///< where `text` and `tokens` do not count
   bool repeats = false;                  ///< where the grammar is complete the text is free again; otherwise it ends
 };
 

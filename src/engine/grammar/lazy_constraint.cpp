@@ -67,6 +67,14 @@ class LazyGrammar {
     return by_text ? begun_ : GrammarMatcher::Cursor(matcher_);
   }
 
+  void allow_all(std::span<std::uint32_t> mask) const {
+    std::fill(mask.begin(), mask.end(), 0u);
+    std::fill_n(mask.begin(), trie().mask_words(), ~0u);
+    if (trie().size() % 32 != 0) {
+      mask[trie().mask_words() - 1] = (1u << (trie().size() % 32)) - 1;
+    }
+  }
+
   /// All tokens, except those in which the trigger is followed by text that the grammar forbids. False if that takes more
   /// than `units`; the work done is added to them.
   bool allowed_within(std::uint64_t units, int progress, std::span<std::uint32_t> mask, std::uint64_t& work) {
@@ -166,14 +174,25 @@ class LazyGrammar {
 class LazyConstraint final : public TokenConstraint {
  public:
   explicit LazyConstraint(std::shared_ptr<LazyGrammar> grammar)
-      : grammar_(std::move(grammar)), progress_(grammar_->start()) {}
+      : grammar_(std::move(grammar)), progress_(grammar_->start()) {
+    const LeadingThought& thought = grammar_->trigger().thought;
+    place_ = thought.end.empty() ? Place::behind : thought.is_open ? Place::thought : Place::before;
+  }
 
   void allowed(std::span<std::uint32_t> mask) override {
     check(allowed_within(std::numeric_limits<std::uint64_t>::max(), mask), "work without an end suffices");
   }
 
   bool allowed_within(std::uint64_t units, std::span<std::uint32_t> mask) override {
-    return cursor_ ? cursor_->allowed_within(units, mask) : grammar_->allowed_within(units, progress_, mask, work_);
+    if (cursor_) {
+      return cursor_->allowed_within(units, mask);
+    }
+    if (place_ == Place::thought) {
+      // A token may close the reasoning and go on behind it: what it says there is checked like any other text.
+      grammar_->allow_all(mask);
+      return true;
+    }
+    return grammar_->allowed_within(units, progress_, mask, work_);
   }
 
   [[nodiscard]] std::uint64_t work() const override { return work_ + (cursor_ ? cursor_->work() : 0); }
@@ -188,10 +207,11 @@ class LazyConstraint final : public TokenConstraint {
     check(!ended_ && token >= 0 && token < trie.size(), "the token was allowed");
     if (cursor_) {
       check(!trie.bytes(token).empty() && cursor_->accept(trie.bytes(token)), "the token was allowed");
-    } else if (grammar_->is_trigger(token)) {
+    } else if (grammar_->is_trigger(token) && place_ != Place::thought) {
       cursor_.emplace(grammar_->begin(false));
     } else {
-      accept_free(trie.bytes(token));
+      const bool in_thought = place_ == Place::thought;
+      accept_free(accept_thought(trie.bytes(token)), in_thought);
     }
     if (cursor_ && grammar_->trigger().repeats && cursor_->at_end()) {
       work_ += cursor_->work();
@@ -205,12 +225,58 @@ class LazyConstraint final : public TokenConstraint {
   [[nodiscard]] std::unique_ptr<TokenConstraint> clone() const override { return std::make_unique<LazyConstraint>(*this); }
 
  private:
-  void accept_free(std::string_view bytes) {
+  enum class Place : std::uint8_t {
+    before,   ///< only blanks so far, or a part of the mark that begins reasoning
+    thought,  ///< reasoning; tail_ is its last text, which may be the start of its end
+    behind,
+  };
+
+  /// Advances through the reasoning at the beginning. Returns the part of `bytes` behind it.
+  std::string_view accept_thought(std::string_view bytes) {
+    const LeadingThought& thought = grammar_->trigger().thought;
+    for (std::size_t i = 0; i < bytes.size() && place_ != Place::behind; ++i) {
+      tail_ += bytes[i];
+      if (place_ == Place::thought) {
+        if (tail_.ends_with(thought.end)) {
+          leave_thought();
+          return bytes.substr(i + 1);
+        }
+        tail_.erase(0, tail_.size() - std::min(tail_.size(), thought.end.size()));
+        continue;
+      }
+      tail_.erase(0, std::min(tail_.find_first_not_of(" \t\r\n"), tail_.size()));
+      if (!thought.begin.starts_with(tail_)) {
+        leave_thought();
+        return bytes;
+      }
+      if (tail_ == thought.begin) {
+        place_ = Place::thought;
+        tail_.clear();
+        progress_ = grammar_->start();
+        return accept_thought(bytes.substr(i + 1));
+      }
+    }
+    return place_ == Place::thought ? std::string_view() : bytes;
+  }
+
+  void leave_thought() {
+    place_ = Place::behind;
+    tail_.clear();
+  }
+
+  /// `unchecked`: the token began in reasoning, where it was allowed without regard to the grammar. If it goes on with a
+  /// call that the grammar forbids, the text stays free.
+  void accept_free(std::string_view bytes, bool unchecked) {
     for (std::size_t i = 0; i < bytes.size(); ++i) {
       progress_ = grammar_->next(progress_, bytes[i]);
       if (grammar_->is_complete(progress_)) {
         cursor_.emplace(grammar_->begin(true));
-        check(cursor_->accept(bytes.substr(i + 1)), "the token was allowed");
+        const bool accepted = cursor_->accept(bytes.substr(i + 1));
+        check(accepted || unchecked, "the token was allowed");
+        if (!accepted) {
+          cursor_.reset();
+          progress_ = never;
+        }
         return;
       }
     }
@@ -219,6 +285,8 @@ class LazyConstraint final : public TokenConstraint {
   std::shared_ptr<LazyGrammar> grammar_;
   std::optional<GrammarMatcher::Cursor> cursor_;  // once the grammar has begun
   int progress_;
+  Place place_ = Place::behind;
+  std::string tail_;
   std::uint64_t work_ = 0;  // without the cursor's
   bool ended_ = false;
 };

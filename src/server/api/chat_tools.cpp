@@ -9,6 +9,7 @@
 #include "engine/grammar/grammar_constraint.h"
 #include "engine/grammar/json_schema.h"
 #include "server/api/api_error.h"
+#include "server/api/unserved_fields.h"
 
 namespace rocmforge {
 namespace {
@@ -33,40 +34,89 @@ void read_allowed_tools(Fields& fields, ToolSelection& selection) {
 
 std::string name_of(const Json& tool) { return tool.at("function").at("name").get<std::string>(); }
 
-/// Arguments may be any JSON object if no tool is strict.
-bool relax(Json& tools) {
-  for (Json& tool : tools) {
+/// Makes the grammar of tools. A tool whose schema can't be enforced takes any JSON object as arguments, and is added to
+/// `relaxed`; it does not change what other tools take. Throws ApiError(400) if such a tool is strict.
+class ToolGrammarMaker {
+ public:
+  ToolGrammarMaker(ToolCallStyle style, Json tools, ToolChoice choice, WorkBudget& work)
+      : style_(style), tools_(std::move(tools)), choice_(std::move(choice)), work_(work) {}
+
+  ToolGrammar make() {
+    try {
+      return grammar_of(tools_, choice_);
+    } catch (const Error& error) {
+      const bool known = choice_.name.empty() ||
+                         std::ranges::any_of(tools_, [&](const Json& tool) { return name_of(tool) == choice_.name; });
+      if (!known) {
+        throw ApiError(400, error.what(), "tool_choice");
+      }
+    }
+    for (Json& tool : tools_) {
+      if (choice_.name.empty() || name_of(tool) == choice_.name) {
+        relax_unsupported(tool);
+      }
+    }
+    try {
+      return grammar_of(tools_, choice_);
+    } catch (const Error& error) {
+      return make_without_schemas(error);
+    }
+  }
+
+  [[nodiscard]] const std::vector<std::string>& relaxed() const { return relaxed_; }
+
+ private:
+  [[nodiscard]] ToolGrammar grammar_of(const Json& tools, const ToolChoice& choice) const {
+    return make_tool_grammar(style_, tools, choice, [this](const Json& schema) {
+      WorkBudget budget(grammar_compile_units, "json_schema: compiling it", &work_);
+      return json_schema_to_gbnf(schema, budget);
+    });
+  }
+
+  void relax_unsupported(Json& tool) {
+    try {
+      (void)grammar_of(Json::array({tool}), {.is_required = true});
+    } catch (const Error& error) {
+      relax(tool, error);
+    }
+  }
+
+  void relax(Json& tool, const Error& error) {
     Json& function = tool["function"];
     if (function.value("strict", Json(false)) == Json(true)) {
-      return false;
+      throw ApiError(400, fmt::format("tools: '{}': {}", name_of(tool), error.what()), "tools");
     }
     function["parameters"] = {{"type", "object"}};
+    relaxed_.push_back(name_of(tool));
   }
-  return true;
-}
 
-ToolGrammar tool_grammar(ToolCallStyle style, Json tools, const ToolChoice& choice, WorkBudget& work) {
-  const auto schema_to_gbnf = [&work](const Json& schema) {
-    WorkBudget budget(grammar_compile_units, "json_schema: compiling it", &work);
-    return json_schema_to_gbnf(schema, budget);
-  };
-  try {
-    return make_tool_grammar(style, tools, choice, schema_to_gbnf);
-  } catch (const Error& error) {
-    const bool known =
-        choice.name.empty() || std::ranges::any_of(tools, [&](const Json& tool) { return name_of(tool) == choice.name; });
-    if (!known) {
-      throw ApiError(400, error.what(), "tool_choice");
+  /// For schemas that can be enforced alone but are too much together.
+  ToolGrammar make_without_schemas(const Error& reason) {
+    for (Json& tool : tools_) {
+      if (std::ranges::find(relaxed_, name_of(tool)) == relaxed_.end()) {
+        relax(tool, reason);
+      }
     }
-    if (!relax(tools)) {
+    try {
+      return grammar_of(tools_, choice_);
+    } catch (const Error& error) {
       throw ApiError(400, fmt::format("tools: {}", error.what()), "tools");
     }
   }
-  try {
-    return make_tool_grammar(style, tools, choice, schema_to_gbnf);
-  } catch (const Error& error) {
-    throw ApiError(400, fmt::format("tools: {}", error.what()), "tools");
+
+  ToolCallStyle style_;
+  Json tools_;
+  ToolChoice choice_;
+  WorkBudget& work_;
+  std::vector<std::string> relaxed_;
+};
+
+/// Reasoning, in which no call begins. Messages of the harmony format have channels instead.
+LeadingThought leading_thought(const AnswerFormat& format) {
+  if (format.in_channels) {
+    return {};
   }
+  return {std::string(format.reasoning.begin), std::string(format.reasoning.end), format.reasoning_is_open};
 }
 
 std::shared_ptr<GrammarMatcher> matcher_of(const ToolGrammar& grammar, GrammarCache& grammars, Exchange& exchange) {
@@ -131,7 +181,11 @@ ToolUse prepare_tools(ChatCall& call, const ToolSelection& selection, bool split
   use.format.single_call = selection.choice.is_single();
   use.format.tools = std::make_shared<const Json>(tools);
   use.format.style = detect_tool_call_style(*call.chat_template);
-  const ToolGrammar grammar = tool_grammar(use.format.style, std::move(tools), selection.choice, exchange.budget);
+  ToolGrammarMaker maker(use.format.style, std::move(tools), selection.choice, exchange.budget);
+  const ToolGrammar grammar = maker.make();
+  if (!maker.relaxed().empty()) {
+    exchange.add_header("X-Relaxed-Tools", list_of_names({.names = maker.relaxed(), .count = maker.relaxed().size()}));
+  }
   const auto matcher = matcher_of(grammar, backend.grammars, exchange);
   if (selection.choice.is_required) {
     // A required call leaves no room for reasoning.
@@ -145,6 +199,7 @@ ToolUse prepare_tools(ChatCall& call, const ToolSelection& selection, bool split
   GrammarTrigger trigger{.text = grammar.trigger,
                          .at_start_only = grammar.trigger_at_start_only,
                          .text_is_part_of_grammar = grammar.trigger_is_part_of_grammar,
+                         .thought = leading_thought(use.format),
                          .repeats = grammar.repeats};
   if (const std::int32_t token = backend.model.text().find(grammar.trigger); token >= 0) {
     trigger.tokens.push_back(token);

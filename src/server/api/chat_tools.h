@@ -29,7 +29,8 @@ struct ToolUse {
 
 /// Chooses the answer's format. Where a call is required, puts its beginning at the end of the prompt.
 /// `splits_reasoning`: text between <think> and </think> is not content. Throws ApiError(400) for a `strict` tool whose
-/// schema is not supported; the arguments of a tool that is not strict are then any JSON object.
+/// schema is not supported; the arguments of a tool that is not strict are then any JSON object, and the answer's header
+/// X-Relaxed-Tools names it.
 ToolUse prepare_tools(ChatCall& call, const ToolSelection& selection, bool splits_reasoning, const Backend& backend,
                       Exchange& exchange);
 

@@ -451,6 +451,32 @@ TEST(LazyGrammar, FreeUntilTheTriggerThenBound) {
   EXPECT_TRUE(constraint->finished());
 }
 
+TEST(LazyGrammar, BeginsBehindReasoning) {
+  const auto tokenizer = small_tokenizer({"<t>", "</t>", "</", "t>", "<call>", "</t><call>", "</t><call>x", "<call>x"});
+  const auto trie = std::make_shared<const TokenTrie>(*tokenizer);
+  const auto matcher = GrammarMatcher::create("root ::= [0-9]+ \"</call>\"", trie);
+  const auto every = static_cast<std::size_t>(trie->size());
+  const auto after = [&](bool is_open, std::initializer_list<std::string_view> tokens) {
+    const auto constraint = make_lazy_grammar_constraint(
+        matcher, {.text = "<call>", .tokens = {token_of(*tokenizer, "<call>")}, .thought = {"<t>", "</t>", is_open}});
+    for (const std::string_view token : tokens) {
+      constraint->accept(token_of(*tokenizer, token));
+    }
+    return allowed_tokens(*constraint, *trie).size();
+  };
+  EXPECT_EQ(after(true, {"<call>"}), every);
+  EXPECT_EQ(after(true, {"<call>x", "x"}), every);
+  EXPECT_EQ(after(false, {"\n", "<", "t>", "<call>", "x"}), every);
+  EXPECT_EQ(after(false, {"<t>", "<call>", "x", "</", "t>", "x"}), every - 2);  // a call without digits is forbidden
+  constexpr std::size_t digits = 10;
+  EXPECT_EQ(after(true, {"<call>", "</t>", "<call>"}), digits);
+  EXPECT_EQ(after(true, {"x", "</t><call>"}), digits);
+  EXPECT_EQ(after(true, {"x", "</t><call>x"}), every);  // was allowed as reasoning
+  EXPECT_EQ(after(false, {"<t>", "<call>", "</", "t>", "<call>"}), digits);
+  EXPECT_EQ(after(false, {"x", "<t>", "<call>"}), digits);  // reasoning is only at the beginning
+  EXPECT_EQ(after(false, {"<call>"}), digits);
+}
+
 TEST(LazyGrammar, BeginsAtATokenOrAtTheStart) {
   const auto tokenizer = small_tokenizer({" {", "{1"});
   const auto trie = std::make_shared<const TokenTrie>(*tokenizer);
