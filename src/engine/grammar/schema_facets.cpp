@@ -14,12 +14,36 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::array<std::string_view, 24> annotations = {
-    "title",       "description",  "default",          "examples",        "example",
-    "$schema",     "$id",          "$comment",         "deprecated",      "readOnly",
-    "writeOnly",   "$defs",        "definitions",      "discriminator",   "$anchor",
-    "xml",         "externalDocs", "contentMediaType", "contentEncoding", "contentSchema",
-    "$vocabulary", "id",           "$dynamicAnchor",   "$recursiveAnchor"};
+constexpr std::array<std::string_view, 30> annotations = {"title",
+                                                          "description",
+                                                          "default",
+                                                          "examples",
+                                                          "example",
+                                                          "$schema",
+                                                          "$id",
+                                                          "$comment",
+                                                          "deprecated",
+                                                          "readOnly",
+                                                          "writeOnly",
+                                                          "$defs",
+                                                          "definitions",
+                                                          "discriminator",
+                                                          "$anchor",
+                                                          "xml",
+                                                          "externalDocs",
+                                                          "contentMediaType",
+                                                          "contentEncoding",
+                                                          "contentSchema",
+                                                          "$vocabulary",
+                                                          "id",
+                                                          "$dynamicAnchor",
+                                                          "$recursiveAnchor",
+                                                          "propertyOrdering",
+                                                          "markdownDescription",
+                                                          "enumDescriptions",
+                                                          "markdownEnumDescriptions",
+                                                          "defaultSnippets",
+                                                          "errorMessage"};
 
 std::uint8_t type_named(std::string_view name) {
   constexpr std::pair<std::string_view, int> types[] = {

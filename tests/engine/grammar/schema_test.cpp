@@ -35,6 +35,16 @@ void check_cases(const std::vector<SchemaCase>& cases) {
   }
 }
 
+TEST(JsonSchema, AnnotationsOfGeneratorsMeanNothing) {
+  check_cases({
+      {R"({"type":"object","propertyOrdering":["b","a"],"properties":{"a":{"const":1,"markdownDescription":"*x*"}}})",
+       {R"({"a":1})"},
+       {R"({"a":2})"}},
+      {R"({"enum":["a"],"enumDescriptions":["A"],"markdownEnumDescriptions":["*A*"]})", {R"("a")"}, {R"("b")"}},
+      {R"({"type":"null","errorMessage":"no","defaultSnippets":[{"body":1}]})", {"null"}, {"1"}},
+  });
+}
+
 TEST(JsonSchema, Scalars) {
   check_cases({
       {R"({"type":"null"})", {"null", " null"}, {"", "nul", "  null", "null "}},
