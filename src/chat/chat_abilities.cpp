@@ -1,6 +1,11 @@
+#include <algorithm>
+#include <array>
+#include <span>
 #include <utility>
 
 #include "chat/chat_adaptation.h"
+#include "chat/chat_rules.h"
+#include "chat/json_document.h"
 #include "chat/message_json.h"
 
 namespace rocmforge {
@@ -32,6 +37,7 @@ class Prober {
     find_calls();
     find_results();
     find_thinking_switch();
+    find_rules();
     return abilities_;
   }
 
@@ -160,6 +166,39 @@ class Prober {
     const auto text = rendered(conversation({question(), called, result(content("probe result"))}), tools_);
     // A template that writes any role has no place for results if its source does not contain the word "tool".
     abilities_.tool_results = has(text, "probe result") && source_.find("tool") != std::string_view::npos;
+  }
+
+  /// Whether the template shows all texts of a rule's probe, adapted to the rules from `first`.
+  [[nodiscard]] bool shows_probe(ChatRequest request, std::size_t first) const {
+    std::vector<std::string> texts;
+    const std::string whole = json_text(request.messages);
+    for (std::size_t at = whole.find("\"probe "); at != std::string::npos; at = whole.find("\"probe ", at + 1)) {
+      texts.push_back(whole.substr(at + 1, whole.find_first_of("\"\\", at + 1) - at - 1));
+    }
+    adapt_to_rules(request, abilities_, first);
+    if (!abilities_.text_content) {
+      texts_to_parts(request.messages);
+    }
+    const auto text = rendered(request.messages, request.tools);
+    for (const ordered_json& tool : request.tools) {
+      texts.push_back(tool["function"]["name"]);
+    }
+    return text.has_value() && std::ranges::all_of(texts, [&](const std::string& each) { return has(text, each); });
+  }
+
+  /// From the last rule to the first: what a rule says in another way may need the rules behind it.
+  void find_rules() {
+    const std::span<const ChatRule> rules = chat_rules();
+    for (std::size_t i = rules.size(); i-- > 0;) {
+      const ChatRequest probe = rules[i].probe(ProbeMessages(abilities_), abilities_);
+      if (probe.messages.empty() || shows_probe(probe, i + 1)) {
+        continue;
+      }
+      abilities_.rules |= 1u << i;
+      if (!shows_probe(probe, i)) {
+        abilities_.rules &= ~(1u << i);  // it would not help
+      }
+    }
   }
 
   void find_thinking_switch() {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "chat/chat_rules.h"
 #include "chat/json_document.h"
 #include "chat/message_json.h"
 #include "chat/tool_call_writer.h"
@@ -13,11 +14,6 @@ namespace rocmforge {
 namespace {
 
 using nlohmann::ordered_json;
-
-bool is_role(const ordered_json& message, std::string_view role) {
-  const auto found = message.find("role");
-  return found != message.end() && found->is_string() && found->get_ref<const std::string&>() == role;
-}
 
 /// Checks a tool or a call: a function with a name, wrapped or bare.
 void check_function(const ordered_json& wrapped, const std::string& what) {
@@ -286,12 +282,9 @@ void adapt(ChatRequest& request, const ChatAbilities& abilities) {
   if (!abilities.system_role) {
     merge_system(request.messages);
   }
+  adapt_to_rules(request, abilities);
   if (!abilities.text_content) {
-    for (ordered_json& each : request.messages) {
-      if (each["content"].is_string()) {
-        each["content"] = ordered_json::array({text_part(each["content"])});
-      }
-    }
+    texts_to_parts(request.messages);
   }
 }
 

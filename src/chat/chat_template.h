@@ -69,6 +69,7 @@ struct ChatAbilities {
   bool arguments_as_text = false;         ///< takes a call's arguments as JSON text, not as an object
   bool calls_with_empty_content = false;  ///< shows calls if the content is ""
   bool calls_with_null_content = false;   ///< shows calls if the content is null, and writes nothing for null
+  std::uint32_t rules = 0;                ///< bit i: the template has rule i of chat_rules()
   bool thinking_switch = false;           ///< uses `enable_thinking` or `thinking`
   /// The text with which the template tells the model to begin calls ("<tool_call>"), if it shows no calls itself.
   std::string call_mark;
@@ -112,6 +113,7 @@ class ChatTemplate {
   ///   next message of the user.
   /// - Tools, calls and results without a place in the template are described: tools and how to call them in the system
   ///   text, calls and results as JSON in messages (the style ToolCallStyle::generic).
+  /// - What the template refuses or leaves out is said in another way (chat_rules.h).
   /// - The answer continues an assistant's message at the end (answer_start.h).
   /// Throws Error for a malformed request and for one that can't be expressed.
   [[nodiscard]] ChatPrompt prompt(ChatRequest request) const;

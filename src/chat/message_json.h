@@ -16,6 +16,11 @@ inline std::string string_of(const nlohmann::ordered_json& object, std::string_v
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
+inline bool is_role(const nlohmann::ordered_json& message, std::string_view role) {
+  const auto found = message.find("role");
+  return found != message.end() && found->is_string() && found->get_ref<const std::string&>() == role;
+}
+
 /// The function of a tool or a call, which may be wrapped or bare.
 inline const nlohmann::ordered_json& function_of(const nlohmann::ordered_json& wrapped) {
   const auto found = wrapped.find("function");

@@ -74,12 +74,14 @@ TEST(BuiltinChatTemplate, WithoutAPromptForTheAnswer) {
   EXPECT_EQ(prompt_text(builtin("llama2"), question), "[INST] Hi [/INST]");
 }
 
-TEST(BuiltinChatTemplate, OrdersThatCantBeRenderedAreErrors) {
+TEST(BuiltinChatTemplate, MessagesOfOneRoleAreJoinedWhereRolesAlternate) {
   for (const char* name : {"llama2", "mistral", "gemma"}) {
-    EXPECT_THROW(static_cast<void>(builtin(name).prompt(request_of({message("user", "a"), message("user", "b")}))), Error);
-    EXPECT_THROW(static_cast<void>(builtin(name).prompt(request_of({message("user", "a"), message("system", "b")}))), Error);
+    EXPECT_THROW(static_cast<void>(builtin(name).render(request_of({message("user", "a"), message("user", "b")}))), Error);
+    const std::string joined = text_of(builtin(name).prompt(request_of({message("user", "a\n\nb")})).segments);
+    for (const char* role : {"user", "system"}) {
+      EXPECT_EQ(text_of(builtin(name).prompt(request_of({message("user", "a"), message(role, "b")})).segments), joined) << name;
+    }
   }
-  EXPECT_NO_THROW(static_cast<void>(builtin("chatml").prompt(request_of({message("user", "a"), message("user", "b")}))));
 }
 
 TEST(ChatTemplate, SegmentsTellTheTemplateFromTheUsersWords) {
