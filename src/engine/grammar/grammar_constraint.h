@@ -36,4 +36,10 @@ struct GrammarTrigger {
 std::unique_ptr<TokenConstraint> make_lazy_grammar_constraint(std::shared_ptr<GrammarMatcher> matcher,
                                                               GrammarTrigger trigger);
 
+/// Allows the texts of `answer`, or the trigger and then texts of the grammar `call`. A call may begin where the answer
+/// begins: at the start, or behind the first `mark`, until which `answer` leaves the text free.
+std::unique_ptr<TokenConstraint> make_call_or_answer(std::unique_ptr<TokenConstraint> answer,
+                                                     std::shared_ptr<GrammarMatcher> call, const GrammarTrigger& trigger,
+                                                     std::string mark = {});
+
 }  // namespace rocmforge

@@ -4,7 +4,6 @@
 
 #include "server/api/anthropic_request.h"
 #include "server/api/chat_answer.h"
-#include "server/api/prompts.h"
 
 namespace rocmforge {
 namespace {
@@ -159,22 +158,17 @@ class AnthropicGeneration final : public MessageGeneration {
 }  // namespace
 
 void serve_anthropic_messages(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
-  const Document document = take_chat_body(*exchange, chat_body_of_anthropic);
-  Fields fields(document.root);
-  AskedAnswer asked = read_asked_answer(fields, *exchange, backend);
-  const StreamOptions options = finish_asked_answer(fields, asked, *exchange, backend);
+  ChatBody body = take_chat_body(*exchange, chat_body_of_anthropic);
+  AskedAnswer asked = read_asked_answer(body.fields, *exchange, backend);
+  const StreamOptions options = finish_asked_answer(body.fields, asked, *exchange, backend);
   auto generation = std::make_shared<AnthropicGeneration>(exchange, backend, options, asked.use,
                                                           static_cast<std::int64_t>(asked.request.prompt.size()));
   generation->start(std::move(asked.request), 1);
 }
 
 void serve_anthropic_count_tokens(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
-  const Document document = take_chat_body(*exchange, chat_body_of_anthropic);
-  Fields fields(document.root);
-  const ToolSelection selection = read_tool_choice(fields);
-  const ChatCall call = read_chat(fields, backend.model, *exchange, selection.none);
-  const Ids prompt = encode_prompt(*exchange, backend.model.text(), call.prompt.segments);
-  exchange->send_json({{"input_tokens", prompt.size()}});
+  ChatBody body = take_chat_body(*exchange, chat_body_of_anthropic);
+  send_input_tokens(body.fields, *exchange, backend, Json::object());
 }
 
 }  // namespace rocmforge

@@ -2,19 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "chat/message_json.h"
-#include "server/api/fields.h"
+#include "server/api/client_tools.h"
+#include "server/api/content_parts.h"
 
 namespace rocmforge {
 namespace anthropic {
 namespace {
-
-[[noreturn]] void refuse_block(const Fields& block, const std::string& type) {
-  block.fail("type", fmt::format("is '{}', which has no place here: the model takes text", type));
-}
 
 /// A text, or an array of blocks of which `take` takes each.
 template <class Take>
@@ -32,21 +30,10 @@ void read_blocks(Fields& fields, std::string_view name, const Take& take) {
     fields.fail(name, "must be a string or an array of blocks");
   }
   for (std::size_t i = 0; i < content->size(); ++i) {
-    Fields block((*content)[i], fmt::format("{}[{}].", fields.full_name(name), i));
+    Fields block = fields.inner((*content)[i], fmt::format("{}[{}].", fields.full_name(name), i));
     const std::string type = block.needed_text("type");
     take(block, type);
   }
-}
-
-Json texts_of(Fields& fields, std::string_view name) {
-  Json parts = Json::array();
-  read_blocks(fields, name, [&](Fields& block, const std::string& type) {
-    if (type != "text") {
-      refuse_block(block, type);
-    }
-    parts.push_back(text_part(block.needed_text("text")));
-  });
-  return parts;
 }
 
 /// The results of calls become messages of their own, before the text.
@@ -54,19 +41,17 @@ void add_user_message(Fields& message, Json& messages) {
   const std::size_t before = messages.size();
   Json parts = Json::array();
   read_blocks(message, "content", [&](Fields& block, const std::string& type) {
-    if (type == "text") {
-      parts.push_back(text_part(block.needed_text("text")));
-    } else if (type == "tool_result") {
+    if (type == "tool_result") {
       Json result = {{"role", "tool"}, {"tool_call_id", block.needed_text("tool_use_id")}, {"content", ""}};
       if (block.has("content")) {
-        result["content"] = content_of_parts(texts_of(block, "content"));
+        result["content"] = shown_content(block, "content");
       }
       if (block.boolean("is_error").value_or(false)) {
         result["is_error"] = true;
       }
       messages.push_back(std::move(result));
     } else {
-      refuse_block(block, type);
+      parts.push_back(text_part(shown_text(block)));
     }
   });
   if (!parts.empty() || messages.size() == before) {
@@ -79,16 +64,14 @@ void add_assistant_message(Fields& message, Json& messages) {
   Json calls = Json::array();
   std::string reasoning;
   read_blocks(message, "content", [&](Fields& block, const std::string& type) {
-    if (type == "text") {
-      parts.push_back(text_part(block.needed_text("text")));
-    } else if (type == "thinking") {
+    if (type == "thinking") {
       reasoning += block.needed_text("thinking");
     } else if (type == "tool_use") {
       const std::string input = to_text(block.needed_object("input"));
       const std::string name = block.needed_text("name");
       calls.push_back(call_message(block.needed_text("id"), name, input));
     } else if (type != "redacted_thinking") {  // it is encrypted and is left out
-      refuse_block(block, type);
+      parts.push_back(text_part(shown_text(block)));
     }
   });
   Json answer = {{"role", "assistant"}, {"content", content_of_parts(std::move(parts))}};
@@ -104,37 +87,53 @@ void add_assistant_message(Fields& message, Json& messages) {
 Json messages_of(Fields& fields) {
   Json messages = Json::array();
   if (fields.has("system")) {
-    messages.push_back({{"role", "system"}, {"content", content_of_parts(texts_of(fields, "system"))}});
+    messages.push_back({{"role", "system"}, {"content", shown_content(fields, "system")}});
   }
   const Json* given = fields.array("messages");
   if (given == nullptr || given->empty()) {
     fields.fail("messages", "must be an array of at least one message");
   }
   for (std::size_t i = 0; i < given->size(); ++i) {
-    Fields message((*given)[i], fmt::format("messages[{}].", i));
-    const std::string role = message.needed_choice("role", {"user", "assistant"});
-    role == "user" ? add_user_message(message, messages) : add_assistant_message(message, messages);
+    Fields message = fields.inner((*given)[i], fmt::format("messages[{}].", i));
+    const std::string role = message.needed_choice("role", {"user", "assistant", "system"});
+    if (role == "system") {
+      messages.push_back(plain_message(role, shown_content(message, "content")));
+    } else {
+      role == "user" ? add_user_message(message, messages) : add_assistant_message(message, messages);
+    }
   }
   return messages;
+}
+
+/// A tool as a function; null for one that runs on the vendor's server.
+Json function_of_tool(Fields& tool) {
+  const std::string type = tool.text("type").value_or("custom");
+  if (type != "custom") {
+    std::optional<Json> function = function_of_client_tool(type, tool.text("name").value_or(""));
+    if (!function) {
+      tool.note(type);
+    }
+    return function ? *std::move(function) : Json();
+  }
+  Json function = {{"name", tool.needed_text("name")}};
+  if (const auto description = tool.text("description")) {
+    function["description"] = *description;
+  }
+  function["parameters"] = tool.needed_object("input_schema");
+  if (tool.boolean("strict").value_or(false)) {
+    function["strict"] = true;
+  }
+  return function;
 }
 
 Json tools_of(Fields& fields) {
   const Json* given = fields.array("tools");
   Json tools = Json::array();
   for (std::size_t i = 0; given != nullptr && i < given->size(); ++i) {
-    Fields tool((*given)[i], fmt::format("tools[{}].", i));
-    if (const auto type = tool.text("type"); type && type != "custom") {
-      tool.fail("type", fmt::format("is '{}': this server runs no tools of its own", *type));
+    Fields tool = fields.inner((*given)[i], fmt::format("tools[{}].", i));
+    if (Json function = function_of_tool(tool); !function.is_null()) {
+      tools.push_back(wrapped_function(std::move(function)));
     }
-    Json function = {{"name", tool.needed_text("name")}};
-    if (const auto description = tool.text("description")) {
-      function["description"] = *description;
-    }
-    function["parameters"] = tool.needed_object("input_schema");
-    if (tool.boolean("strict").value_or(false)) {
-      function["strict"] = true;
-    }
-    tools.push_back(wrapped_function(std::move(function)));
   }
   return tools;
 }
@@ -182,9 +181,8 @@ void read_output(Fields& fields, Json& chat) {
 }  // namespace
 }  // namespace anthropic
 
-Json chat_body_of_anthropic(const Json& body) {
-  Fields fields(body);
-  Json chat = body;
+Json chat_body_of_anthropic(Fields& fields) {
+  Json chat = fields.json();
   for (const std::string_view name :
        {"system", "tools", "tool_choice", "output_config", "output_format", "stop_sequences", "cache_control"}) {
     chat.erase(std::string(name));

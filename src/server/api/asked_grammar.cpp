@@ -53,6 +53,14 @@ void read_response_format(Fields& request, Exchange& exchange, AskedGrammars& as
     asked.push_back(schema == nullptr ? AskedGrammar{json_object_gbnf(), "response_format"}
                                       : from_schema(*schema, "response_format.schema", exchange));
   } else if (type == "json_schema") {
+    // llama-server documents the schema beside the type as well.
+    if (const Json* beside = fields.find("schema"); beside != nullptr && !fields.has("json_schema")) {
+      asked.push_back(from_schema(*beside, "response_format.schema", exchange));
+      static_cast<void>(fields.boolean("strict"));
+      fields.ignore({"name", "description"});
+      fields.finish();
+      return;
+    }
     Fields schema = request.inner(fields.needed_object("json_schema"), "response_format.json_schema.");
     if (const auto name = schema.text("name")) {
       check_name(schema, *name);

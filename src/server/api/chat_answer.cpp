@@ -13,20 +13,22 @@
 namespace rocmforge {
 namespace {
 
-/// The answer's constraint, from its tools or its format.
+/// The answer's constraint, from its tools and its format: a call, or an answer in the format. A required call leaves the
+/// format aside. In channels calls have a channel of their own, so that the format of the final one leaves them free.
 std::shared_ptr<const TokenConstraint> choose_constraint(Fields& fields, const ToolUse& use, const Backend& backend,
                                                          Exchange& exchange) {
   const GrammarTrigger after_thoughts{.text = std::string(use.format.reasoning.end)};
   const bool waits = use.format.reasoning_is_open || use.format.header_is_open;
   auto wanted = read_constraint(fields, backend.grammars, exchange, waits ? &after_thoughts : nullptr);
-  if (wanted != nullptr && use.constraint != nullptr) {
-    throw ApiError(
-        400,
-        "tools can't be combined with response_format, json_schema, grammar, structured_outputs or a guided_ field; "
-        "tool_choice none leaves them aside",
-        "tools");
+  if (wanted == nullptr || use.constraint == nullptr) {
+    return wanted != nullptr ? wanted : use.constraint;
   }
-  return wanted != nullptr ? wanted : use.constraint;
+  if (use.calls == nullptr) {
+    return use.constraint;
+  }
+  return use.format.in_channels
+             ? wanted
+             : make_call_or_answer(wanted->clone(), use.calls, use.trigger, waits ? after_thoughts.text : "");
 }
 
 }  // namespace
@@ -60,10 +62,19 @@ std::int32_t read_logprobs(Fields& fields) {
   return logprobs ? static_cast<std::int32_t>(top.value_or(0)) : -1;
 }
 
-Document take_chat_body(Exchange& exchange, Json (*in_terms_of_chat)(const Json& body)) {
+ChatBody take_chat_body(Exchange& exchange, Json (*in_terms_of_chat)(Fields& body)) {
   const Document document = exchange.take_json();
   exchange.hold(exchange.held());
-  return Document(in_terms_of_chat(document.root));
+  Fields body(document.root);
+  return {in_terms_of_chat(body), body};
+}
+
+void send_input_tokens(Fields& fields, Exchange& exchange, const Backend& backend, Json answer) {
+  const ToolSelection selection = read_tool_choice(fields);
+  const ChatCall call = read_chat(fields, backend.model, exchange, selection.none);
+  tell_unknown_fields(fields, exchange, backend);
+  answer["input_tokens"] = encode_prompt(exchange, backend.model.text(), call.prompt.segments).size();
+  exchange.send_json(answer);
 }
 
 Json call_json(const ToolCall& call) { return call_message(call.id, call.name, call.arguments); }

@@ -24,6 +24,9 @@ struct AskedAnswer {
 /// Reads the conversation, its tools, sampling and constraints, by OpenAI's names. Throws ApiError.
 AskedAnswer read_asked_answer(Fields& fields, Exchange& exchange, const Backend& backend);
 
+/// Answers how many tokens a request's prompt has, in the member `input_tokens` of `answer`.
+void send_input_tokens(Fields& fields, Exchange& exchange, const Backend& backend, Json answer);
+
 /// Reads the remaining fields of a request for one answer: `stream` and the number of tokens. Checks that no other field is
 /// left.
 StreamOptions finish_asked_answer(Fields& fields, AskedAnswer& asked, Exchange& exchange, const Backend& backend);
@@ -31,8 +34,19 @@ StreamOptions finish_asked_answer(Fields& fields, AskedAnswer& asked, Exchange& 
 /// `logprobs` and `top_logprobs`: how many other tokens are listed with each token of the answer, or -1.
 std::int32_t read_logprobs(Fields& fields);
 
-/// Converts the body of another API's request to chat completions; the result is about as large.
-Document take_chat_body(Exchange& exchange, Json (*in_terms_of_chat)(const Json& body));
+/// A request of another API in terms of chat completions. What its conversion left out or replaced counts among the unknown
+/// fields of `fields`.
+struct ChatBody {
+  ChatBody(Json chat, const Fields& original) : document(std::move(chat)), fields(original.inner(document.root, "")) {}
+  ChatBody(const ChatBody&) = delete;
+  ChatBody& operator=(const ChatBody&) = delete;
+
+  Document document;
+  Fields fields;  ///< of the document
+};
+
+/// Converts the body of another API's request; the result is about as large.
+ChatBody take_chat_body(Exchange& exchange, Json (*in_terms_of_chat)(Fields& body));
 
 /// A call in the form of chat completions' messages.
 Json call_json(const ToolCall& call);

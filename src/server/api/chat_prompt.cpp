@@ -5,7 +5,10 @@
 #include <utility>
 
 #include "base/error.h"
+#include "chat/message_json.h"
 #include "server/api/api_error.h"
+#include "server/api/client_tools.h"
+#include "server/api/content_parts.h"
 #include "server/api/thoughts.h"
 #include "server/api/unserved_fields.h"
 
@@ -14,8 +17,9 @@ namespace {
 
 constexpr std::size_t most_messages = 10'000;
 
-/// A string, parts of type text, or nothing.
-void check_content(Fields& message) {
+/// A string, parts, or nothing. Parts that are no text are replaced in `copy`, the same message, by what the model sees of
+/// them.
+void read_content(Fields& message, Json& copy) {
   const Json* content = message.find("content");
   if (content == nullptr || content->is_string()) {
     return;
@@ -24,17 +28,25 @@ void check_content(Fields& message) {
     message.fail("content", "must be a string or an array of parts");
   }
   for (std::size_t i = 0; i < content->size(); ++i) {
-    Fields part((*content)[i], fmt::format("{}[{}].", message.full_name("content"), i));
-    static_cast<void>(part.needed_choice("type", {"text"}));
-    static_cast<void>(part.needed_text("text"));
+    Fields part = message.inner((*content)[i], fmt::format("{}[{}].", message.full_name("content"), i));
+    std::string text = shown_text(part);
+    if (part.json()["type"] != "text") {
+      copy["content"][i] = text_part(std::move(text));
+    }
   }
 }
 
-void check_tool_calls(Fields& message) {
+/// Calls of tools that take a text become calls of functions in `copy`, the same message.
+void read_tool_calls(Fields& message, Json& copy) {
   const Json* calls = message.array("tool_calls");
   for (std::size_t i = 0; calls != nullptr && i < calls->size(); ++i) {
     Fields call((*calls)[i], fmt::format("{}[{}].", message.full_name("tool_calls"), i));
-    static_cast<void>(call.choice("type", {"function"}));
+    if (call.choice("type", {"function", "custom"}) == "custom") {
+      Fields inner(call.needed_object("custom"), call.full_name("custom") + ".");
+      const std::string arguments = to_text({{"input", inner.needed_text("input")}});
+      copy["tool_calls"][i] = call_message(call.text("id").value_or(""), inner.needed_text("name"), arguments);
+      continue;
+    }
     Fields inner(call.needed_object("function"), call.full_name("function") + ".");
     static_cast<void>(inner.needed_text("name"));
   }
@@ -45,35 +57,60 @@ Json read_messages(Fields& fields) {
   if (messages == nullptr || messages->empty() || messages->size() > most_messages) {
     fields.fail("messages", fmt::format("must be an array of 1 to {} messages", most_messages));
   }
+  Json read = *messages;
   for (std::size_t i = 0; i < messages->size(); ++i) {
-    Fields message((*messages)[i], fmt::format("messages[{}].", i));
+    Fields message = fields.inner((*messages)[i], fmt::format("messages[{}].", i));
     static_cast<void>(message.needed_choice("role", {"system", "developer", "user", "assistant", "tool"}));
-    check_content(message);
-    check_tool_calls(message);
+    read_content(message, read[i]);
+    read_tool_calls(message, read[i]);
     static_cast<void>(message.text("reasoning_content"));
   }
-  return *messages;
+  return read;
 }
 
-/// An empty list stays empty, not null: templates distinguish them, as with transformers and vLLM.
+/// A tool that takes a text, as a function.
+Json function_of_custom(Fields& tool) {
+  Fields inner = tool.inner(tool.needed_object("custom"), tool.full_name("custom") + ".");
+  const Json* format = inner.object("format");
+  const Json* grammar = format == nullptr || !format->contains("grammar") ? nullptr : &(*format)["grammar"];
+  const std::string syntax = grammar == nullptr || !grammar->is_object() ? "" : string_of(*grammar, "definition");
+  if (!syntax.empty()) {
+    inner.note("format");  // told to the model, but it does not bind the answer
+  }
+  return wrapped_function(
+      function_of_text_tool(inner.needed_text("name"), inner.text("description").value_or(""), syntax));
+}
+
+/// An empty list stays empty, not null: templates distinguish them, as with transformers and vLLM. Tools that run on a
+/// vendor's server are left out.
 Json read_tools(Fields& fields) {
-  const Json* tools = fields.array("tools");
-  if (tools == nullptr) {
+  const Json* given = fields.array("tools");
+  if (given == nullptr) {
     return nullptr;
   }
-  if (tools->size() > most_tools) {
-    fields.fail("tools", fmt::format("holds {} tools, at most {}", tools->size(), most_tools));
+  if (given->size() > most_tools) {
+    fields.fail("tools", fmt::format("holds {} tools, at most {}", given->size(), most_tools));
   }
-  for (std::size_t i = 0; i < tools->size(); ++i) {
-    Fields tool((*tools)[i], fmt::format("tools[{}].", i));
-    static_cast<void>(tool.choice("type", {"function"}));
+  Json tools = Json::array();
+  for (std::size_t i = 0; i < given->size(); ++i) {
+    Fields tool = fields.inner((*given)[i], fmt::format("tools[{}].", i));
+    const std::string type = tool.text("type").value_or("function");
+    if (type == "custom") {
+      tools.push_back(function_of_custom(tool));
+      continue;
+    }
+    if (type != "function") {
+      tool.note(type);
+      continue;
+    }
     Fields inner(tool.needed_object("function"), tool.full_name("function") + ".");
     if (inner.needed_text("name").empty()) {
       inner.fail("name", "is missing");
     }
     static_cast<void>(inner.object("parameters"));
+    tools.push_back((*given)[i]);
   }
-  return *tools;
+  return tools;
 }
 
 Json read_arguments(Fields& fields, const ServedModel& model) {

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "engine/grammar/grammar_constraint.h"
 #include "engine/grammar/json_schema.h"
 #include "server/api/api_error.h"
 #include "server/api/unserved_fields.h"
@@ -14,7 +13,12 @@
 namespace rocmforge {
 namespace {
 
+/// The name of a function, or of a tool that takes a text.
 std::string function_name(Fields& fields) {
+  if (fields.text("type") == "custom") {
+    Fields inner(fields.needed_object("custom"), fields.full_name("custom") + ".");
+    return inner.needed_text("name");
+  }
   Fields inner(fields.needed_object("function"), fields.full_name("function") + ".");
   return inner.needed_text("name");
 }
@@ -142,7 +146,7 @@ ToolSelection read_tool_choice(Fields& fields) {
     selection.choice.is_required = mode == "required";
   } else {
     Fields object(*value, "tool_choice.");
-    const auto type = object.choice("type", {"function", "allowed_tools"});
+    const auto type = object.choice("type", {"function", "custom", "allowed_tools"});
     if (type == "allowed_tools") {
       read_allowed_tools(object, selection);
     } else {
@@ -204,7 +208,9 @@ ToolUse prepare_tools(ChatCall& call, const ToolSelection& selection, bool split
   if (const std::int32_t token = backend.model.text().find(grammar.trigger); token >= 0) {
     trigger.tokens.push_back(token);
   }
-  use.constraint = make_lazy_grammar_constraint(matcher, std::move(trigger));
+  use.constraint = make_lazy_grammar_constraint(matcher, trigger);
+  use.calls = matcher;
+  use.trigger = std::move(trigger);
   return use;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "chat/tool_grammar.h"
+#include "engine/grammar/grammar_constraint.h"
 #include "schedule/token_constraint.h"
 #include "server/api/chat_prompt.h"
 
@@ -25,6 +26,8 @@ struct ToolUse {
   AnswerFormat format;    ///< for the parser
   std::string opening{};  ///< the beginning of a required call, which ends the prompt; the parser gets it first
   std::shared_ptr<const TokenConstraint> constraint{};  ///< null where the model has no tools
+  std::shared_ptr<GrammarMatcher> calls{};  ///< the grammar of calls, null where no tool is there or a call is required
+  GrammarTrigger trigger{};                 ///< what begins it
 };
 
 /// Chooses the answer's format. Where a call is required, puts its beginning at the end of the prompt.

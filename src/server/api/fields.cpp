@@ -183,15 +183,17 @@ void Fields::ignore_unless(std::string_view name, const Json& neutral) {
   }
 }
 
+void Fields::note(std::string_view name) {
+  ++unknown_->count;
+  if (unknown_->names.size() < UnknownFields::most_names) {
+    unknown_->names.push_back(full_name(name.substr(0, 64)));
+  }
+}
+
 void Fields::finish() {
   for (auto member = object_->begin(); member != object_->end(); ++member) {
-    const std::string& name = member.key();
-    if (member->is_null() || known_.contains(name)) {
-      continue;
-    }
-    ++unknown_->count;
-    if (unknown_->names.size() < UnknownFields::most_names) {
-      unknown_->names.push_back(full_name(name.substr(0, 64)));
+    if (!member->is_null() && !known_.contains(member.key())) {
+      note(member.key());
     }
   }
 }

@@ -32,6 +32,8 @@ class Fields {
   /// The fields of an object inside this one; its unknown fields count as this one's.
   [[nodiscard]] Fields inner(const Json& object, std::string path) const;
 
+  [[nodiscard]] const Json& json() const { return *object_; }
+
   /// Null when absent.
   const Json* find(std::string_view name);
   [[nodiscard]] bool has(std::string_view name) { return find(name) != nullptr; }
@@ -56,6 +58,8 @@ class Fields {
   /// The same for a field that only asks for more information: with another value it counts as unknown.
   void ignore_unless(std::string_view name, const Json& neutral);
   [[nodiscard]] bool was_asked_for(std::string_view name) const { return known_.contains(std::string(name)); }
+  /// Counts `name` as unknown, though it was read: it was left out, or shown to the model in another form.
+  void note(std::string_view name);
   /// Adds the members that were not read to unknown().
   void finish();
   /// Of this object and the objects inside it.

@@ -134,15 +134,14 @@ void send_loaded(Exchange& exchange, const Backend& backend, bool is_chat) {
 }
 
 /// Answers a request in OpenAI's terms.
-void answer(const std::shared_ptr<Exchange>& exchange, const Backend& backend, const Json& chat, bool is_chat) {
-  Fields fields(chat);
+void answer(const std::shared_ptr<Exchange>& exchange, const Backend& backend, Fields& fields, bool is_chat) {
   AskedAnswer asked;
   if (fields.has("prompt")) {
     asked.use.format.splits_reasoning = false;
     asked.request.prompt = read_prompts(fields, "prompt", backend.model, *exchange).front();
     read_sampling(fields, backend.model, asked.request);
     asked.request.constraint = read_constraint(fields, backend.grammars, *exchange);
-  } else if (chat["messages"].empty()) {
+  } else if (fields.json()["messages"].empty()) {
     return send_loaded(*exchange, backend, is_chat);
   } else {
     asked = read_asked_answer(fields, *exchange, backend);
@@ -175,13 +174,13 @@ Json description_of(const ServedModel& model) {
 }  // namespace
 
 void serve_ollama_chat(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
-  const Document chat = take_chat_body(*exchange, chat_body_of_ollama);
-  answer(exchange, backend, chat.root, true);
+  ChatBody body = take_chat_body(*exchange, chat_body_of_ollama);
+  answer(exchange, backend, body.fields, true);
 }
 
 void serve_ollama_generate(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
-  const Document chat = take_chat_body(*exchange, generate_body_of_ollama);
-  answer(exchange, backend, chat.root, false);
+  ChatBody body = take_chat_body(*exchange, generate_body_of_ollama);
+  answer(exchange, backend, body.fields, false);
 }
 
 void serve_ollama_tags(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {

@@ -9,16 +9,20 @@
 #include <utility>
 
 #include "chat/message_json.h"
-#include "server/api/fields.h"
+#include "server/api/content_parts.h"
 
 namespace rocmforge {
 namespace ollama {
 namespace {
 
-void refuse_images(Fields& fields) {
-  if (const Json* images = fields.array("images"); images != nullptr && !images->empty()) {
-    fields.fail("images", "have no place here: the model takes text");
+/// What the model sees in place of the images beside a text.
+std::string with_images(Fields& fields, std::string text) {
+  const Json* images = fields.array("images");
+  for (std::size_t i = 0; images != nullptr && i < images->size(); ++i) {
+    fields.note(fmt::format("images[{}]", i));
+    text += (text.empty() ? "" : "\n") + placeholder("image");
   }
+  return text;
 }
 
 /// Options that are fields with the same name.
@@ -78,15 +82,14 @@ void read_thinking(Fields& fields, Json& chat) {
   }
 }
 
-Json begin_body(Fields& fields, const Json& body, std::initializer_list<std::string_view> replaced) {
-  Json chat = body;
+Json begin_body(Fields& fields, std::initializer_list<std::string_view> replaced) {
+  Json chat = fields.json();
   for (const std::string_view name : {"options", "format", "think", "keep_alive", "images"}) {
     chat.erase(std::string(name));
   }
   for (const std::string_view name : replaced) {
     chat.erase(std::string(name));
   }
-  refuse_images(fields);
   if (!fields.has("stream")) {
     chat["stream"] = true;
   }
@@ -101,8 +104,7 @@ class Conversation {
  public:
   void add(Fields& message) {
     const std::string role = message.needed_choice("role", {"system", "user", "assistant", "tool"});
-    refuse_images(message);
-    Json json = plain_message(role, message.text("content").value_or(""));
+    Json json = plain_message(role, with_images(message, message.text("content").value_or("")));
     if (const auto thinking = message.text("thinking"); thinking && !thinking->empty()) {
       json["reasoning_content"] = *thinking;
     }
@@ -140,28 +142,26 @@ class Conversation {
 }  // namespace
 }  // namespace ollama
 
-Json chat_body_of_ollama(const Json& body) {
-  Fields fields(body);
-  Json chat = ollama::begin_body(fields, body, {});
+Json chat_body_of_ollama(Fields& fields) {
+  Json chat = ollama::begin_body(fields, {});
   const Json* given = fields.array("messages");
   ollama::Conversation conversation;
   for (std::size_t i = 0; given != nullptr && i < given->size(); ++i) {
-    Fields message((*given)[i], fmt::format("messages[{}].", i));
+    Fields message = fields.inner((*given)[i], fmt::format("messages[{}].", i));
     conversation.add(message);
   }
   chat["messages"] = conversation.take();
   return chat;
 }
 
-Json generate_body_of_ollama(const Json& body) {
-  Fields fields(body);
-  Json chat = ollama::begin_body(fields, body, {"prompt", "system", "raw", "template", "suffix"});
+Json generate_body_of_ollama(Fields& fields) {
+  Json chat = ollama::begin_body(fields, {"prompt", "system", "raw", "template", "suffix"});
   for (const char* name : {"template", "suffix"}) {
     if (const auto text = fields.text(name); text && !text->empty()) {
       fields.fail(name, "is not served; with raw the prompt is taken as it is");
     }
   }
-  const std::string prompt = fields.text("prompt").value_or("");
+  std::string prompt = ollama::with_images(fields, fields.text("prompt").value_or(""));
   if (fields.boolean("raw").value_or(false)) {
     chat["prompt"] = prompt;
     return chat;
@@ -171,7 +171,7 @@ Json generate_body_of_ollama(const Json& body) {
     messages.push_back({{"role", "system"}, {"content", *system}});
   }
   if (!prompt.empty()) {
-    messages.push_back({{"role", "user"}, {"content", prompt}});
+    messages.push_back(plain_message("user", std::move(prompt)));
   }
   chat["messages"] = std::move(messages);
   return chat;

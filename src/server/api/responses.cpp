@@ -5,8 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include "chat/message_json.h"
 #include "server/api/chat_answer.h"
-#include "server/api/prompts.h"
 #include "server/api/responses_request.h"
 
 namespace rocmforge {
@@ -43,6 +43,7 @@ struct Place {
   Json repeated;
   std::string messages;  ///< of the conversation, a JSON array, if it is to be stored
   bool is_stored = true;
+  OfferedTools tools{};  ///< how calls of them look
 };
 
 /// A response of items: reasoning, text and calls in their order.
@@ -56,8 +57,7 @@ class ResponseGeneration final : public MessageGeneration {
   void take(int index, StepOutput& output) override {
     MessageGeneration::take(index, output);
     for (const AnswerDelta& delta : message(index).news) {
-      if (delta.kind == AnswerDelta::Kind::call || !is_open_ ||
-          type_of(delta.kind) != item_["type"].get_ref<const std::string&>()) {
+      if (delta.kind == AnswerDelta::Kind::call || !is_open_ || kind_of(delta.kind) != kind_) {
         close_item("completed");
         open_item(delta);
       }
@@ -108,17 +108,19 @@ class ResponseGeneration final : public MessageGeneration {
   [[nodiscard]] StreamForm stream_form() const override { return StreamForm::named_events; }
 
  private:
-  static std::string_view type_of(AnswerDelta::Kind kind) {
+  enum class Kind { message, reasoning, call };
+
+  static Kind kind_of(AnswerDelta::Kind kind) {
     switch (kind) {
       case AnswerDelta::Kind::content:
-        return "message";
+        return Kind::message;
       case AnswerDelta::Kind::reasoning:
-        return "reasoning";
+        return Kind::reasoning;
       case AnswerDelta::Kind::call:
       case AnswerDelta::Kind::arguments:
         break;
     }
-    return "function_call";
+    return Kind::call;
   }
 
   [[nodiscard]] Json event(std::string_view type, Json more) {
@@ -140,47 +142,51 @@ class ResponseGeneration final : public MessageGeneration {
     }
   }
 
-  [[nodiscard]] bool is_call() const { return item_["type"] == "function_call"; }
+  [[nodiscard]] bool is_function_call() const { return item_["type"] == "function_call"; }
   [[nodiscard]] Json part() const {
-    if (item_["type"] == "reasoning") {
+    if (kind_ == Kind::reasoning) {
       return {{"type", "reasoning_text"}, {"text", text_}};
     }
     return {{"type", "output_text"}, {"text", text_}, {"annotations", Json::array()}, {"logprobs", Json::array()}};
   }
   /// "response.output_text.delta"
   [[nodiscard]] std::string text_event(std::string_view what) const {
-    return fmt::format("response.{}.{}", item_["type"] == "reasoning" ? "reasoning_text" : "output_text", what);
+    return fmt::format("response.{}.{}", kind_ == Kind::reasoning ? "reasoning_text" : "output_text", what);
   }
 
   void open_item(const AnswerDelta& delta) {
-    const std::string_view type = type_of(delta.kind);
-    const std::string_view prefix = type == "message" ? "msg" : type == "reasoning" ? "rs" : "fc";
+    kind_ = kind_of(delta.kind);
+    const std::string_view type = kind_ == Kind::message ? "message" : kind_ == Kind::reasoning ? "reasoning" : "";
+    const std::string_view prefix = kind_ == Kind::message ? "msg" : kind_ == Kind::reasoning ? "rs" : "fc";
     is_open_ = true;
     text_.clear();
     item_ = {{"type", type},
              {"id", fmt::format("{}_{}{:02}", prefix, id().substr(id().find('_') + 1), items_.size())},
              {"status", "in_progress"}};
-    if (type == "function_call") {
-      item_.update({{"call_id", delta.id}, {"name", delta.text}, {"arguments", ""}});
-    } else if (type == "message") {
+    if (kind_ == Kind::call) {
+      called_ = delta.text;
+      item_.update(place_.tools.item(called_, delta.id, ""));
+    } else if (kind_ == Kind::message) {
       item_.update({{"role", "assistant"}, {"content", Json::array()}});
     } else {
       item_.update({{"summary", Json::array()}, {"content", Json::array()}});
     }
     tell_of_item("response.output_item.added");
-    if (!is_call()) {
+    if (kind_ != Kind::call) {
       tell("response.content_part.added", {{"content_index", 0}, {"part", part()}});
     }
   }
 
   void add_to_item(const std::string& text) {
     text_ += text;
-    if (is_call()) {
-      tell("response.function_call_arguments.delta", {{"delta", text}});
+    if (kind_ == Kind::call) {
+      if (is_function_call()) {  // other arguments are known at their end
+        tell("response.function_call_arguments.delta", {{"delta", text}});
+      }
       return;
     }
     Json more = {{"content_index", 0}, {"delta", text}};
-    if (item_["type"] == "message") {
+    if (kind_ == Kind::message) {
       more["logprobs"] = Json::array();
     }
     tell(text_event("delta"), std::move(more));
@@ -190,13 +196,12 @@ class ResponseGeneration final : public MessageGeneration {
     if (!std::exchange(is_open_, false)) {
       return;
     }
-    if (is_call()) {
-      item_["arguments"] = text_;
-      tell("response.function_call_arguments.done", {{"name", item_["name"]}, {"arguments", text_}});
+    if (kind_ == Kind::call) {
+      close_call();
     } else {
       item_["content"] = Json::array({part()});
       Json more = {{"content_index", 0}, {"text", text_}};
-      if (item_["type"] == "message") {
+      if (kind_ == Kind::message) {
         more["logprobs"] = Json::array();
       }
       tell(text_event("done"), std::move(more));
@@ -205,6 +210,16 @@ class ResponseGeneration final : public MessageGeneration {
     item_["status"] = status;
     tell_of_item("response.output_item.done");
     items_.push_back(item_);
+  }
+
+  void close_call() {
+    item_.update(place_.tools.item(called_, string_of(item_, "call_id"), text_));
+    if (is_function_call()) {
+      tell("response.function_call_arguments.done", {{"name", item_["name"]}, {"arguments", text_}});
+    } else if (item_["type"] == "custom_tool_call") {
+      tell("response.custom_tool_call_input.delta", {{"delta", item_["input"]}});
+      tell("response.custom_tool_call_input.done", {{"input", item_["input"]}});
+    }
   }
 
   [[nodiscard]] Json response(std::string_view status, Json output) {
@@ -253,7 +268,9 @@ class ResponseGeneration final : public MessageGeneration {
   std::int64_t sequence_number_ = 0;
   Json items_ = Json::array();  ///< that have ended
   Json item_;                   ///< the last one
+  Kind kind_ = Kind::message;   ///< its kind
   std::string text_;            ///< its text or arguments
+  std::string called_;          ///< the function that it calls, by the model's name
   bool is_open_ = false;
 };
 
@@ -303,12 +320,17 @@ void serve_response(const std::shared_ptr<Exchange>& exchange, const Backend& ba
   const Document document = exchange->take_json();
   const Json& body = document.root;
   exchange->hold(2 * exchange->held());  // for the converted request, and for storing it
-  const Document chat(chat_body_of_responses(body, earlier_messages(body, *exchange, backend)));
-  Fields fields(chat.root);
-  Place place{.repeated = repeated(body), .messages = "", .is_stored = fields.boolean("store").value_or(true)};
+  Fields given(body);
+  OfferedTools tools;
+  ChatBody chat(chat_body_of_responses(given, earlier_messages(body, *exchange, backend), tools), given);
+  Fields& fields = chat.fields;
+  Place place{.repeated = repeated(body),
+              .messages = "",
+              .is_stored = fields.boolean("store").value_or(true),
+              .tools = std::move(tools)};
   if (place.is_stored) {
     const auto instructions = body.find("instructions");
-    place.messages = kept_messages(chat.root, instructions != body.end() && !instructions->is_null());
+    place.messages = kept_messages(fields.json(), instructions != body.end() && !instructions->is_null());
   }
   AskedAnswer asked = read_asked_answer(fields, *exchange, backend);
   const StreamOptions options = finish_asked_answer(fields, asked, *exchange, backend);
@@ -319,12 +341,10 @@ void serve_response(const std::shared_ptr<Exchange>& exchange, const Backend& ba
 void serve_response_input_tokens(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
   const Document document = exchange->take_json();
   exchange->hold(exchange->held());  // for the converted request
-  const Document chat(chat_body_of_responses(document.root, earlier_messages(document.root, *exchange, backend)));
-  Fields fields(chat.root);
-  const ToolSelection selection = read_tool_choice(fields);
-  const ChatCall call = read_chat(fields, backend.model, *exchange, selection.none);
-  const Ids prompt = encode_prompt(*exchange, backend.model.text(), call.prompt.segments);
-  exchange->send_json({{"object", "response.input_tokens"}, {"input_tokens", prompt.size()}});
+  Fields given(document.root);
+  OfferedTools tools;
+  ChatBody chat(chat_body_of_responses(given, earlier_messages(document.root, *exchange, backend), tools), given);
+  send_input_tokens(chat.fields, *exchange, backend, {{"object", "response.input_tokens"}});
 }
 
 void serve_stored_response(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {

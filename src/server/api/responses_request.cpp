@@ -7,105 +7,24 @@
 #include <utility>
 
 #include "chat/message_json.h"
-#include "server/api/chat_prompt.h"
+#include "server/api/responses_items.h"
 
 namespace rocmforge {
 namespace responses {
 namespace {
 
-/// A text, or parts that are texts: one as such, several as parts.
-Json content_of(Fields& fields, std::string_view name) {
-  const Json* content = fields.find(name);
-  if (content == nullptr) {
-    fields.fail(name, "is missing");
-  }
-  if (content->is_string()) {
-    return *content;
-  }
-  if (!content->is_array()) {
-    fields.fail(name, "must be a string or an array of parts");
-  }
-  Json parts = Json::array();
-  for (std::size_t i = 0; i < content->size(); ++i) {
-    Fields part((*content)[i], fmt::format("{}[{}].", fields.full_name(name), i));
-    const std::string type = part.needed_text("type");
-    if (type != "input_text" && type != "output_text" && type != "text" && type != "refusal" && type != "reasoning_text" &&
-        type != "summary_text") {
-      part.fail("type", fmt::format("is '{}', which has no place here: the model takes text", type));
+/// Adds the tools that items name: a search's results, and those that came later.
+void add_found_tools(Fields& fields, const Json& input, OfferedTools& tools) {
+  for (std::size_t i = 0; i < input.size(); ++i) {
+    const std::string type = input[i].is_object() ? string_of(input[i], "type") : "";
+    if (type == "tool_search_output" || type == "additional_tools") {
+      Fields item = fields.inner(input[i], fmt::format("input[{}].", i));
+      tools.add_all(item, "tools");
     }
-    parts.push_back(text_part(part.needed_text(type == "refusal" ? "refusal" : "text")));
   }
-  return content_of_parts(std::move(parts));
 }
 
-/// The messages of items: reasoning, text and calls of one turn become one message.
-class Conversation {
- public:
-  explicit Conversation(Json messages) : messages_(std::move(messages)) {}
-
-  void add(Fields& item) {
-    const std::string type = item.text("type").value_or("message");
-    if (type == "message") {
-      add_message(item);
-    } else if (type == "reasoning") {
-      add_reasoning(item);
-    } else if (type == "function_call") {
-      add_call(item);
-    } else if (type == "function_call_output") {
-      messages_.push_back(
-          {{"role", "tool"}, {"tool_call_id", item.needed_text("call_id")}, {"content", content_of(item, "output")}});
-    } else {
-      item.fail("type", fmt::format("is '{}', which this server does not know", type));
-    }
-  }
-
-  void add_text(const std::string& text) { messages_.push_back({{"role", "user"}, {"content", text}}); }
-  Json take() { return std::move(messages_); }
-
- private:
-  void add_message(Fields& item) {
-    const std::string role = item.needed_choice("role", {"system", "developer", "user", "assistant"});
-    Json content = content_of(item, "content");
-    if (role == "assistant" && answer_goes_on() && messages_.back()["content"] == "" &&
-        !messages_.back().contains("tool_calls")) {
-      messages_.back()["content"] = std::move(content);
-    } else {
-      messages_.push_back(plain_message(role, std::move(content)));
-    }
-  }
-
-  /// The reasoning itself if the client has it, else its summary.
-  void add_reasoning(Fields& item) {
-    for (const char* name : {"content", "summary"}) {
-      const Json* parts = item.array(name);
-      if (parts == nullptr || parts->empty()) {
-        continue;
-      }
-      const Json content = content_of(item, name);
-      std::string text = content.is_string() ? content.get<std::string>() : "";
-      for (std::size_t i = 0; content.is_array() && i < content.size(); ++i) {
-        text += content[i]["text"].get_ref<const std::string&>();
-      }
-      messages_.push_back({{"role", "assistant"}, {"content", ""}, {"reasoning_content", std::move(text)}});
-      return;
-    }
-  }
-
-  void add_call(Fields& item) {
-    if (!answer_goes_on()) {
-      messages_.push_back({{"role", "assistant"}, {"content", ""}});
-    }
-    const std::string name = item.needed_text("name");
-    const std::string arguments = item.needed_text("arguments");
-    messages_.back()["tool_calls"].push_back(call_message(item.needed_text("call_id"), name, arguments));
-  }
-
-  [[nodiscard]] bool answer_goes_on() const { return !messages_.empty() && messages_.back()["role"] == "assistant"; }
-
-  Json messages_;
-};
-
-Json messages_of(Fields& fields, Json earlier) {
+Json messages_of(Fields& fields, Json earlier, OfferedTools& tools) {
   Json messages = Json::array();
   if (const auto instructions = fields.text("instructions")) {
     messages.push_back({{"role", "system"}, {"content", *instructions}});
@@ -113,70 +32,51 @@ Json messages_of(Fields& fields, Json earlier) {
   for (Json& message : earlier) {
     messages.push_back(std::move(message));
   }
-  Conversation conversation(std::move(messages));
   const Json* input = fields.find("input");
   if (input == nullptr || (!input->is_string() && !input->is_array()) || input->empty()) {
     fields.fail("input", "must be a string or an array of at least one item");
   }
+  if (input->is_array()) {
+    add_found_tools(fields, *input, tools);
+  }
+  ItemConversation conversation(std::move(messages), tools);
   if (input->is_string()) {
     conversation.add_text(input->get<std::string>());
-  } else {
-    for (std::size_t i = 0; i < input->size(); ++i) {
-      Fields item((*input)[i], fmt::format("input[{}].", i));
-      conversation.add(item);
-    }
+  }
+  for (std::size_t i = 0; input->is_array() && i < input->size(); ++i) {
+    Fields item = fields.inner((*input)[i], fmt::format("input[{}].", i));
+    conversation.add(item);
   }
   return conversation.take();
 }
 
-void read_tools(Fields& fields, Json& chat) {
-  const Json* given = fields.array("tools");
-  if (given != nullptr && given->size() > most_tools) {
-    fields.fail("tools", fmt::format("holds {} tools, at most {}", given->size(), most_tools));
-  }
-  Json tools = Json::array();
-  for (std::size_t i = 0; given != nullptr && i < given->size(); ++i) {
-    Fields tool((*given)[i], fmt::format("tools[{}].", i));
-    const std::string type = tool.needed_text("type");
-    if (type != "function") {
-      chat[tool.full_name("type")] = type;
-      continue;
-    }
-    Json function = {{"name", tool.needed_text("name")}};
-    for (const char* name : {"description", "parameters", "strict"}) {
-      if (const Json* value = tool.find(name)) {
-        function[name] = *value;
-      }
-    }
-    tools.push_back(wrapped_function(std::move(function)));
-  }
-  if (!tools.empty()) {
-    chat["tools"] = std::move(tools);
-  }
+/// The function that a choice names. Tools that the client runs are known by their types.
+Json function_named(Fields& fields, const OfferedTools& tools) {
+  const std::string type = fields.text("type").value_or("function");
+  const std::string name = type == "function" || type == "custom" ? fields.needed_text("name") : type;
+  return wrapped_function({{"name", tools.model_name(name, fields.text("namespace").value_or(""))}});
 }
 
-Json function_named(Fields& fields) { return wrapped_function({{"name", fields.needed_text("name")}}); }
-
-void read_choice_of_tools(Fields& fields, Json& chat) {
+void read_choice_of_tools(Fields& fields, const OfferedTools& tools, Json& chat) {
   const Json* given = fields.find("tool_choice");
   if (given == nullptr || given->is_string()) {
     return;
   }
-  Fields choice(*given, "tool_choice.");
+  Fields choice = fields.inner(*given, "tool_choice.");
   const std::string type = choice.needed_text("type");
-  if (type == "function") {
-    chat["tool_choice"] = function_named(choice);
-  } else if (type == "allowed_tools") {
+  if (type == "allowed_tools") {
     Json allowed = Json::array();
-    const Json* tools = choice.array("tools");
-    for (std::size_t i = 0; tools != nullptr && i < tools->size(); ++i) {
-      Fields tool((*tools)[i], fmt::format("tool_choice.tools[{}].", i));
-      allowed.push_back(function_named(tool));
+    const Json* named = choice.array("tools");
+    for (std::size_t i = 0; named != nullptr && i < named->size(); ++i) {
+      Fields tool = choice.inner((*named)[i], fmt::format("tool_choice.tools[{}].", i));
+      allowed.push_back(function_named(tool, tools));
     }
     const std::string mode = choice.choice("mode", {"auto", "required"}).value_or("auto");
     chat["tool_choice"] = {{"type", "allowed_tools"}, {"allowed_tools", {{"mode", mode}, {"tools", std::move(allowed)}}}};
+  } else if (type == "function" || type == "custom" || tools.offers(type)) {
+    chat["tool_choice"] = function_named(choice, tools);
   } else {
-    choice.fail("type", fmt::format("is '{}': this server runs no tools of its own", type));
+    choice.fail("type", fmt::format("is '{}': this server runs no tools of its own", type.substr(0, 64)));
   }
 }
 
@@ -216,18 +116,20 @@ void refuse_what_is_not_served(Fields& fields) {
 }  // namespace
 }  // namespace responses
 
-Json chat_body_of_responses(const Json& body, Json earlier) {
-  Fields fields(body);
+Json chat_body_of_responses(Fields& fields, Json earlier, OfferedTools& tools) {
   responses::refuse_what_is_not_served(fields);
-  Json chat = body;
+  Json chat = fields.json();
   for (const std::string_view name :
        {"input", "instructions", "tools", "text", "reasoning", "previous_response_id", "max_output_tokens", "max_tool_calls",
         "include", "truncation", "background", "top_logprobs", "stream_options"}) {
     chat.erase(std::string(name));
   }
-  chat["messages"] = responses::messages_of(fields, std::move(earlier));
-  responses::read_tools(fields, chat);
-  responses::read_choice_of_tools(fields, chat);
+  tools.add_all(fields, "tools");
+  chat["messages"] = responses::messages_of(fields, std::move(earlier), tools);
+  if (Json functions = tools.take_functions(); !functions.empty()) {
+    chat["tools"] = std::move(functions);
+  }
+  responses::read_choice_of_tools(fields, tools, chat);
   responses::read_text(fields, chat);
   if (const Json* given = fields.object("reasoning")) {
     Fields reasoning(*given, "reasoning.");

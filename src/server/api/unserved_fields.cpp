@@ -82,6 +82,20 @@ void ignore_harmless(Fields& fields) {
   fields.ignore_unless("response_fields", Json::array({Json::array()}));
 }
 
+/// "messages[].content[].image" for "messages[7].content[0].image": the log has a line for each kind, not for each place.
+std::string without_numbers(std::string_view name) {
+  std::string kind;
+  bool inside = false;
+  for (const char c : name) {
+    inside = inside && c >= '0' && c <= '9';
+    if (!inside) {
+      kind += c;
+    }
+    inside = inside || c == '[';
+  }
+  return kind;
+}
+
 }  // namespace
 
 std::span<const UnservedField> unserved_fields() { return unserved; }
@@ -94,6 +108,10 @@ void finish_fields(Fields& fields, Exchange& exchange, const Backend& backend) {
     }
   }
   fields.finish();
+  tell_unknown_fields(fields, exchange, backend);
+}
+
+void tell_unknown_fields(const Fields& fields, Exchange& exchange, const Backend& backend) {
   const UnknownFields& unknown = fields.unknown();
   if (unknown.names.empty()) {
     return;
@@ -104,8 +122,10 @@ void finish_fields(Fields& fields, Exchange& exchange, const Backend& backend) {
   }
   exchange.add_header("X-Ignored-Fields", list_of_names(unknown));
   for (const std::string& name : unknown.names) {
-    exchange.log().warning_once(
-        fmt::format("a request has the unknown field {}, which is ignored", list_of_names({.names = {name}, .count = 1})));
+    const std::string kind = list_of_names({.names = {without_numbers(name)}, .count = 1});
+    exchange.log().warning_once(kind.find('[') == std::string::npos
+                                    ? fmt::format("a request has the unknown field {}, which is ignored", kind)
+                                    : fmt::format("a request has {}, which the model does not get as it was sent", kind));
   }
 }
 

@@ -24,6 +24,9 @@ std::span<const UnservedField> unserved_fields();
 /// answer's header X-Ignored-Fields and the log name them.
 void finish_fields(Fields& fields, Exchange& exchange, const Backend& backend);
 
+/// The last part of it: names or refuses what fields.unknown() holds.
+void tell_unknown_fields(const Fields& fields, Exchange& exchange, const Backend& backend);
+
 /// The names for a header or a line of the log. Characters that could end either are escaped as in a URL; a long list ends
 /// with "...".
 std::string list_of_names(const UnknownFields& unknown);
