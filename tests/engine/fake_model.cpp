@@ -268,8 +268,9 @@ FakeEngine make_fake_engine(const EngineOptions& options, bool with_tokenizer, F
   return make_fake_engine(options, with_tokenizer ? byte_tokenizer() : nullptr, kind);
 }
 
-FakeEngine make_fake_engine(const EngineOptions& options, std::shared_ptr<const Tokenizer> tokenizer, FakeModel::Kind kind) {
-  auto model = std::make_unique<FakeModel>(tokenizer == nullptr ? byte_vocab : tokenizer->size(), 256, kind);
+FakeEngine make_fake_engine(const EngineOptions& options, std::shared_ptr<const Tokenizer> tokenizer, FakeModel::Kind kind,
+                            std::int32_t context_length) {
+  auto model = std::make_unique<FakeModel>(tokenizer == nullptr ? byte_vocab : tokenizer->size(), context_length, kind);
   FakeEngine fake;
   fake.model = model.get();
   EngineParts parts;

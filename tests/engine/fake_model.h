@@ -111,10 +111,11 @@ struct FakeEngine {
   std::unique_ptr<Engine> engine;
   FakeModel* model = nullptr;
 };
-/// `options.kv_tokens` must be set; the model's context is 256.
+/// `options.kv_tokens` must be set.
 FakeEngine make_fake_engine(const EngineOptions& options, bool with_tokenizer = true,
                             FakeModel::Kind kind = FakeModel::Kind::attention);
 /// The same with another tokenizer, null for none. The model has the vocabulary size of the tokenizer.
-FakeEngine make_fake_engine(const EngineOptions& options, std::shared_ptr<const Tokenizer> tokenizer, FakeModel::Kind kind);
+FakeEngine make_fake_engine(const EngineOptions& options, std::shared_ptr<const Tokenizer> tokenizer, FakeModel::Kind kind,
+                            std::int32_t context_length = 256);
 
 }  // namespace rocmforge

@@ -16,7 +16,7 @@ FakeServer::FakeServer(TestServerOptions options, FakeModel::Script script) {
     options.server.log.file = folder_.write("log", "");
   }
   server_ = std::make_unique<Server>(options.server);
-  FakeEngine fake = make_fake_engine(options.engine, options.tokenizer, FakeModel::Kind::attention);
+  FakeEngine fake = make_fake_engine(options.engine, options.tokenizer, FakeModel::Kind::attention, options.context_length);
   if (script) {
     fake.model->follow(std::move(script));
   }

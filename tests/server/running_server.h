@@ -21,6 +21,7 @@ struct TestServerOptions {
   }();
   EngineOptions engine = {.max_batch_tokens = 64, .max_sequences = 8, .kv_tokens = 4096};
   std::shared_ptr<const Tokenizer> tokenizer = byte_tokenizer();
+  std::int32_t context_length = 256;  ///< of the fake model
 };
 
 /// A server with the fake model, whose tokens are bytes and whose answers a script may give.
