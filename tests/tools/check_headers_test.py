@@ -1,0 +1,79 @@
+"""Which files tools/check_headers.py chooses, in a checkout of its own, and what it says of them: check_headers_test.py COMPILER"""
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+COMPILER = sys.argv.pop(1)
+TOOLS = ("check_headers.py", "check_includes.py", "green.py")
+FILES = {"src/base/low.h": "#pragma once\nstruct Low {};\n",
+         "src/base/high.h": '#pragma once\n#include "base/low.h"\nstruct High : Low {};\n',
+         "src/base/other.h": "#pragma once\nstruct Other {};\n",
+         "src/base/high.cpp": '#include "base/high.h"\n',
+         "src/base/other.cpp": '#include "base/other.h"\n',
+         "cmake/precompiled.cmake": "set(ROCMFORGE_COMMON_HEADERS <vector>)\n"}
+
+
+class Headers(unittest.TestCase):
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory()
+        self.addCleanup(holder.cleanup)
+        self.folder = pathlib.Path(holder.name)
+        self.checkout = self.folder / "checkout"
+        for name, text in FILES.items():
+            self.write(name, text)
+        (self.checkout / "tools").mkdir()
+        for name in TOOLS:
+            shutil.copy(ROOT / "tools" / name, self.checkout / "tools")
+        self.write(".gitignore", "__pycache__\n")
+        for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "begin"], ["update-ref", "refs/remotes/origin/main", "HEAD"]):
+            self.git(*command)
+
+    def write(self, name, text):
+        path = self.checkout / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def git(self, *command):
+        who = ["-c", "user.name=tests", "-c", "user.email=tests@localhost"]
+        subprocess.run(["git", *who, *command], cwd=self.checkout, check=True, capture_output=True)
+
+    def check(self, *options, cache="cache"):
+        environment = {**os.environ, "XDG_CACHE_HOME": str(self.folder / cache)}
+        environment.pop("FORGE_GREEN", None)
+        done = subprocess.run([sys.executable, "tools/check_headers.py", *options, COMPILER], cwd=self.checkout, env=environment,
+                              capture_output=True, text=True)
+        self.assertEqual(done.stderr, "")
+        return done.stdout.strip()
+
+    def test_all_headers_where_nothing_has_changed(self):
+        self.assertEqual(self.check(), "3 files compile alone, 0 have before; of 5")
+        self.assertEqual(self.check(), "0 files compile alone, 3 have before; of 5")
+        self.assertEqual(self.check("--all"), "2 files compile alone, 3 have before; of 5")
+
+    def test_what_includes_a_changed_header_is_checked_too(self):
+        self.write("src/base/low.h", FILES["src/base/low.h"] + "// changed\n")
+        self.assertEqual(self.check(), "2 files compile alone, 0 have before; of 5")
+        self.git("commit", "-qam", "change")
+        self.assertEqual(self.check(cache="another"), "2 files compile alone, 0 have before; of 5")
+
+    def test_a_broken_file_is_named_each_time(self):
+        self.check()
+        self.write("src/base/low.h", "#pragma once\nstruct Lower {};\n")
+        for _ in range(2):
+            self.assertIn("src/base/high.h: does not compile alone:", self.check())
+        self.write("src/base/low.h", FILES["src/base/low.h"])
+        self.write("src/base/high.cpp", '#include "base/other.h"\nHigh high;\n')
+        self.assertIn("src/base/high.cpp: does not compile alone:", self.check())
+
+    def test_a_new_header_counts_as_changed(self):
+        self.write("src/base/new.h", "struct New {};\n")
+        self.assertIn("src/base/new.h: does not compile alone:", self.check())
+
+
+if __name__ == "__main__":
+    unittest.main()
