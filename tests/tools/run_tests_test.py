@@ -1,0 +1,157 @@
+"""The runner of the tests (tools/run_tests.py): nothing that fails, crashes, hangs or leaks beside others is counted as passed."""
+import pathlib
+import shlex
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+import run_tests  # noqa: E402
+from suite.registered import Selection, Test  # noqa: E402
+from suite.schedule import run_all  # noqa: E402
+
+# Behaves as a program of GoogleTest whose cases do what their names say.
+PROGRAM = '''#!/usr/bin/env python3
+import os, pathlib, sys, time
+words = [word for option in sys.argv[1:] for word in
+         (pathlib.Path(option.split("=", 1)[1]).read_text().split() if option.startswith("--gtest_flagfile=") else [option])]
+flags = dict(word.split("=", 1) for word in words if "=" in word)
+names = flags["--gtest_filter"].split(":")
+cases = ""
+code = 0
+for name in names:
+    print(f"[ RUN      ] {name}", flush=True)
+    suite, case = name.split(".")
+    inner = ""
+    if case.startswith("Crash") or (case.startswith("OnlyBesideOthers") and len(names) > 1):
+        os.abort()
+    if case.startswith("Hang"):
+        time.sleep(60)
+    if case.startswith("Fail"):
+        inner, code = '<failure message="wrong">wrong</failure>', 1
+    if case.startswith("Skip"):
+        inner = '<skipped message="file.cpp:1&#x0A;no device"/>'
+        print("file.cpp:1: Skipped\\nno device\\n\\n[  SKIPPED ] " + name, flush=True)
+    if case.startswith("Leak"):
+        code = 23
+    if not inner:
+        print(f"[       OK ] {name} (0 ms)", flush=True)
+    cases += f'<testcase name="{case}" status="run" classname="{suite}">{inner}</testcase>'
+if "--gtest_output" in flags:
+    pathlib.Path(flags["--gtest_output"].removeprefix("xml:")).write_text(f"<testsuites><testsuite>{cases}</testsuite></testsuites>")
+sys.exit(code)
+'''
+
+
+class Runner(unittest.TestCase):
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory()
+        self.addCleanup(holder.cleanup)
+        self.folder = pathlib.Path(holder.name)
+        self.program = self.folder / "test_program"
+        self.program.write_text(PROGRAM)
+        self.program.chmod(0o755)
+
+    def case(self, name, program=None):
+        return self.made(f"Suite.{name}", [str(program or self.program), f"--gtest_filter=Suite.{name}", "--gtest_also_run_disabled_tests"],
+                         skip_words=[r"\[  SKIPPED \]"])
+
+    def made(self, name, command, **more):
+        return Test(**{**dict(name=name, command=command, labels=[], seconds=2.0, cost=0.0, environment={}, folder=str(self.folder), locks=[],
+                              needs=[], provides=[], skip_code=77, skip_words=[]), **more})
+
+    def results(self, tests, shards=1):
+        lines = []
+        found = run_all(tests, {}, 4, shards, lambda name, results: lines.append(name))
+        self.processes = len(lines)
+        return {result.name: result for result in found}
+
+    def statuses(self, *names):
+        found = self.results([self.case(name) for name in names])
+        return {name.removeprefix("Suite."): result.status for name, result in found.items()}
+
+    def test_cases_share_a_process(self):
+        found = self.results([self.case(f"Good{i}") for i in range(40)], shards=4)
+        self.assertEqual(({result.status for result in found.values()}, len(found), self.processes), ({"passed"}, 40, 4))
+
+    def test_failures_and_skips_are_counted_by_case(self):
+        self.assertEqual(self.statuses("Good", "Fail", "Skip", "Good2"), {"Good": "passed", "Fail": "failed", "Skip": "skipped", "Good2": "passed"})
+        self.assertEqual(self.results([self.case("Good"), self.case("Skip")])["Suite.Skip"].reason, "no device")
+
+    def test_what_a_crash_hides_runs_alone(self):
+        self.assertEqual(self.statuses("Good", "Crash", "Fail", "Skip", "Good2"),
+                         {"Good": "passed", "Crash": "failed", "Fail": "failed", "Skip": "skipped", "Good2": "passed"})
+
+    def test_a_crash_beside_others_is_a_failure(self):
+        found = self.results([self.case("Good"), self.case("OnlyBesideOthers")])
+        self.assertEqual(found["Suite.OnlyBesideOthers"].status, "failed")
+        self.assertIn("passed alone", found["Suite.OnlyBesideOthers"].reason)
+
+    def test_a_case_that_hangs_is_ended(self):
+        self.assertEqual(self.statuses("Good", "Hang", "Good2"), {"Good": "passed", "Hang": "failed", "Good2": "passed"})
+
+    def test_a_process_that_fails_without_a_case_is_searched(self):
+        self.assertEqual(self.statuses("Good", "Leak", "Good2"), {"Good": "passed", "Leak": "failed", "Good2": "passed"})
+
+    def test_a_program_that_does_not_start_fails_its_cases(self):
+        missing = self.folder / "missing"
+        found = self.results([self.case("Good", missing), self.case("Good2", missing)])
+        self.assertEqual([result.status for result in found.values()], ["failed", "failed"])
+
+    def test_commands(self):
+        shell = {"passed": "true", "failed": "false", "skipped": "echo '[  SKIPPED ] no client'; exit 77"}
+        found = self.results([self.made(name, ["sh", "-c", words]) for name, words in shell.items()])
+        self.assertEqual({name: result.status for name, result in found.items()}, {name: name for name in shell})
+        self.assertEqual(found["skipped"].reason, "no client")
+
+    def test_locks_and_fixtures(self):
+        together = "mkdir held && sleep 0.2 && rmdir held"  # fails where it exists
+        tests = [self.made(f"lock{i}", ["sh", "-c", together], locks=["one"]) for i in range(3)]
+        tests += [self.made("after", ["test", "-e", "made"], needs=["made"]),
+                  self.made("make", ["sh", "-c", "sleep 0.3; touch made"], provides=["made"]),
+                  self.made("break", ["false"], provides=["broken"]), self.made("of_broken", ["true"], needs=["broken"])]
+        failed = [name for name, result in self.results(tests).items() if result.status != "passed"]
+        self.assertEqual(sorted(failed), ["break", "of_broken"])
+
+
+class Parts(unittest.TestCase):
+    def entry(self, name, *labels):
+        return {"name": name, "properties": [{"name": "LABELS", "value": list(labels)}]}
+
+    def test_selections(self):
+        groups = {"small": ["Tiny", "Threads"], "scale": [r"Scale\."]}
+        entries = [self.entry("AScale.One", "base"), self.entry("B.Tiny", "base", "slow"), self.entry("C.Tiny", "ops"), self.entry("D.Large", "ops")]
+
+        def taken(line):
+            return [entry["name"] for entry in entries if Selection(line, groups).takes(entry)]
+        self.assertEqual(taken("labels not slow"), ["AScale.One", "C.Tiny", "D.Large"])
+        self.assertEqual(taken("labels base ops not slow; names not scale"), ["C.Tiny", "D.Large"])
+        self.assertEqual(taken("names small not scale"), ["B.Tiny", "C.Tiny"])
+        for wrong in ("label base", "names large", "names"):
+            with self.assertRaises(ValueError):
+                Selection(wrong, groups)
+
+    def test_the_parts_of_this_checkout(self):
+        parts, default = run_tests.read_parts()
+        self.assertLessEqual(set(default), set(parts))
+        for part in parts.values():
+            self.assertIn(part.beside, {None, *parts})
+            self.assertIn(part.within, {None, *parts})
+
+    def test_the_last_line_counts_and_a_failed_script_fails(self):
+        for words, code, counts in (("echo '2 passed, 0 failed, 1 skipped'", 0, "2 passed, 0 failed, 1 skipped"),
+                                    ("echo nothing", 1, "0 passed, 1 failed, 0 skipped")):
+            script = textwrap.dedent(f"""
+                import sys; sys.path.insert(0, {str(ROOT / "tools")!r})
+                import run_tests
+                part = run_tests.Part("one", {{"command": {shlex.join(["sh", "-c", words])!r}}}, {{}})
+                sys.exit(run_tests.Suite({{"one": part}}, ["one"]).run())""")
+            done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (code, counts), done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
