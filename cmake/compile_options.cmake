@@ -12,6 +12,11 @@ target_compile_options(rocmforge_options INTERFACE -ffp-contract=off)
 # GCC's garbage collector runs each time its heap has grown by a third, from 128 MiB on. That takes up to a tenth of a large
 # compilation. From 512 MiB on it hardly runs.
 target_compile_options(rocmforge_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=524288>)
+# ccache needs these to know objects that are made with a precompiled header.
+if(CMAKE_CXX_COMPILER_LAUNCHER MATCHES "ccache")
+  target_compile_options(rocmforge_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>
+                                                     "$<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>")
+endif()
 # std::stable_sort of GCC 12's C++ library calls a deprecated function of that library. Newer Clang warns of each use.
 target_compile_options(rocmforge_options INTERFACE
                        $<$<AND:$<CXX_COMPILER_ID:Clang>,$<VERSION_GREATER_EQUAL:$<CXX_COMPILER_VERSION>,17>>:-Wno-error=deprecated-declarations>)

@@ -28,7 +28,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 GPU_SOURCES, HOST_SOURCES = {".hip", ".cu"}, {".cpp"}
 OF_INSTRUCTION_SET = re.compile(r"_(avx2|avxvnni|avx512|neon)$")
 FIXED_FLAGS = ["-std=c++20", "-fsyntax-only", "-w", "-DROCMFORGE_ISA=generic", "-DROCMFORGE_ISA_generic=1",
-               '-DROCMFORGE_TEST_DATA=""', '-DROCMFORGE_SOURCE_DIR=""', '-DROCMFORGE_VERSION=""', '-DROCMFORGE_MODELS_DIR=""']
+               '-DROCMFORGE_VERSION=""', '-DROCMFORGE_MODELS_DIR=""']
 
 
 def included_by(file):

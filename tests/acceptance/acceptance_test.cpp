@@ -17,6 +17,7 @@
 #include "chat/chat_template.h"
 #include "engine/engine.h"
 #include "greedy_comparison.h"
+#include "paths.h"
 #include "test_device.h"
 
 namespace rocmforge {
@@ -40,11 +41,11 @@ struct Score {
 
 std::string model_path() {
   const std::string chosen = test::environment("ROCMFORGE_ACCEPTANCE_MODEL");
-  return chosen.empty() ? ROCMFORGE_SOURCE_DIR "/models/forge-demo.gguf" : chosen;
+  return chosen.empty() ? test::source_path("models/forge-demo.gguf") : chosen;
 }
 
 std::vector<Question> read_questions(std::size_t per_skill) {
-  std::ifstream stream(ROCMFORGE_TEST_DATA "/acceptance/demo_questions.json");
+  std::ifstream stream(test::test_data("acceptance/demo_questions.json"));
   const auto document = nlohmann::ordered_json::parse(stream);
   std::map<std::string, std::size_t> taken;
   std::vector<Question> questions;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "apps/program.h"
+#include "paths.h"
 
 namespace rocmforge {
 namespace {
@@ -56,7 +57,7 @@ TEST(CommandLine, HelpOfEveryCommandHasExamples) {
 
 // A command that is declared but never added would be missing.
 TEST(CommandLine, HelpListsEveryCommandThatIsDeclared) {
-  std::ifstream header(std::filesystem::path(ROCMFORGE_SOURCE_DIR) / "apps" / "rocmforge" / "commands.h");
+  std::ifstream header(test::source_path("apps/rocmforge/commands.h"));
   const std::string text(std::istreambuf_iterator<char>(header), {});
   const std::regex declaration("Command ([a-z]+)_command\\(");
   std::vector<std::string> declared;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "apps/program.h"
+#include "paths.h"
 
 namespace rocmforge {
 namespace {
@@ -11,14 +12,14 @@ namespace {
 using nlohmann::json;
 
 TEST(Inspect, TellsTheSizeOfLatents) {
-  const std::string folder = ROCMFORGE_TEST_DATA "/golden/models/";
+  const std::string folder = test::test_data("golden/models/");
   const std::string latent = run_program({"inspect", folder + "nemotron_h_moe-latent.gguf", "--device", "cpu"}).out;
   EXPECT_NE(latent.find("2 layers of 6 experts of width 24 on latents of 20, 3 active, 24 shared\n"), std::string::npos)
       << latent;
 }
 
 TEST(Inspect, TellsAndCountsMtpBlocks) {
-  const std::string folder = ROCMFORGE_TEST_DATA "/golden/models/";
+  const std::string folder = test::test_data("golden/models/");
   const std::string file = folder + "mtp/glm4moe.gguf";
   const std::string text = run_program({"inspect", file, "--device", "cpu"}).out;
   EXPECT_NE(text.find("\nMTP            1 block that predicts further tokens"), std::string::npos) << text;

@@ -1,4 +1,5 @@
 #include "apps/program.h"
+#include "paths.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -31,7 +32,7 @@ namespace {
   for (const std::string& line : environment) {
     putenv(const_cast<char*>(line.c_str()));
   }
-  execv(ROCMFORGE_PROGRAM, pointers.data());
+  execv(test::program_path().c_str(), pointers.data());
   _exit(127);
 }
 
@@ -202,7 +203,7 @@ int TerminalProgram::wait_for_end(double seconds) {
   return -1;
 }
 
-std::filesystem::path demo_model() { return std::filesystem::path(ROCMFORGE_SOURCE_DIR) / "models" / "forge-demo.gguf"; }
+std::filesystem::path demo_model() { return test::source_path("models/forge-demo.gguf"); }
 
 bool has_demo_model() { return std::filesystem::exists(demo_model()); }
 

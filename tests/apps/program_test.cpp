@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "apps/program.h"
+#include "paths.h"
 
 namespace rocmforge {
 namespace {
@@ -237,7 +238,7 @@ TEST(BenchMatmul, FindsEveryKernelOfTheCpuRight) {
 
 TEST_F(DemoProgram, AClosedOutputEndsQuietly) {
   const std::string command =
-      std::string(ROCMFORGE_PROGRAM) + " run -p 'Tell me a short story.' --ignore-eos --greedy -n 200 2>&1 >/dev/full";
+      test::program_path() + " run -p 'Tell me a short story.' --ignore-eos --greedy -n 200 2>&1 >/dev/full";
   FILE* pipe = popen(command.c_str(), "r");
   ASSERT_NE(pipe, nullptr);
   std::string said(4096, '\0');
@@ -245,10 +246,8 @@ TEST_F(DemoProgram, AClosedOutputEndsQuietly) {
   const int status = pclose(pipe);
   EXPECT_EQ(WEXITSTATUS(status), 1);
   EXPECT_TRUE(said.ends_with("rocmforge: standard output can't be written\n")) << said;
-  const std::string piped = std::string("bash -c '") + ROCMFORGE_PROGRAM +
-                            " tokenize forge-demo --json -f " ROCMFORGE_TEST_DATA
-                            "/data/demo_heldout.txt | head -c 5; exit "
-                            "${PIPESTATUS[0]}' 2>&1";
+  const std::string piped = "bash -c '" + test::program_path() + " tokenize forge-demo --json -f " +
+                            test::test_data("data/demo_heldout.txt") + " | head -c 5; exit ${PIPESTATUS[0]}' 2>&1";
   pipe = popen(piped.c_str(), "r");
   ASSERT_NE(pipe, nullptr);
   said.assign(4096, '\0');
@@ -381,7 +380,7 @@ TEST_F(DemoProgram, InspectFitsOnOneScreen) {
 }
 
 TEST(Program, InspectTellsLayersByKindExpertsAndWindow) {
-  const std::string folder = ROCMFORGE_TEST_DATA "/golden/models/";
+  const std::string folder = test::test_data("golden/models/");
   const json experts = json::parse(run_program({"inspect", folder + "qwen3moe.gguf", "--json", "--device", "cpu"}).out);
   const json& part = experts.at("model").at("feed_forward")[0];
   EXPECT_EQ(part.at("experts"), experts.at("metadata").at("qwen3moe.expert_count"));
@@ -400,7 +399,7 @@ TEST(Program, InspectTellsLayersByKindExpertsAndWindow) {
 }
 
 TEST(Program, InspectTellsLayersThatDoNotAttendAndThoseThatShareLatents) {
-  const std::string folder = ROCMFORGE_TEST_DATA "/golden/models/";
+  const std::string folder = test::test_data("golden/models/");
   const json mixed = json::parse(run_program({"inspect", folder + "lfm2.gguf", "--json", "--device", "cpu"}).out);
   const json& model = mixed.at("model");
   EXPECT_EQ(model.at("attention").at(0).at("layers"), 1);
@@ -460,7 +459,7 @@ TEST_F(DemoProgram, KernelsAreMeasuredForProgramsToo) {
 }
 
 TEST_F(DemoProgram, PerplexityFollowsTheProtocol) {
-  const std::string text = ROCMFORGE_TEST_DATA "/data/demo_heldout.txt";
+  const std::string text = test::test_data("data/demo_heldout.txt");
   const json out = run_json({"perplexity", "-f", text, "--chunks", "2", "--json"});
   EXPECT_EQ(out.at("chunks"), 2);
   EXPECT_EQ(out.at("scored_tokens"), 2 * 255);
@@ -511,7 +510,7 @@ TEST_F(DemoProgram, BenchMeasuresEveryTest) {
 
 TEST(Program, ModelsListsGoodAndBrokenFiles) {
   const TemporaryFolder folder;
-  std::filesystem::copy_file(ROCMFORGE_TEST_DATA "/golden/models/qwen2.gguf", folder.path() / "good.gguf");
+  std::filesystem::copy_file(test::test_data("golden/models/qwen2.gguf"), folder.path() / "good.gguf");
   const std::string broken = folder.write("broken.gguf", "GGUF");
   ASSERT_FALSE(folder.write("other.txt", "no model").empty());
   const ProgramResult result = run_program({"models", folder.path().string(), "--json"});
@@ -529,7 +528,7 @@ TEST(Program, ModelsListsGoodAndBrokenFiles) {
 
 TEST(Program, ModelsLooksWhereOthersKeepThem) {
   const TemporaryFolder home;
-  const std::string tiny = ROCMFORGE_TEST_DATA "/golden/models/qwen2.gguf";
+  const std::string tiny = test::test_data("golden/models/qwen2.gguf");
   const std::filesystem::path snapshot = home.path() / ".cache/huggingface/hub/models--a--b/snapshots/1";
   const std::filesystem::path blobs = home.path() / ".cache/huggingface/hub/models--a--b/blobs";
   const std::filesystem::path studio = home.path() / ".lmstudio/models/a/b";
@@ -559,7 +558,7 @@ TEST(Program, ModelsLooksWhereOthersKeepThem) {
 }
 
 TEST(Program, InspectNeedsNoTokenizer) {
-  const ProgramResult result = run_program({"inspect", ROCMFORGE_TEST_DATA "/golden/models/llama3.gguf"});
+  const ProgramResult result = run_program({"inspect", test::test_data("golden/models/llama3.gguf")});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_NE(result.out.find("\narchitecture   llama\n"), std::string::npos) << result.out;
 }

@@ -7,12 +7,13 @@
 
 #include "base/error.h"
 #include "chat/chat_template.h"
+#include "paths.h"
 
 namespace rocmforge::test {
 
 /// A file of tests/golden/chat-templates.
 inline std::string read_chat_template_file(const std::string& name) {
-  const auto path = std::filesystem::path(ROCMFORGE_TEST_DATA) / "golden/chat-templates" / name;
+  const auto path = std::filesystem::path(test::test_data("golden/chat-templates")) / name;
   std::ifstream stream(path, std::ios::binary);
   check(stream.good(), "missing " + path.string());
   std::ostringstream text;

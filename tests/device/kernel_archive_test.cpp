@@ -10,6 +10,7 @@
 #include "device/embedded_kernels.h"
 #include "device/kernel_library.h"
 #include "error_of.h"
+#include "paths.h"
 #include "temporary_folder.h"
 
 namespace rocmforge {
@@ -288,7 +289,7 @@ TEST_F(Archive, with_any_byte_changed_is_read_or_refused) {
 
 /// Written by tools/kernel_archive.py: tests/tools/kernel_archive_test.py has the command and what is in it.
 TEST(KernelArchive, reads_what_the_script_writes) {
-  const MappedFile file(std::filesystem::path(ROCMFORGE_TEST_DATA) / "device/golden.archive");
+  const MappedFile file(test::test_data("device/golden.archive"));
   const KernelArchive archive(file.bytes(), "golden");
   ASSERT_EQ(archive.sections().size(), 3);
   const KernelArchive::Section& section = archive.sections()[1];

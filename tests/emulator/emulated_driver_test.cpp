@@ -12,6 +12,7 @@
 #include "device/tally_args.h"
 #include "emulator/emulated_driver.h"
 #include "kernels/gpu/attention_steps_args.h"
+#include "paths.h"
 #include "test_device.h"
 
 namespace rocmforge::test {
@@ -27,7 +28,7 @@ class EmulatedDriver : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     try {
-      const std::string folder = environment("ROCMFORGE_KERNEL_DIR", ROCMFORGE_SOURCE_DIR "/build/kernels");
+      const std::string folder = environment("ROCMFORGE_KERNEL_DIR", test::source_path("build/kernels"));
       device_ = std::make_unique<Device>(open_emulated_driver("gfx1100"), KernelLibrary::from_folder(folder));
     } catch (const Error& error) {
       problem_ = error.what();

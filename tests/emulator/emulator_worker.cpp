@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "paths.h"
 
 namespace rocmforge {
 
@@ -40,7 +41,7 @@ void require_tinygrad() {
 }
 
 /// Instructions that were compiled once are kept for all builds of this source tree.
-std::string cache_folder() { return ROCMFORGE_SOURCE_DIR "/build/emulator"; }
+std::string cache_folder() { return test::source_path("build/emulator"); }
 
 pid_t start(std::span<const std::string> command, int socket, int memory_file) {
   std::vector<char*> arguments;
@@ -74,7 +75,7 @@ EmulatorWorker::EmulatorWorker(std::string architecture, int memory_file, std::u
   }
   socket_ = sockets[0];
   const std::array<std::string, 8> command{ROCMFORGE_PYTHON,
-                                           ROCMFORGE_SOURCE_DIR "/tools/amd_emulator.py",
+                                           test::source_path("tools/amd_emulator.py"),
                                            architecture_,
                                            std::to_string(memory_file_of_worker),
                                            std::to_string(memory_address),

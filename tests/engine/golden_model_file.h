@@ -14,12 +14,14 @@
 #include <string_view>
 #include <vector>
 
+#include "paths.h"
+
 namespace rocmforge {
 
 /// All golden models.
 inline std::vector<std::string> golden_model_names() {
   std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(ROCMFORGE_TEST_DATA "/golden/models")) {
+  for (const auto& entry : std::filesystem::directory_iterator(test::test_data("golden/models"))) {
     if (entry.path().extension() == ".gguf") {
       names.push_back(entry.path().stem().string());
     }
@@ -30,7 +32,7 @@ inline std::vector<std::string> golden_model_names() {
 
 /// A golden model as a file without a tokenizer, with the key for that, which the golden files lack.
 inline std::string golden_model_file(const std::string& model) {
-  std::ifstream in(ROCMFORGE_TEST_DATA "/golden/models/" + model + ".gguf", std::ios::binary);
+  std::ifstream in(test::test_data("golden/models/") + model + ".gguf", std::ios::binary);
   std::string bytes{std::istreambuf_iterator<char>(in), {}};
   const auto number = [](auto value) { return std::string(reinterpret_cast<const char*>(&value), sizeof value); };
   const auto entry = [&](std::string_view key, std::string_view value) {

@@ -12,6 +12,7 @@
 
 #include "engine/engine.h"
 #include "engine/golden_model_file.h"
+#include "paths.h"
 
 namespace rocmforge {
 namespace {
@@ -28,7 +29,7 @@ class SameTokens : public testing::TestWithParam<Setting> {
  protected:
   SameTokens()
       : golden_(*GetParam().model != '\0' ? golden_model_file(GetParam().model) : ""),
-        path_(golden_.empty() ? ROCMFORGE_SOURCE_DIR "/models/forge-demo.gguf" : golden_) {}
+        path_(golden_.empty() ? test::source_path("models/forge-demo.gguf") : golden_) {}
   void TearDown() override { std::remove(golden_.c_str()); }
 
   [[nodiscard]] std::unique_ptr<Engine> load(EngineOptions options) const {

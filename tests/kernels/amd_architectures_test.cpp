@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "device/kernel_library.h"
+#include "paths.h"
 
 namespace rocmforge {
 namespace {
@@ -26,7 +27,7 @@ DeviceInfo card(std::string architecture) {
 struct BuildScript {
   std::string text;
   BuildScript() {
-    std::ifstream file(ROCMFORGE_SOURCE_DIR "/tools/build_kernels.py");
+    std::ifstream file(test::source_path("tools/build_kernels.py"));
     text.assign(std::istreambuf_iterator<char>(file), {});
   }
   /// The cards of the table AMD.

@@ -11,6 +11,7 @@
 #include "kernels/gpu/blas_products.h"
 #include "kernels/gpu/matmul_kernels.h"
 #include "kernels/register_all.h"
+#include "paths.h"
 
 // When the vendor's matrix library is used, and the reasons when it is not.
 
@@ -92,10 +93,15 @@ TEST(GpuBlas, FewTokensNeedNoMoreThanThePortableKernelAndKeepItsPromise) {
 }
 
 /// A fake GPU with host memory, and a library that multiplies there. Kernels do nothing.
+const std::string& fake_blas() {
+  static const std::string path = test::build_path("tests/librocmforge_fake_blas.so");
+  return path;
+}
+
 class FakeBlasTest : public testing::Test {
  protected:
   FakeBlasTest() {
-    void* library = ::dlopen(ROCMFORGE_FAKE_BLAS, RTLD_NOW | RTLD_LOCAL);
+    void* library = ::dlopen(fake_blas().c_str(), RTLD_NOW | RTLD_LOCAL);
     const auto entry = reinterpret_cast<FakeBlasEntry>(::dlsym(library, "fake_blas"));
     blas_ = entry();
     *blas_ = {};
@@ -106,7 +112,7 @@ class FakeBlasTest : public testing::Test {
     }
     device_ = std::make_unique<Device>(std::make_unique<FakeDriver>(log_, "sm_90", true),
                                        KernelLibrary::from_folder(folder_.path()));
-    kernel_ = make_gpu_blas_matmul(DeviceKind::cuda, device_.get(), {ROCMFORGE_FAKE_BLAS});
+    kernel_ = make_gpu_blas_matmul(DeviceKind::cuda, device_.get(), {fake_blas().c_str()});
   }
 
   [[nodiscard]] std::string refusal() const { return kernel_->supports(f16, device_->info()).reason; }
@@ -198,7 +204,7 @@ TEST_F(FakeBlasTest, AProductThatFailsInAStepGoesToThePortableKernel) {
 }
 
 TEST_F(FakeBlasTest, DescriptorSetsAreBounded) {
-  const std::array names{ROCMFORGE_FAKE_BLAS};
+  const std::array names{fake_blas().c_str()};
   const auto api = std::make_shared<const BlasApi>(blas_names(DeviceKind::cuda), names);
   BlasProducts products(api, device_->driver());
   const auto prepare = [&](std::int64_t tokens) {

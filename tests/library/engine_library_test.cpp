@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "paths.h"
 #include "rocmforge/rocmforge.h"
 
 namespace {
@@ -29,7 +30,8 @@ rocmforge_model* load(Options options = {}) {
   options.push_back("threads=2");
   options.push_back("context=512");
   rocmforge_model* model = nullptr;
-  EXPECT_EQ(rocmforge_model_load(ROCMFORGE_SOURCE_DIR "/models/forge-demo.gguf", ending(options), &model), ROCMFORGE_OK)
+  EXPECT_EQ(rocmforge_model_load(rocmforge::test::source_path("models/forge-demo.gguf").c_str(), ending(options), &model),
+            ROCMFORGE_OK)
       << rocmforge_last_error();
   return model;
 }
@@ -173,7 +175,7 @@ TEST_F(EngineLibrary, RefusesAModelThatThereIsNot) {
   rocmforge_model* none = nullptr;
   EXPECT_EQ(rocmforge_model_load("/no/such.gguf", nullptr, &none), ROCMFORGE_INVALID);
   EXPECT_STREQ(rocmforge_last_error(), "there is no file '/no/such.gguf'");
-  EXPECT_EQ(rocmforge_model_load(ROCMFORGE_SOURCE_DIR "/README.md", nullptr, &none), ROCMFORGE_FAILED);
+  EXPECT_EQ(rocmforge_model_load(rocmforge::test::source_path("README.md").c_str(), nullptr, &none), ROCMFORGE_FAILED);
   EXPECT_EQ(none, nullptr);
   EXPECT_EQ(rocmforge_model_load("", nullptr, nullptr), ROCMFORGE_INVALID);
 }

@@ -9,6 +9,7 @@
 
 #include "models/model_file.h"
 #include "models/runner.h"
+#include "paths.h"
 
 namespace rocmforge::testing {
 namespace {
@@ -178,7 +179,7 @@ TEST(ModelArchitectures, EachHasAGoldenModel) {
 }
 
 TEST(ModelArchitectures, EachHasALineInTheTableOfTheDocuments) {
-  std::ifstream table(ROCMFORGE_SOURCE_DIR "/docs/models.md");
+  std::ifstream table(test::source_path("docs/models.md"));
   std::vector<std::string> listed;
   for (std::string line; std::getline(table, line);) {
     if (line.starts_with("| ") && !line.starts_with("| architecture ")) {
@@ -189,7 +190,7 @@ TEST(ModelArchitectures, EachHasALineInTheTableOfTheDocuments) {
 }
 
 TEST(ModelAttention, EveryKernelOfAGpuGivesTheLogitsOfTheOthers) {
-  const std::string path = ROCMFORGE_SOURCE_DIR "/models/forge-demo.gguf";
+  const std::string path = test::source_path("models/forge-demo.gguf");
   if (const std::string problem = missing("gpu"); !problem.empty()) {
     GTEST_SKIP() << problem;
   }

@@ -9,6 +9,7 @@
 #include "kernels/register_all.h"
 #include "models/model_file.h"
 #include "models/runner.h"
+#include "paths.h"
 
 // Every step runs on the device alone: its calls of the driver are counted. Without a GPU the driver is a fake with host
 // memory, whose kernels do nothing.
@@ -24,7 +25,7 @@ class GpuStep : public ::testing::Test {
       }
       device_ = gpu_under_test().device.get();
     } else {
-      const std::filesystem::path kernels = ROCMFORGE_SOURCE_DIR "/src/kernels";
+      const std::filesystem::path kernels = test::source_path("src/kernels");
       for (const auto& entry : std::filesystem::recursive_directory_iterator(kernels)) {
         if (entry.path().extension() == ".hip") {
           folder_.write("gfx1100/" + entry.path().stem().string() + ".hsaco",
@@ -212,7 +213,7 @@ TEST_F(GpuStep, EveryModelRunsEveryKindOfStepWithEveryAttentionKernel) {
     }
   }
   ASSERT_GE(kernels.size(), 4u);
-  std::vector<std::string> paths{ROCMFORGE_SOURCE_DIR "/models/forge-demo.gguf"};
+  std::vector<std::string> paths{test::source_path("models/forge-demo.gguf")};
   for (const std::string& name : golden_names()) {
     paths.push_back(golden_path(name));
   }

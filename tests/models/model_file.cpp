@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "base/half.h"
+#include "paths.h"
 #include "weights/gguf_builder.h"
 
 namespace rocmforge::testing {
@@ -62,7 +63,7 @@ void put_pair(GgufBuilder& builder, const std::string& key, const GgufValue& val
 const std::vector<std::string>& golden_names() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> found;
-    for (const auto& entry : std::filesystem::directory_iterator(std::string(ROCMFORGE_TEST_DATA) + "/golden/models")) {
+    for (const auto& entry : std::filesystem::directory_iterator(test::test_data("golden/models"))) {
       if (entry.path().extension() == ".gguf") {
         found.push_back(entry.path().stem().string());
       }
@@ -73,12 +74,10 @@ const std::vector<std::string>& golden_names() {
   return names;
 }
 
-std::string golden_path(const std::string& name) {
-  return std::string(ROCMFORGE_TEST_DATA) + "/golden/models/" + name + ".gguf";
-}
+std::string golden_path(const std::string& name) { return test::test_data("golden/models/") + name + ".gguf"; }
 
 Golden read_golden(const std::string& name) {
-  std::ifstream in(std::string(ROCMFORGE_TEST_DATA) + "/golden/models/" + name + ".logits", std::ios::binary);
+  std::ifstream in(test::test_data("golden/models/") + name + ".logits", std::ios::binary);
   std::uint32_t sizes[2] = {};
   in.read(reinterpret_cast<char*>(sizes), sizeof sizes);
   Golden golden;

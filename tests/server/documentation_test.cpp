@@ -12,6 +12,7 @@
 #include <string>
 
 #include "chat/jinja/interpreter.h"
+#include "paths.h"
 #include "server/api/prompts.h"
 #include "server/api/unserved_fields.h"
 #include "server/client.h"
@@ -23,7 +24,7 @@ namespace {
 
 /// The text of a section, without its heading.
 std::string section(const std::string& name) {
-  std::ifstream file(ROCMFORGE_SOURCE_DIR "/docs/server.md");
+  std::ifstream file(test::source_path("docs/server.md"));
   const std::string text(std::istreambuf_iterator<char>(file), {});
   const std::size_t begin = text.find("\n## " + name + "\n");
   EXPECT_NE(begin, std::string::npos) << name;

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "paths.h"
 #include "server/client.h"
 #include "server/running_server.h"
 
@@ -34,7 +35,7 @@ class AnswerTable {
   }
 
   void expect_as_recorded(const std::string& file) const {
-    const std::string path = std::string(ROCMFORGE_TEST_DATA) + "/golden/" + file;
+    const std::string path = test::test_data("golden/") + file;
     std::ifstream in(path);
     const std::string recorded(std::istreambuf_iterator<char>(in), {});
     const std::string actual = testing::TempDir() + file;

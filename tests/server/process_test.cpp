@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "apps/program.h"
+#include "paths.h"
 #include "server/client.h"
 
 namespace rocmforge {
@@ -34,7 +35,7 @@ class ServeProcess {
         pointers.push_back(argument.data());
       }
       pointers.push_back(nullptr);
-      execv(ROCMFORGE_PROGRAM, pointers.data());
+      execv(test::program_path().c_str(), pointers.data());
       _exit(127);
     }
     ::close(pipe_ends[1]);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "paths.h"
 #include "tensor/quant/formats.h"
 
 namespace rocmforge {
@@ -44,7 +45,7 @@ Golden load_golden(DType type) {
   for (char& c : name) {
     c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   }
-  std::ifstream file(ROCMFORGE_TEST_DATA "/golden/quant/" + name + ".bin", std::ios::binary);
+  std::ifstream file(test::test_data("golden/quant/") + name + ".bin", std::ios::binary);
   const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
   const std::size_t per_block =
       static_cast<std::size_t>(format.block_bytes) + 4 * static_cast<std::size_t>(format.block_elems);

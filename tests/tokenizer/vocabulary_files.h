@@ -8,11 +8,12 @@
 
 #include "base/error.h"
 #include "engine/load_tokenizer.h"
+#include "paths.h"
 
 namespace rocmforge::test {
 
 inline std::filesystem::path golden(const std::string& file) {
-  return std::filesystem::path(ROCMFORGE_TEST_DATA) / "golden/tokenizer" / file;
+  return std::filesystem::path(test::test_data("golden/tokenizer")) / file;
 }
 
 inline std::string read_golden(const std::string& file) {
