@@ -177,14 +177,17 @@ class Suite:
 
     def run_part(self, part, at_once=True):
         run = PartRun(part, at_once)
+        beside = [each for each in map(self.parts.get, self.asked) if each.beside == part.name]
         if part.within in self.asked:
             run.tally.notes.append(f"part of {part.within}")
         elif not self.out_of_time(run):
-            beside = [each for each in map(self.parts.get, self.asked) if each.beside == part.name]
             run.prepare()
             with self.running(beside):
                 run.build()
+            beside = []
             run.run()
+        for each in beside:  # nothing was built beside which they could run
+            self.run_part(each)
         self.add(run)
 
     @contextlib.contextmanager

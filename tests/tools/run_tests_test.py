@@ -1,4 +1,5 @@
 """The runner of the tests (tools/run_tests.py): nothing that fails, crashes, hangs or leaks beside others is counted as passed."""
+import os
 import pathlib
 import shlex
 import subprocess
@@ -140,6 +141,12 @@ class Parts(unittest.TestCase):
         for part in parts.values():
             self.assertIn(part.beside, {None, *parts})
             self.assertIn(part.within, {None, *parts})
+
+    def test_no_part_is_lost_when_time_is_over(self):
+        done = subprocess.run([sys.executable, str(ROOT / "tools/run_tests.py")], capture_output=True, text=True,
+                              env={**os.environ, "FORGE_TEST_MINUTES": "0"})
+        count = len(run_tests.read_parts()[1])
+        self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (1, f"0 passed, 0 failed, {count} skipped"))
 
     def test_the_last_line_counts_and_a_failed_script_fails(self):
         for words, code, counts in (("echo '2 passed, 0 failed, 1 skipped'", 0, "2 passed, 0 failed, 1 skipped"),
