@@ -235,8 +235,9 @@ const std::array rules = {
                const ordered_json key = {{"type", {"string", "null"}}, {"description", "probe"}};
                const ordered_json parameters = {{"type", "object"}, {"properties", {{"probe_key", key}}}};
                return abilities.tools
-                          ? asking({question()},
-                                   make.tools({{"name", "probe_types"}, {"description", "probe"}, {"parameters", parameters}}))
+                          ? asking(
+                                {question()},
+                                make.tools({{"name", "probe_types"}, {"description", "probe"}, {"parameters", parameters}}))
                           : asking({});
              },
              single_types},
@@ -256,9 +257,10 @@ const std::array rules = {
              one_instruction},
     ChatRule{"instructions_first",
              [](const ProbeMessages& make, const ChatAbilities& abilities) {
-               return abilities.system_role ? asking({make.message("user", "probe one"), make.message("assistant", "probe two"),
-                                                      make.message("system", "probe three"), question()})
-                                            : asking({});
+               return abilities.system_role
+                          ? asking({make.message("user", "probe one"), make.message("assistant", "probe two"),
+                                    make.message("system", "probe three"), question()})
+                          : asking({});
              },
              instructions_first},
     ChatRule{"needs_a_question",
@@ -287,7 +289,8 @@ const std::array rules = {
     ChatRule{"roles_alternate",
              [](const ProbeMessages& make, const ChatAbilities&) {
                return asking({make.message("user", "probe one"), make.message("user", "probe two"),
-                              make.message("assistant", "probe three"), make.message("assistant", "probe four"), question()});
+                              make.message("assistant", "probe three"), make.message("assistant", "probe four"),
+                              question()});
              },
              roles_alternate},
     ChatRule{"question_first",
@@ -311,7 +314,8 @@ ordered_json ProbeMessages::calls(std::initializer_list<std::string_view> values
     const ordered_json object = {{"probe_argument", value}};
     const ordered_json function = {{"name", "probe_tool"},
                                    {"arguments", abilities_->arguments_as_text ? ordered_json(json_text(object)) : object}};
-    made["tool_calls"].push_back({{"id", fmt::format("abcdef12{}", number++)}, {"type", "function"}, {"function", function}});
+    made["tool_calls"].push_back(
+        {{"id", fmt::format("abcdef12{}", number++)}, {"type", "function"}, {"function", function}});
   }
   return made;
 }

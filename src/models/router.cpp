@@ -2,7 +2,7 @@
 
 namespace rocmforge {
 
-void Router::append(Operations& operations, float* Buffers::* x) const {
+void Router::append(Operations& operations, float* Buffers::*x) const {
   if (norm) {
     operations.push_back({std::string(norm->kind()), [this, x](const Step& step) {
                             if (!in_one(step)) {

@@ -33,7 +33,7 @@ struct Router {
 
   /// Adds its operations: from `x`, or from Buffers::normed without a norm, to Buffers::experts and expert_weights. With a
   /// norm Buffers::normed has its output.
-  void append(Operations& operations, float* Buffers::* x) const;
+  void append(Operations& operations, float* Buffers::*x) const;
 
   /// The most tokens of a step that uses the single call; 0 without one.
   [[nodiscard]] std::int64_t tokens_in_one() const { return rows ? rows->operation.kernel->most_tokens() : 0; }

@@ -9,6 +9,7 @@
 #include "chat/chat_template_files.h"
 #include "chat/json_document.h"
 #include "chat/message_json.h"
+#include "paths.h"
 
 namespace rocmforge {
 namespace {
@@ -18,7 +19,7 @@ using nlohmann::ordered_json;
 /// The templates of the golden files and of the folder "more".
 std::vector<std::pair<std::string, ChatTemplate>> all_templates() {
   std::vector<std::pair<std::string, ChatTemplate>> list;
-  const auto folder = std::filesystem::path(ROCMFORGE_TEST_DATA) / "golden/chat-templates";
+  const auto folder = test::test_data("golden/chat-templates");
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
     if (entry.path().extension() == ".jinja") {
       std::ifstream stream(entry.path(), std::ios::binary);

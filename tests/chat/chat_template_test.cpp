@@ -79,7 +79,8 @@ TEST(BuiltinChatTemplate, MessagesOfOneRoleAreJoinedWhereRolesAlternate) {
     EXPECT_THROW(static_cast<void>(builtin(name).render(request_of({message("user", "a"), message("user", "b")}))), Error);
     const std::string joined = text_of(builtin(name).prompt(request_of({message("user", "a\n\nb")})).segments);
     for (const char* role : {"user", "system"}) {
-      EXPECT_EQ(text_of(builtin(name).prompt(request_of({message("user", "a"), message(role, "b")})).segments), joined) << name;
+      EXPECT_EQ(text_of(builtin(name).prompt(request_of({message("user", "a"), message(role, "b")})).segments), joined)
+          << name;
     }
   }
 }

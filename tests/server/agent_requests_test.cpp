@@ -2,10 +2,10 @@
 // rules the model's chat template has.
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 
+#include "paths.h"
 #include "server/client.h"
 #include "server/running_server.h"
 
@@ -13,7 +13,7 @@ namespace rocmforge {
 namespace {
 
 std::string text_of_file(const std::string& name) {
-  std::ifstream stream(std::filesystem::path(ROCMFORGE_TEST_DATA) / "golden" / name, std::ios::binary);
+  std::ifstream stream(test::test_data("golden/" + name), std::ios::binary);
   std::ostringstream text;
   text << stream.rdbuf();
   return text.str();

@@ -147,8 +147,9 @@ TEST(ChatParts, ThatAreNoTextAreShownToo) {
   EXPECT_THAT(rendered.body, HasSubstr("I won't"));
   EXPECT_EQ(rendered.headers.at("x-ignored-fields"), "messages[0].content[1].image_url, tools[0].web_search");
   EXPECT_EQ(post(server.port(), "/v1/chat/completions", request).status, 200);
-  const HttpAnswer ollama = post(server.port(), "/api/chat",
-                                 {{"stream", false}, {"messages", {{{"role", "user"}, {"content", "a"}, {"images", {"AA"}}}}}});
+  const HttpAnswer ollama =
+      post(server.port(), "/api/chat",
+           {{"stream", false}, {"messages", {{{"role", "user"}, {"content", "a"}, {"images", {"AA"}}}}}});
   EXPECT_EQ(ollama.status, 200) << ollama.body;
   EXPECT_EQ(ollama.headers.at("x-ignored-fields"), "messages[0].images[0]");
 }
@@ -167,17 +168,17 @@ const Json notes_namespace = {
       {{"type", "function"}, {"name", "add"}, {"description", "d"}, {"parameters", plain_parameters}}}}};
 
 TEST(ResponsesAgents, OfferToolsOfAllKinds) {
-  const Converted made = of_responses({{"input", "q"},
-                                       {"tools",
-                                        {{{"type", "function"}, {"name", "add"}, {"parameters", plain_parameters}},
-                                         notes_namespace,
-                                         patch_tool,
-                                         {{"type", "local_shell"}},
-                                         {{"type", "tool_search"}, {"execution", "client"}, {"description", "d"},
-                                          {"parameters", plain_parameters}},
-                                         {{"type", "web_search"}},
-                                         {{"type", "image_generation"}, {"output_format", "png"}}}},
-                                       {"tool_choice", {{"type", "custom"}, {"name", "apply_patch"}}}});
+  const Converted made = of_responses(
+      {{"input", "q"},
+       {"tools",
+        {{{"type", "function"}, {"name", "add"}, {"parameters", plain_parameters}},
+         notes_namespace,
+         patch_tool,
+         {{"type", "local_shell"}},
+         {{"type", "tool_search"}, {"execution", "client"}, {"description", "d"}, {"parameters", plain_parameters}},
+         {{"type", "web_search"}},
+         {{"type", "image_generation"}, {"output_format", "png"}}}},
+       {"tool_choice", {{"type", "custom"}, {"name", "apply_patch"}}}});
   std::vector<std::string> names;
   for (const Json& tool : made.chat["tools"]) {
     names.push_back(tool["function"]["name"]);
@@ -196,7 +197,10 @@ TEST(ResponsesAgents, SendItemsOfAllKinds) {
       {{"role", "user"},
        {"content", {{{"type", "input_text"}, {"text", "see"}}, {{"type", "input_image"}, {"image_url", "data:x"}}}}},
       {{"type", "item_reference"}, {"id", "msg_1"}},
-      {{"type", "web_search_call"}, {"id", "ws_1"}, {"status", "completed"}, {"action", {{"type", "search"}, {"query", "q"}}}},
+      {{"type", "web_search_call"},
+       {"id", "ws_1"},
+       {"status", "completed"},
+       {"action", {{"type", "search"}, {"query", "q"}}}},
       {{"type", "local_shell_call"}, {"call_id", "c1"}, {"status", "completed"}, {"action", shell}},
       {{"type", "local_shell_call_output"}, {"id", "c1"}, {"output", "file"}},
       {{"type", "custom_tool_call"}, {"call_id", "c2"}, {"name", "apply_patch"}, {"input", "*** Begin"}},
@@ -207,11 +211,9 @@ TEST(ResponsesAgents, SendItemsOfAllKinds) {
        {"output", {{{"type", "input_text"}, {"text", "x"}}, {{"type", "input_image"}, {"image_url", "data:x"}}}}},
       {{"type", "compaction"}, {"encrypted_content", "zzz"}},
       {{"type", "ghost_snapshot"}, {"ghost_commit", Json::object()}}};
-  const Converted made = of_responses({{"input", input},
-                                       {"tools",
-                                        {{{"type", "function"}, {"name", "add"}, {"parameters", plain_parameters}},
-                                         notes_namespace,
-                                         patch_tool}}});
+  const Converted made = of_responses(
+      {{"input", input},
+       {"tools", {{{"type", "function"}, {"name", "add"}, {"parameters", plain_parameters}}, notes_namespace, patch_tool}}});
   const Json& messages = made.chat["messages"];
   const std::string text = messages.dump();
   EXPECT_THAT(text, HasSubstr("[image: this model"));
@@ -228,7 +230,8 @@ TEST(ResponsesAgents, SendItemsOfAllKinds) {
       results.push_back(message["tool_call_id"]);
     }
   }
-  EXPECT_THAT(calls, ElementsAre(R"(local_shell{"command":["ls"]})", R"(apply_patch{"input":"*** Begin"})", "mcp__notes__add{}"));
+  EXPECT_THAT(calls,
+              ElementsAre(R"(local_shell{"command":["ls"]})", R"(apply_patch{"input":"*** Begin"})", "mcp__notes__add{}"));
   EXPECT_THAT(results, ElementsAre("c1", "c2", "c3"));
   for (const char* name : {"input[0].content[1].input_image", "input[1].item_reference", "input[2].web_search_call",
                            "input[9].compaction", "input[10].ghost_snapshot"}) {

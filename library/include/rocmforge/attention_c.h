@@ -17,8 +17,9 @@ extern "C" {
 #endif
 
 /* A device with its kernels and scratch memory. Only one thread at a time may call functions with a context. All calls share
- * its scratch memory, so they must use one GPU stream, or the caller must order its streams. A call on the context's own stream
- * (own_stream, or tensors in host memory) waits for an unfinished call on a stream of the caller, and the other way round. */
+ * its scratch memory, so they must use one GPU stream, or the caller must order its streams. A call on the context's own
+ * stream (own_stream, or tensors in host memory) waits for an unfinished call on a stream of the caller, and the other way
+ * round. */
 typedef struct rocmforge_context rocmforge_context;
 
 enum { ROCMFORGE_F32 = 0, ROCMFORGE_F16 = 1, ROCMFORGE_BF16 = 30 };

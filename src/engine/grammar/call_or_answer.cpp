@@ -81,9 +81,7 @@ class CallOrAnswer final : public TokenConstraint {
     return true;
   }
 
-  [[nodiscard]] std::uint64_t work() const override {
-    return (answer_ ? answer_->work() : 0) + (call_ ? call_->work() : 0);
-  }
+  [[nodiscard]] std::uint64_t work() const override { return (answer_ ? answer_->work() : 0) + (call_ ? call_->work() : 0); }
 
   void accept(std::int32_t token) override {
     if (answer_ != nullptr) {
@@ -182,10 +180,10 @@ class CallOrAnswer final : public TokenConstraint {
   std::unique_ptr<TokenConstraint> call_;    ///< null once the text is none
   std::shared_ptr<const TriggerTokens> tokens_;
   std::string mark_, tail_;
-  std::size_t matched_ = 0;  ///< bytes of the trigger
-  bool at_start_ = false;    ///< a call may begin here
-  bool has_begun_ = false;   ///< the trigger has begun
-  bool is_call_ = false;     ///< the trigger is complete
+  std::size_t matched_ = 0;                 ///< bytes of the trigger
+  bool at_start_ = false;                   ///< a call may begin here
+  bool has_begun_ = false;                  ///< the trigger has begun
+  bool is_call_ = false;                    ///< the trigger is complete
   std::vector<std::uint32_t> answer_mask_;  ///< at this position, once it is known
 };
 

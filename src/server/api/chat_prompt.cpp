@@ -77,8 +77,7 @@ Json function_of_custom(Fields& tool) {
   if (!syntax.empty()) {
     inner.note("format");  // told to the model, but it does not bind the answer
   }
-  return wrapped_function(
-      function_of_text_tool(inner.needed_text("name"), inner.text("description").value_or(""), syntax));
+  return wrapped_function(function_of_text_tool(inner.needed_text("name"), inner.text("description").value_or(""), syntax));
 }
 
 /// An empty list stays empty, not null: templates distinguish them, as with transformers and vLLM. Tools that run on a

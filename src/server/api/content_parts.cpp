@@ -19,20 +19,13 @@ struct UnseenKind {
   std::string_view type, kind;
 };
 constexpr std::array unseen_kinds = {
-    UnseenKind{"image", "image"},
-    UnseenKind{"image_url", "image"},
-    UnseenKind{"input_image", "image"},
-    UnseenKind{"output_image", "image"},
-    UnseenKind{"image_file", "image"},
-    UnseenKind{"computer_screenshot", "image"},
-    UnseenKind{"audio", "audio"},
-    UnseenKind{"audio_url", "audio"},
-    UnseenKind{"input_audio", "audio"},
-    UnseenKind{"output_audio", "audio"},
-    UnseenKind{"video", "video"},
-    UnseenKind{"video_url", "video"},
-    UnseenKind{"input_video", "video"},
-    UnseenKind{"redacted_thinking", "encrypted thought"},
+    UnseenKind{"image", "image"},       UnseenKind{"image_url", "image"},
+    UnseenKind{"input_image", "image"}, UnseenKind{"output_image", "image"},
+    UnseenKind{"image_file", "image"},  UnseenKind{"computer_screenshot", "image"},
+    UnseenKind{"audio", "audio"},       UnseenKind{"audio_url", "audio"},
+    UnseenKind{"input_audio", "audio"}, UnseenKind{"output_audio", "audio"},
+    UnseenKind{"video", "video"},       UnseenKind{"video_url", "video"},
+    UnseenKind{"input_video", "video"}, UnseenKind{"redacted_thinking", "encrypted thought"},
 };
 
 bool is_file(std::string_view type) {
@@ -40,8 +33,8 @@ bool is_file(std::string_view type) {
 }
 
 bool is_text(std::string_view type) {
-  constexpr std::array<std::string_view, 6> types = {"text",         "input_text", "output_text", "reasoning_text",
-                                                     "summary_text", "refusal"};
+  constexpr std::array<std::string_view, 6> types = {"text",           "input_text",   "output_text",
+                                                     "reasoning_text", "summary_text", "refusal"};
   return std::ranges::find(types, type) != types.end();
 }
 
@@ -219,7 +212,8 @@ std::string shown_text(Fields& part) {
     return fmt::format("[tool {}]", first_of(whole, {"tool_name", "name"}));
   }
   if (type == "search_result" && part.has("content")) {
-    return under_title(string_of(whole, "title"), under_title(string_of(whole, "source"), joined(shown_parts(part, "content"))));
+    return under_title(string_of(whole, "title"),
+                       under_title(string_of(whole, "source"), joined(shown_parts(part, "content"))));
   }
   if (is_record(type)) {
     return shown_record(type, whole);

@@ -7,9 +7,9 @@
 
 namespace rocmforge {
 
-// Parts of messages, in the forms of all APIs. The model reads text alone: what is text is shown as text, what can be read is
-// shown as text too (a plain document, a search's results), and of the rest the model sees a placeholder that says what was
-// there. A client sends its whole conversation each time, so that a part that is refused would end it for good.
+// Parts of messages, in the forms of all APIs. The model reads text alone: what is text is shown as text, what can be read
+// is shown as text too (a plain document, a search's results), and of the rest the model sees a placeholder that says what
+// was there. A client sends its whole conversation each time, so that a part that is refused would end it for good.
 
 /// The text that stands for a part. Whatever is not a plain text is named among the request's unknown fields:
 /// "messages[0].content[1].image". Throws ApiError(400) for a part without a type, or a text without its text.

@@ -23,11 +23,10 @@ bool is_instruction(std::string_view type) {
 struct ActionCall {
   std::string_view type, name, member;
 };
-constexpr std::array action_calls = {ActionCall{"local_shell_call", "local_shell", "action"},
-                                     ActionCall{"shell_call", "shell", "action"},
-                                     ActionCall{"apply_patch_call", "apply_patch", "operation"},
-                                     ActionCall{"tool_search_call", "tool_search", "arguments"},
-                                     ActionCall{"computer_call", "computer", "action"}};
+constexpr std::array action_calls = {
+    ActionCall{"local_shell_call", "local_shell", "action"}, ActionCall{"shell_call", "shell", "action"},
+    ActionCall{"apply_patch_call", "apply_patch", "operation"}, ActionCall{"tool_search_call", "tool_search", "arguments"},
+    ActionCall{"computer_call", "computer", "action"}};
 
 std::string call_id_of(Fields& item) {
   const auto id = item.text("call_id");
@@ -92,8 +91,9 @@ void ItemConversation::add_action_call(Fields& item, const std::string& type) {
 void ItemConversation::add_result(Fields& item, const std::string& type) {
   Json result = {{"role", "tool"}, {"tool_call_id", call_id_of(item)}};
   const Json* output = item.find("output");
-  const bool is_parts = output != nullptr && output->is_array() &&
-                        std::ranges::all_of(*output, [](const Json& part) { return part.is_object() && part.contains("type"); });
+  const bool is_parts = output != nullptr && output->is_array() && std::ranges::all_of(*output, [](const Json& part) {
+                          return part.is_object() && part.contains("type");
+                        });
   if (output == nullptr && (type == "function_call_output" || type == "custom_tool_call_output")) {
     item.fail("output", "is missing");
   }

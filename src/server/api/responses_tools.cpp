@@ -96,7 +96,8 @@ void OfferedTools::add_namespace(Fields& tool) {
     const std::string type = each.text("type").value_or("function");
     if (type == "custom") {
       Json function = text_function(each);
-      offer({.item = CallItem::text, .name = string_of(function, "name"), .in_namespace = in_namespace}, std::move(function));
+      offer({.item = CallItem::text, .name = string_of(function, "name"), .in_namespace = in_namespace},
+            std::move(function));
     } else if (type == "function") {
       Json function = described_function(each);
       offer({.name = string_of(function, "name"), .in_namespace = in_namespace}, std::move(function));

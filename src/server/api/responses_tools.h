@@ -26,8 +26,8 @@ struct OfferedTool {
   std::string member{};        ///< of that item, with the arguments: "action"
 };
 
-/// The tools of a request, by the names under which the model sees them. A function of a namespace keeps its name if no other
-/// tool has it; otherwise it gets the namespace's before it.
+/// The tools of a request, by the names under which the model sees them. A function of a namespace keeps its name if no
+/// other tool has it; otherwise it gets the namespace's before it.
 class OfferedTools {
  public:
   /// A tool that runs on the vendor's server is left out, and named among the unknown fields. Throws ApiError(400).
