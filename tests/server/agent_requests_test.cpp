@@ -2,6 +2,7 @@
 // rules the model's chat template has.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
