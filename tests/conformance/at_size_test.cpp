@@ -1,0 +1,361 @@
+// Attention and products at the sizes of real work, on a real GPU: every element is compared with the plain kernels'
+// (check), which the other tests compare with the reference. Outputs are poisoned, and each call runs twice.
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+
+#include "base/half.h"
+#include "conformance/attention_cases.h"
+#include "kernels/check/comparison.h"
+
+namespace rocmforge::test {
+namespace {
+
+constexpr std::int64_t most_workspace_bytes = std::int64_t{8} << 30;
+/// A row has few elements, and some rows are small sums of large values.
+constexpr double row_factor = 15.0;
+
+/// Device memory whose every bit is set.
+DeviceBuffer poisoned_buffer(std::size_t size_bytes) {
+  Device& device = *harness().target.device;
+  DeviceBuffer buffer = device.allocate(std::max<std::size_t>(size_bytes, 1), "a test");
+  device.stream().fill(buffer.data(), 0xff, buffer.size_bytes());
+  return buffer;
+}
+
+template <class T>
+DeviceBuffer uploaded(const std::vector<T>& values) {
+  Device& device = *harness().target.device;
+  DeviceBuffer buffer = device.allocate(std::max<std::size_t>(values.size() * sizeof(T), 1), "a test");
+  device.upload(buffer.data(), values.data(), values.size() * sizeof(T));
+  return buffer;
+}
+
+void expect_right(const Difference& found, double allowed, std::string_view kernel) {
+  EXPECT_EQ(found.missing_rows, 0) << kernel << ": rows that are not written";
+  EXPECT_EQ(found.wrong_rows, 0) << kernel << ": wrong rows, the worst is row " << found.worst_row << " by " << found.worst;
+  EXPECT_LE(found.relative, allowed) << kernel;
+}
+
+// ---- attention
+
+/// A layer of a model that people run (tools/synth_gguf.py), with pages of one type.
+struct Layer {
+  std::string name;
+  Attention::Spec spec;
+};
+void PrintTo(const Layer& layer, std::ostream* out) { *out << layer.name; }
+
+std::vector<Layer> layers() {
+  std::vector<Layer> all;
+  const auto add = [&](const std::string& model, const Attention::Spec& spec) {
+    for (const DType dtype : {DType::f16, DType::bf16, DType::q8_0}) {
+      all.push_back({model + "_" + std::string(name(dtype)), spec});
+      all.back().spec.kv_dtype = dtype;
+    }
+  };
+  add("tinyllama", heads(32, 4, 64));
+  add("llama2_7b", heads(32, 32, 128));
+  add("llama3_8b", heads(32, 8, 128));
+  add("llama3_70b", heads(64, 8, 128));
+  add("qwen2_5_0_5b", heads(14, 2, 64));
+  add("qwen2_5_7b", heads(28, 4, 128));
+  add("qwen3_30b_a3b", heads(32, 4, 128));
+  add("qwen3_5_35b_a3b", heads(16, 2, 256));
+  add("gemma3_12b", heads(16, 8, 256));
+  add("gemma3_12b_window", options(heads(16, 8, 256), 1024, 0.0f, false));
+  add("gpt_oss_20b", options(heads(64, 8, 64), 0, 0.0f, true));
+  add("gpt_oss_20b_window", options(heads(64, 8, 64), 128, 0.0f, true));
+  add("glm_4_7_flash", latent(heads(20, 1, 576), 512));
+  return all;
+}
+
+struct Step {
+  std::string name;
+  std::vector<SequenceShape> shapes;
+};
+
+std::vector<SequenceShape> repeated(std::int32_t count, SequenceShape shape) {
+  return std::vector<SequenceShape>(static_cast<std::size_t>(count), shape);
+}
+
+/// The steps of servers: decodes of one to 256 sequences behind short and long contexts, many prompts of lengths around the
+/// sizes of tiles, long prompts, chunks behind a context, and mixes of all.
+std::vector<Step> steps() {
+  std::vector<Step> all = {{"one token", {{1, 1}}},
+                           {"one token behind 4,095", {{4096, 1}}},
+                           {"one token behind 131,072", {{131073, 1}}},
+                           {"3 decodes", {{1, 1}, {4096, 1}, {65, 1}}}};
+  Step decodes{"256 ragged decodes", {}};
+  for (std::int32_t i = 0; i < 256; ++i) {
+    decodes.shapes.push_back({1 + i * 37 % 2100, 1});
+  }
+  all.push_back(decodes);
+  for (const std::int32_t length : {1, 15, 16, 17, 60, 63, 64, 65, 79, 80, 81, 127, 128, 129}) {
+    all.push_back({"300 prompts of " + std::to_string(length), repeated(300, {length, length})});
+  }
+  all.push_back({"a prompt of 2,048", {{2048, 2048}}});
+  all.push_back({"4 prompts of 2,048", repeated(4, {2048, 2048})});
+  all.push_back({"a chunk of 512 behind 8,191", {{8703, 512}}});
+  Step mixed{"prompts of all lengths beside decodes", {}};
+  for (std::int32_t i = 0; i < 120; ++i) {
+    const std::int32_t length = 1 + i * 53 % 140;
+    mixed.shapes.push_back({length + (i % 3) * 511, length});
+    mixed.shapes.push_back({1 + i * 97 % 3000, 1});
+  }
+  all.push_back(mixed);
+  return all;
+}
+
+/// A step's q, pages and arrays in device memory, without a pattern.
+class AttentionAtSize {
+ public:
+  AttentionAtSize(const Attention::Spec& spec, const KvLayout& layout, const Step& step) : spec_(spec), layout_(layout) {
+    std::int64_t num_blocks = 0;
+    for (const SequenceShape& shape : step.shapes) {
+      num_blocks += blocks_of(shape);
+    }
+    Random random(5);
+    const std::vector<std::int32_t> order = random.permutation(static_cast<std::int32_t>(num_blocks));
+    plan_.clear();
+    std::span<const std::int32_t> rest(order);
+    for (const SequenceShape& shape : step.shapes) {
+      const std::vector<std::int32_t> tokens(static_cast<std::size_t>(shape.q_len), 1);
+      plan_.add_sequence(tokens, shape.kv_len - shape.q_len, rest.first(static_cast<std::size_t>(blocks_of(shape))), true);
+      rest = rest.subspan(static_cast<std::size_t>(blocks_of(shape)));
+      limits_.max_kv_len = std::max<std::int64_t>(limits_.max_kv_len, shape.kv_len);
+    }
+    plan_.finish();
+    limits_.max_tokens = plan_.num_tokens();
+    limits_.max_sequences = plan_.num_sequences();
+    fill_pages(num_blocks);
+    Stream& stream = harness().target.device->stream();
+    q_ = poisoned_buffer(row_bytes(spec.io_dtype, plan_.num_tokens() * q_width()));
+    fill_random(stream, q_.data(), spec.io_dtype, plan_.num_tokens() * q_width(), 11, 1.5f);
+    if (spec.sinks) {
+      sinks_ = uploaded(random.normals(spec.q_heads, 2.0f));
+    }
+    for (const auto* array :
+         {&plan_.query_offsets, &plan_.kv_lengths, &plan_.block_tables, &plan_.positions, &plan_.sequence_of}) {
+      arrays_.push_back(uploaded(*array));
+    }
+  }
+
+  /// False where the kernel needs more scratch memory than there is.
+  [[nodiscard]] bool fits(const AttentionBackend& kernel) const {
+    return kernel.workspace_bytes(spec_, limits_) <= static_cast<std::size_t>(most_workspace_bytes);
+  }
+
+  [[nodiscard]] DeviceBuffer run(const AttentionBackend& kernel) const {
+    DeviceBuffer out = poisoned_buffer(row_bytes(spec_.io_dtype, rows() * spec_.out_dim()));
+    const DeviceBuffer workspace = poisoned_buffer(kernel.workspace_bytes(spec_, limits_));
+    Device& device = *harness().target.device;
+    const DeviceBuffer state =
+        device.allocate(std::max<std::size_t>(kernel.state_bytes(spec_, limits_), 1), "a test's counters");
+    Attention::Args args;
+    args.q = q_.data();
+    args.q_stride = q_width();
+    args.cache = {pages_.data(), num_blocks_};
+    args.batch = plan_.view();
+    args.batch.query_offsets = arrays_[0].as<std::int32_t>();
+    args.batch.kv_lengths = arrays_[1].as<std::int32_t>();
+    args.batch.block_tables = arrays_[2].as<std::int32_t>();
+    args.batch.positions = arrays_[3].as<std::int32_t>();
+    args.batch.sequence_of = arrays_[4].as<std::int32_t>();
+    args.sinks = spec_.sinks ? sinks_.as<float>() : nullptr;
+    args.out = out.data();
+    args.workspace = workspace.data();
+    args.state = state.data();
+    kernel.run(spec_, layout_, args, harness().target.context);
+    device.stream().synchronize();
+    return out;
+  }
+
+  /// Rows of one head.
+  [[nodiscard]] std::int64_t rows() const { return std::int64_t{plan_.num_tokens()} * spec_.q_heads; }
+
+ private:
+  [[nodiscard]] std::int64_t q_width() const { return std::int64_t{spec_.q_heads} * spec_.head_dim; }
+  [[nodiscard]] std::int32_t blocks_of(const SequenceShape& shape) const {
+    return (shape.kv_len + layout_.block_tokens - 1) / layout_.block_tokens;
+  }
+
+  void fill_pages(std::int64_t num_blocks) {
+    num_blocks_ = num_blocks;
+    Stream& stream = harness().target.device->stream();
+    pages_ = poisoned_buffer(static_cast<std::size_t>(num_blocks) * layout_.block_bytes());
+    if (layout_.dtype != DType::q8_0) {
+      fill_random(stream, pages_.data(), layout_.dtype, num_blocks * layout_.block_elems(), 7, 1.5f);
+      return;
+    }
+    // One head of a block: quants, then their scales.
+    constexpr std::int64_t pool_count = 64;
+    const std::size_t head_bytes = layout_.head_bytes();
+    std::vector<std::uint8_t> pool(head_bytes * pool_count);
+    Random random(9);
+    for (std::size_t at = 0; at < pool.size(); ++at) {
+      pool[at] = static_cast<std::uint8_t>(random.bits());
+    }
+    for (std::size_t head = 0; head < pool_count; ++head) {
+      for (std::size_t at = static_cast<std::size_t>(layout_.head_elems()); at < head_bytes; at += 2) {
+        const std::uint16_t scale = float_to_half(random.uniform(0.005f, 0.02f));
+        std::memcpy(pool.data() + head * head_bytes + at, &scale, 2);
+      }
+    }
+    const DeviceBuffer pool_memory = uploaded(pool);
+    fill_blocks(stream, pages_.data(), pool_memory.data(), num_blocks * layout_.planes(), pool_count,
+                static_cast<std::int64_t>(head_bytes), 3);
+    stream.synchronize();
+  }
+
+  Attention::Spec spec_;
+  KvLayout layout_;
+  BatchPlan plan_;
+  AttentionLimits limits_;
+  std::int64_t num_blocks_ = 0;
+  DeviceBuffer q_, pages_, sinks_;
+  std::vector<DeviceBuffer> arrays_;
+};
+
+class AttentionOfModels : public testing::TestWithParam<Layer> {};
+
+TEST_P(AttentionOfModels, IsRightInEveryRow) {
+  std::int64_t elements = 0;
+  for (const Step& step : steps()) {
+    Attention::Spec spec = GetParam().spec;
+    spec.decode = std::ranges::all_of(step.shapes, [](const SequenceShape& shape) { return shape.q_len == 1; });
+    SCOPED_TRACE(step.name);
+    const AttentionBackend& plain = *harness().registry.choose<Attention>(spec, harness().device, "check").kernel;
+    const AttentionAtSize problem(spec, plain.layout(spec), step);
+    const DeviceBuffer expected = problem.run(plain);
+    harness().for_each_kernel<Attention>(spec, [&](const AttentionBackend& kernel) {
+      if (&kernel == &plain || !problem.fits(kernel)) {
+        return;
+      }
+      const double allowed = attention_tolerance(spec, kernel.device());
+      const DeviceBuffer first = problem.run(kernel);
+      expect_right(compare_on_device(*harness().target.device, first.data(), expected.data(), spec.io_dtype, problem.rows(),
+                                     spec.out_dim(), row_factor * allowed),
+                   allowed, kernel.name());
+      const DeviceBuffer again = problem.run(kernel);
+      EXPECT_EQ(compare_on_device(*harness().target.device, again.data(), first.data(), spec.io_dtype, problem.rows(),
+                                  spec.out_dim(), 0.0)
+                    .worst,
+                0.0)
+          << kernel.name() << ": the same call gave other bits";
+      elements += problem.rows() * spec.out_dim();
+    });
+  }
+  std::printf("%s: %lld elements compared\n", GetParam().name.c_str(), static_cast<long long>(elements));
+}
+
+INSTANTIATE_TEST_SUITE_P(HugeLayers, AttentionOfModels, testing::ValuesIn(layers()),
+                         [](const auto& test) { return test.param.name; });
+
+// ---- products
+
+struct Shape {
+  std::int64_t n;
+  std::int64_t k;
+};
+/// Of Llama 3 8B, Qwen2.5 0.5B, Gemma 3 12B and gpt-oss; and a vocabulary.
+constexpr Shape shapes_of_models[] = {{4096, 4096},  {14336, 4096}, {4096, 14336}, {896, 4864},
+                                      {15360, 3840}, {5120, 2880},  {128256, 4096}};
+constexpr std::int64_t tokens_of_steps[] = {1, 2, 3, 5, 8, 9, 16, 17, 32, 33, 64, 65, 128, 129, 300, 2048};
+constexpr std::int64_t chunk = 16;  ///< outputs that are compared as a row: n is a multiple of it
+
+class MatmulOfModels : public testing::TestWithParam<DType> {};
+
+/// A weight whose rows are drawn from few random ones.
+std::vector<std::byte> rows_from_pool(DType dtype, const Shape& shape) {
+  Random random(21);
+  constexpr std::int64_t pool_rows = 61;
+  const std::vector<std::byte> pool = random_rows(dtype, pool_rows, shape.k, random);
+  const std::size_t bytes = row_bytes(dtype, shape.k);
+  std::vector<std::byte> rows(bytes * static_cast<std::size_t>(shape.n));
+  for (std::int64_t n = 0; n < shape.n; ++n) {
+    const auto from = static_cast<std::size_t>(random.below(pool_rows)) * bytes;
+    std::copy_n(pool.begin() + static_cast<std::ptrdiff_t>(from), bytes,
+                rows.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(n) * bytes));
+  }
+  return rows;
+}
+
+DeviceBuffer packed_for(const MatmulKernel& kernel, const Matmul::Spec& spec, const std::vector<std::byte>& rows) {
+  const std::size_t size_bytes = kernel.packed_bytes(spec);
+  if (size_bytes == 0) {
+    return uploaded(rows);
+  }
+  PoisonedBytes packed(size_bytes);
+  kernel.pack(spec, rows.data(), packed.data(), harness().host.context);
+  return uploaded(std::vector<std::byte>(packed.bytes().begin(), packed.bytes().end()));
+}
+
+DeviceBuffer multiply(const MatmulKernel& kernel, const Matmul::Spec& spec, const DeviceBuffer& weight,
+                      const DeviceBuffer& x, std::int64_t tokens) {
+  DeviceBuffer out = poisoned_buffer(static_cast<std::size_t>(tokens * spec.n) * sizeof(float));
+  const DeviceBuffer workspace = poisoned_buffer(kernel.workspace_bytes(tokens, spec.k));
+  const std::vector<MatmulOutput> outputs = {
+      {.dtype = spec.weight, .weight = weight.data(), .n = spec.n, .out = out.as<float>(), .stride = spec.n}};
+  Matmul::Args args;
+  args.x = x.as<float>();
+  args.tokens = tokens;
+  args.k = spec.k;
+  args.x_stride = spec.k;
+  args.outputs = outputs;
+  args.workspace = workspace.data();
+  kernel.run(args, harness().target.context);
+  harness().target.device->stream().synchronize();
+  return out;
+}
+
+TEST_P(MatmulOfModels, IsRightInEveryElement) {
+  Device& device = *harness().target.device;
+  std::int64_t elements = 0;
+  for (const Shape& shape : shapes_of_models) {
+    const Matmul::Spec spec{GetParam(), shape.n, shape.k};
+    if (shape.k % info(spec.weight).block_elems != 0) {
+      continue;
+    }
+    const std::vector<std::byte> rows = rows_from_pool(spec.weight, shape);
+    const DeviceBuffer file_rows = uploaded(rows);
+    const MatmulKernel& plain = *harness().registry.choose<Matmul>(spec, harness().device, "check").kernel;
+    const DeviceBuffer x = poisoned_buffer(static_cast<std::size_t>(2048 * shape.k) * sizeof(float));
+    fill_random(device.stream(), x.data(), DType::f32, 2048 * shape.k, 31);
+    std::map<const MatmulKernel*, DeviceBuffer> weights;
+    for (const std::int64_t tokens : tokens_of_steps) {
+      if (tokens * shape.n > std::int64_t{40} << 20) {
+        continue;  // the plain kernel would take seconds
+      }
+      SCOPED_TRACE(testing::Message() << tokens << " tokens");
+      const DeviceBuffer expected = multiply(plain, spec, file_rows, x, tokens);
+      harness().for_each_kernel<Matmul>(spec, [&](const MatmulKernel& kernel) {
+        if (&kernel == &plain) {
+          return;
+        }
+        if (!weights.contains(&kernel)) {
+          weights.emplace(&kernel, packed_for(kernel, spec, rows));
+        }
+        const double allowed = tolerance(spec.weight);
+        const DeviceBuffer first = multiply(kernel, spec, weights.at(&kernel), x, tokens);
+        expect_right(compare_on_device(device, first.data(), expected.data(), DType::f32, tokens * shape.n / chunk, chunk,
+                                       row_factor * allowed),
+                     allowed, kernel.name());
+        const DeviceBuffer again = multiply(kernel, spec, weights.at(&kernel), x, tokens);
+        EXPECT_EQ(
+            compare_on_device(device, again.data(), first.data(), DType::f32, tokens * shape.n / chunk, chunk, 0.0).worst,
+            0.0)
+            << kernel.name() << ": the same call gave other bits";
+        elements += tokens * shape.n;
+      });
+    }
+  }
+  std::printf("%s: %lld elements compared\n", std::string(name(GetParam())).c_str(), static_cast<long long>(elements));
+}
+
+INSTANTIATE_TEST_SUITE_P(HugeFormats, MatmulOfModels, testing::ValuesIn(computing_types()),
+                         [](const auto& test) { return std::string(name(test.param)); });
+
+}  // namespace
+}  // namespace rocmforge::test
