@@ -59,8 +59,8 @@ void check_waits(std::string_view architecture, std::span<const std::byte> code_
   if (!architecture.starts_with("gfx12")) {
     return;
   }
-  const auto is_same = [](std::byte byte, char letter) { return std::to_integer<unsigned char>(byte) == letter; };
-  if (std::ranges::search(code_object, mark, is_same).empty()) {
+  const std::string_view bytes(reinterpret_cast<const char*>(code_object.data()), code_object.size());
+  if (bytes.find(mark) == std::string_view::npos) {
     throw Error(fmt::format("compiled without the waits that this architecture needs; `./forge kernels {}` makes it anew",
                             architecture));
   }
@@ -232,8 +232,8 @@ const KernelLibrary::Objects& KernelLibrary::objects(std::string_view architectu
   const Source& found = source(architecture);
   const auto* packed = std::get_if<std::shared_ptr<PackedKernels>>(&found);
   const Objects& objects = packed != nullptr ? (*packed)->objects() : std::get<Objects>(found);
-  for (const auto& [name, code_object] : objects) {
-    with_context(fmt::format("{}: {}", architecture, name), [&] { check_waits(architecture, code_object); });
+  for (const auto& object : objects) {
+    with_context(fmt::format("{}: {}", architecture, object.first), [&] { check_waits(architecture, object.second); });
   }
   return objects;
 }
