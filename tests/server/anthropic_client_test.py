@@ -89,9 +89,13 @@ class AnthropicClient(unittest.TestCase):
         self.assertEqual(refused.exception.body["error"]["type"], "invalid_request_error")
         with self.assertRaises(anthropic.AuthenticationError):
             self.client.with_options(api_key="wrong").messages.create(model="m", max_tokens=1, messages=QUESTION)
+
+    def test_what_the_model_cannot_see_is_named(self):
         picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": ""}}
-        with self.assertRaises(anthropic.BadRequestError):
-            self.ask(messages=[{"role": "user", "content": [picture]}])
+        answer = self.client.messages.with_raw_response.create(
+            model="m", max_tokens=1, messages=[{"role": "user", "content": [picture, {"type": "text", "text": "What is this?"}]}])
+        self.assertIn("image", answer.headers["x-ignored-fields"])
+        self.assertEqual(answer.parse().type, "message")
 
 
 def prepare(server):
