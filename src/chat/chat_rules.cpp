@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <utility>
 
 #include "chat/json_document.h"
@@ -138,6 +139,58 @@ void needs_a_question(ChatRequest& request, const ChatAbilities&) {
   }
 }
 
+/// Nine letters and digits that are the same for the same id.
+std::string short_id(const std::string& id) {
+  constexpr std::string_view digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+  constexpr std::size_t length = 9;
+  if (id.size() == length && std::ranges::all_of(id, [&](char c) { return digits.find(c) != std::string_view::npos; })) {
+    return id;
+  }
+  std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
+  for (const char c : id) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  }
+  std::string made;
+  while (made.size() < length) {
+    made += digits[hash % digits.size()];
+    hash /= digits.size();
+  }
+  return made;
+}
+
+/// For templates that take only ids of nine letters and digits (Mistral's).
+void short_call_ids(ChatRequest& request, const ChatAbilities&) {
+  for (ordered_json& each : request.messages) {
+    if (has_calls(each)) {
+      for (ordered_json& call : each["tool_calls"]) {
+        if (const std::string id = string_of(call, "id"); !id.empty()) {
+          call["id"] = short_id(id);
+        }
+      }
+    }
+    if (const std::string id = string_of(each, "tool_call_id"); !id.empty()) {
+      each["tool_call_id"] = short_id(id);
+    }
+  }
+}
+
+/// Text beside calls becomes the end of the reasoning, for templates that take only one of the two there (gpt-oss).
+void no_text_beside_thoughts(ChatRequest& request, const ChatAbilities&) {
+  for (ordered_json& each : request.messages) {
+    const std::string reasoning = string_of(each, "thinking");
+    if (!has_calls(each) || reasoning.empty() || !each.contains("content") || each["content"].is_null() ||
+        each["content"] == "") {
+      continue;
+    }
+    ordered_json whole = {{"content", reasoning}};
+    append_content(whole, each["content"]);
+    if (whole["content"].is_string()) {  // parts that are no text stay
+      each["thinking"] = each["reasoning_content"] = whole["content"];
+      each["content"] = "";
+    }
+  }
+}
+
 /// Several calls of one message become several messages with a call and its result each.
 void one_call(ChatRequest& request, const ChatAbilities& abilities) {
   ordered_json messages = ordered_json::array();
@@ -268,6 +321,28 @@ const std::array rules = {
                return abilities.system_role ? asking({make.message("system", "probe one")}) : asking({});
              },
              needs_a_question},
+    ChatRule{"short_call_ids",
+             [](const ProbeMessages& make, const ChatAbilities& abilities) {
+               if (!abilities.tool_calls || !abilities.tool_results) {
+                 return asking({});
+               }
+               ordered_json called = make.calls({"probe first"});
+               ordered_json result = make.result(0, "probe second");
+               called["tool_calls"][0]["id"] = result["tool_call_id"] = "call_of_a_long_name_1";
+               return asking({question(), std::move(called), std::move(result)}, make.usual_tools());
+             },
+             short_call_ids},
+    ChatRule{"no_text_beside_thoughts",
+             [](const ProbeMessages& make, const ChatAbilities& abilities) {
+               if (!abilities.tool_calls || !abilities.tool_results) {
+                 return asking({});
+               }
+               ordered_json called = make.calls({"probe first"});
+               called["content"] = "probe second";
+               called["thinking"] = called["reasoning_content"] = "probe third";
+               return asking({question(), std::move(called), make.result(0, "probe fourth")}, make.usual_tools());
+             },
+             no_text_beside_thoughts},
     ChatRule{"one_call",
              [](const ProbeMessages& make, const ChatAbilities& abilities) {
                return abilities.tool_calls && abilities.tool_results

@@ -121,8 +121,6 @@ TEST_F(StructuredOutputs, ThatContradictEachOtherAreRefusedByName) {
       EXPECT_EQ(said["param"], one.second);
     }
   }
-  const Json tools = {{{"type", "function"}, {"function", {{"name", "f"}}}}};
-  EXPECT_EQ(error({{"tools", tools}, {"guided_choice", {"a"}}})["param"], "tools");
 }
 
 TEST_F(StructuredOutputs, ThatCannotBeKeptToAreRefused) {

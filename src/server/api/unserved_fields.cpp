@@ -100,8 +100,30 @@ std::string without_numbers(std::string_view name) {
 
 std::span<const UnservedField> unserved_fields() { return unserved; }
 
+namespace {
+
+/// An order of samplers by the names of the list: without what other servers have and this one lacks, which does nothing
+/// here, and each once.
+Json known_samplers(const Json& order) {
+  static const Json known = Json::parse(sampler_orders)[0];
+  Json list = Json::array();
+  for (const Json& given : order.is_array() ? order : Json::array()) {
+    const Json name = given == "typical_p" ? Json("typ_p") : given;
+    if (std::ranges::find(known, name) != known.end() && std::ranges::find(list, name) == list.end()) {
+      list.push_back(name);
+    }
+  }
+  return list;
+}
+
+}  // namespace
+
 void finish_fields(Fields& fields, Exchange& exchange, const Backend& backend) {
   ignore_harmless(fields);
+  const Json orders = Json::parse(sampler_orders);
+  if (fields.has("samplers") && std::ranges::find(orders, known_samplers(fields.json()["samplers"])) != orders.end()) {
+    fields.ignore({"samplers"});
+  }
   for (const UnservedField& field : unserved) {
     if (!fields.was_asked_for(field.name) && fields.has(field.name)) {
       fields.refuse_unless(field.name, Json::parse(field.neutral), field.reason);
