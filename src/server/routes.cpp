@@ -30,7 +30,7 @@ void serve_pull(const std::shared_ptr<Exchange>& exchange, ServerState& state) {
 
 void serve_cancel(const std::shared_ptr<Exchange>& exchange, ServerState& state) {
   const std::string id = exchange->request.path.substr(exchange->request.path.rfind('/') + 1);
-  if (!state.service->active().cancel(id)) {
+  if (!state.service->active().cancel(id, exchange->request.owner)) {
     throw ApiError(404, fmt::format("no request '{}' is under way", id.substr(0, 64)));
   }
   exchange->send_json(Json{{"id", id}, {"cancelled", true}});

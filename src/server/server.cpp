@@ -201,7 +201,8 @@ class Server::Implementation {
     try {
       check(request);
       if (const auto key = access_.key_of(request)) {
-        request.account = fmt::format("key {}", *key);
+        request.owner = fmt::format("key {}", *key);
+        request.account = request.owner;
       }
     } catch (const ApiError& problem) {
       auto response = std::make_unique<HttpResponse>(refusal(

@@ -230,15 +230,15 @@ TEST(ResponseStore, HoldsSoManyAndSoMuch) {
   for (std::size_t i = 0; i <= ResponseStore::most_responses; ++i) {
     store.add(std::to_string(i), {.client = "a", .messages = "[]", .response = "{}"});
   }
-  EXPECT_FALSE(store.find("0")) << "the oldest made room";
-  EXPECT_TRUE(store.find("1"));
+  EXPECT_FALSE(store.find("0", "")) << "the oldest made room";
+  EXPECT_TRUE(store.find("1", ""));
   store.add("next", {.client = "a"});
-  EXPECT_TRUE(store.find("1")) << "was used after the next older one";
-  EXPECT_FALSE(store.find("2"));
+  EXPECT_TRUE(store.find("1", "")) << "was used after the next older one";
+  EXPECT_FALSE(store.find("2", ""));
   store.add("too large", {.client = "a", .messages = std::string(ResponseStore::most_bytes, ' ')});
-  EXPECT_FALSE(store.find("too large"));
-  EXPECT_TRUE(store.remove("1"));
-  EXPECT_FALSE(store.remove("1"));
+  EXPECT_FALSE(store.find("too large", ""));
+  EXPECT_TRUE(store.remove("1", ""));
+  EXPECT_FALSE(store.remove("1", ""));
 }
 
 TEST(ResponseStore, WhoHoldsMostMakesRoom) {
@@ -248,9 +248,69 @@ TEST(ResponseStore, WhoHoldsMostMakesRoom) {
   for (int i = 0; i < 8; ++i) {
     store.add("large " + std::to_string(i), {.client = "a", .messages = quarter});
   }
-  EXPECT_TRUE(store.find("small")) << "another client's";
-  EXPECT_TRUE(store.find("large 7"));
-  EXPECT_FALSE(store.find("large 0"));
+  EXPECT_TRUE(store.find("small", "")) << "another client's";
+  EXPECT_TRUE(store.find("large 7", ""));
+  EXPECT_FALSE(store.find("large 0", ""));
+}
+
+TEST(ResponseStore, OneClientsEntriesDoNotDriveOutTheFewOfAnother) {
+  for (const std::size_t size : {std::size_t{8}, std::size_t{4} << 20}) {
+    ResponseStore store;
+    for (int i = 0; i < 3; ++i) {
+      store.add("few " + std::to_string(i), {.client = "b", .messages = std::string(size, ' ')});
+    }
+    for (std::size_t i = 0; i < ResponseStore::most_responses + 16; ++i) {
+      store.add("many " + std::to_string(i), {.client = "a", .messages = "[]"});
+    }
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_TRUE(store.find("few " + std::to_string(i), "")) << i << ", of " << size << " bytes";
+    }
+    store.add("huge", {.client = "c", .messages = std::string(ResponseStore::most_bytes - 100, ' ')});
+    EXPECT_FALSE(store.find("huge", "")) << "others store less than it";
+    EXPECT_TRUE(store.find("few 0", ""));
+    store.add("last", {.client = "c", .messages = "[]"});
+    EXPECT_TRUE(store.find("last", "")) << "who stores most makes room";
+  }
+}
+
+TEST(ResponseStore, GivesAnEntryToItsOwnerAlone) {
+  ResponseStore store;
+  store.add("x", {.client = "b", .owner = "key 0"});
+  EXPECT_FALSE(store.find("x", "key 1"));
+  EXPECT_FALSE(store.find("x", ""));
+  EXPECT_FALSE(store.remove("x", "key 1"));
+  EXPECT_TRUE(store.find("x", "key 0"));
+  EXPECT_TRUE(store.remove("x", "key 0"));
+}
+
+TEST(Responses, BelongToTheKeyThatMadeThem) {
+  TestServerOptions options = options_that_show_all();
+  options.server.keys = {"alpha", "beta"};
+  FakeServer server(options, say(std::string(200, 'x'), std::chrono::milliseconds(20), '|'));
+  const std::vector<std::string> alpha = {"Authorization: Bearer alpha"}, beta = {"Authorization: Bearer beta"};
+  const HttpAnswer made =
+      post(server.port(), "/v1/responses", {{"input", "q"}, {"max_output_tokens", 1}, {"store", true}}, alpha);
+  ASSERT_EQ(made.status, 200) << made.body;
+  const std::string id = made.json()["id"];
+  EXPECT_EQ(id.find(made.headers.at("x-request-id")), std::string::npos) << "the request's id is in the log";
+  EXPECT_EQ(server.log().find(id.substr(5)), std::string::npos);
+
+  EXPECT_EQ(get(server.port(), "/v1/responses/" + id, beta).status, 404);
+  const Json more = {{"input", "r"}, {"previous_response_id", id}, {"max_output_tokens", 1}};
+  EXPECT_EQ(post(server.port(), "/v1/responses", more, beta).status, 404);
+  Connection removal(server.port());
+  removal.send(request_text("DELETE", "/v1/responses/" + id, "", beta));
+  EXPECT_EQ(removal.read_answer().status, 404);
+  EXPECT_EQ(get(server.port(), "/v1/responses/" + id, alpha).status, 200);
+  EXPECT_EQ(post(server.port(), "/v1/responses", more, alpha).status, 200);
+
+  Connection running(server.port());
+  running.send(request_text("POST", "/v1/responses", Json{{"input", "q"}, {"stream", true}}.dump(), alpha));
+  ASSERT_TRUE(running.read_until("response.output_text.delta"));
+  const std::size_t at = running.received().find("resp_");
+  const std::string path = "/cancel/" + running.received().substr(at, running.received().find('"', at) - at);
+  EXPECT_EQ(post(server.port(), path, Json::object(), beta).status, 404);
+  EXPECT_EQ(post(server.port(), path, Json::object(), alpha).status, 200);
 }
 
 }  // namespace

@@ -50,17 +50,18 @@ void ActiveGenerations::remove(const std::string& id) {
   generations_.erase(id);
 }
 
-bool ActiveGenerations::cancel(const std::string& id) {
+bool ActiveGenerations::cancel(const std::string& id, std::string_view owner) {
   std::shared_ptr<Generation> generation;
   {
     const std::lock_guard lock(mutex_);
     const auto found = generations_.find(id);
     generation = found == generations_.end() ? nullptr : found->second.lock();
   }
-  if (generation != nullptr) {
-    generation->cancel();
+  if (generation == nullptr || generation->owner() != owner) {
+    return false;
   }
-  return generation != nullptr;
+  generation->cancel();
+  return true;
 }
 
 Generation::Generation(std::shared_ptr<Exchange> exchange, const Backend& backend, StreamOptions options,
@@ -68,7 +69,7 @@ Generation::Generation(std::shared_ptr<Exchange> exchange, const Backend& backen
     : exchange_(std::move(exchange)),
       backend_(backend),
       options_(options),
-      id_(fmt::format("{}{}", prefix, exchange_->id())),
+      id_(fmt::format("{}{}", prefix, random_id())),
       created_(
           std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count()) {}
 

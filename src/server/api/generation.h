@@ -29,8 +29,8 @@ class ActiveGenerations {
  public:
   void add(const std::string& id, std::weak_ptr<Generation> generation);
   void remove(const std::string& id);
-  /// Returns whether there was one.
-  bool cancel(const std::string& id);
+  /// Returns whether the owner has one of that id.
+  bool cancel(const std::string& id, std::string_view owner);
 
  private:
   std::mutex mutex_;
@@ -60,7 +60,8 @@ enum class StreamForm {
 /// for each API writes the form. All functions run on the delivery thread, except start() and cancel().
 class Generation : public OutputListener, public std::enable_shared_from_this<Generation> {
  public:
-  /// `prefix` begins the id of the answer.
+  /// `prefix` begins the id of the answer. Who knows the id may cancel the answer or, if it is stored, read it: the id is
+  /// not the request's, which is in the log.
   Generation(std::shared_ptr<Exchange> exchange, const Backend& backend, StreamOptions options, std::string_view prefix);
   ~Generation() override;
 
@@ -68,6 +69,8 @@ class Generation : public OutputListener, public std::enable_shared_from_this<Ge
   void start(std::vector<Request> requests, int count);
   void start(Request request, int count);
   void cancel() noexcept;
+  /// The API key that asked for it; "" where there are none.
+  [[nodiscard]] const std::string& owner() const { return exchange_->request.owner; }
   void on_output(Delivery delivery) final;
   void on_failure() noexcept final;
 

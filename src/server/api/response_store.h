@@ -3,9 +3,10 @@
 #include <cstddef>
 #include <list>
 #include <map>
+#include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
+#include <string_view>
 
 namespace rocmforge {
 
@@ -17,34 +18,38 @@ class ResponseStore {
   static constexpr std::size_t most_bytes = std::size_t{64} << 20;
 
   struct Entry {
-    std::string client{};
+    std::string client{};    ///< whose share it is counted in
+    std::string owner{};     ///< the API key that may use it; empty: there are no keys, and whoever knows its id may
     std::string messages{};  ///< the conversation with the answer, in the form of /v1/chat/completions
     std::string response{};  ///< the answer
   };
 
-  /// An answer that is too large is not kept. To make room, the least recently used answers of the client that stores most
-  /// are dropped.
+  /// To make room, the least recently used answers of the client that stores most, with the new one counted, are dropped.
+  /// An answer that is too large, or for which only clients that store less would have to make room, is not kept.
   void add(const std::string& id, Entry entry);
-  std::optional<Entry> find(const std::string& id);
+  /// Null if it is not there or not the owner's: others do not learn which.
+  std::shared_ptr<const Entry> find(const std::string& id, std::string_view owner);
   /// Returns whether it was stored.
-  bool remove(const std::string& id);
+  bool remove(const std::string& id, std::string_view owner);
 
  private:
   struct Stored {
     std::string id;
-    Entry entry;
-    [[nodiscard]] std::size_t bytes() const { return entry.messages.size() + entry.response.size() + id.size(); }
+    std::shared_ptr<const Entry> entry;
+    std::size_t cost;  ///< bytes, at least a response's part of the store: so that the one limit bounds the number too
   };
   using Place = std::list<Stored>::iterator;
 
   void drop(Place place);
-  void drop_one();
+  /// Drops one so that `client` may store `cost` more; false if nobody stores more than it would.
+  bool drop_one_for(const std::string& client, std::size_t cost);
+  [[nodiscard]] Place place_of(const std::string& id, std::string_view owner);
 
   std::mutex mutex_;
   std::list<Stored> stored_;  ///< used longest ago first
   std::map<std::string, Place> places_;
-  std::map<std::string, std::size_t> bytes_of_clients_;
-  std::size_t bytes_ = 0;
+  std::map<std::string, std::size_t> costs_;  ///< of clients that store something
+  std::size_t cost_ = 0;
 };
 
 }  // namespace rocmforge

@@ -244,7 +244,8 @@ class ResponseGeneration final : public MessageGeneration {
                      {"output_tokens_details", {{"reasoning_tokens", message(0).reasoning_tokens}}},
                      {"total_tokens", stats.prompt_tokens + stats.generated_tokens}};
     if (std::exchange(place_.is_stored, false)) {
-      responses().add(id(), {.client = client(), .messages = messages_with_answer(), .response = to_text(json)});
+      responses().add(id(),
+                      {.client = client(), .owner = owner(), .messages = messages_with_answer(), .response = to_text(json)});
     }
     return json;
   }
@@ -274,15 +275,10 @@ class ResponseGeneration final : public MessageGeneration {
   bool is_open_ = false;
 };
 
-ResponseStore::Entry stored(ResponseStore& responses, const std::string& id, const std::string& param) {
-  auto entry = responses.find(id);
-  if (!entry) {
-    throw ApiError(
-        404,
-        fmt::format("there is no response '{}': it was not stored, or has been dropped for later ones", id.substr(0, 64)),
-        param);
-  }
-  return *std::move(entry);
+ApiError not_stored(const std::string& id, const std::string& param) {
+  return ApiError(
+      404, fmt::format("there is no response '{}': it was not stored, or has been dropped for later ones", id.substr(0, 64)),
+      param);
 }
 
 std::string last_part(const Exchange& exchange) {
@@ -298,9 +294,13 @@ Json earlier_messages(const Json& body, Exchange& exchange, const Backend& backe
   if (!previous->is_string()) {
     throw ApiError(400, "previous_response_id must be a string", "previous_response_id");
   }
-  const auto entry = stored(backend.responses, previous->get<std::string>(), "previous_response_id");
+  const std::string id = previous->get<std::string>();
+  const auto entry = backend.responses.find(id, exchange.request.owner);
+  if (entry == nullptr) {
+    throw not_stored(id, "previous_response_id");
+  }
   JsonDocument document =
-      read_json(entry.messages, {.budget = &exchange.budget, .hold = [&](std::int64_t bytes) { exchange.hold(bytes); }});
+      read_json(entry->messages, {.budget = &exchange.budget, .hold = [&](std::int64_t bytes) { exchange.hold(bytes); }});
   return std::move(document.value);
 }
 
@@ -348,13 +348,19 @@ void serve_response_input_tokens(const std::shared_ptr<Exchange>& exchange, cons
 }
 
 void serve_stored_response(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
-  exchange->send(HttpResponse{.body = stored(backend.responses, last_part(*exchange), "").response});
+  const std::string id = last_part(*exchange);
+  const auto entry = backend.responses.find(id, exchange->request.owner);
+  if (entry == nullptr) {
+    throw not_stored(id, "");
+  }
+  exchange->send(HttpResponse{.body = entry->response});
 }
 
 void serve_response_removal(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
   const std::string id = last_part(*exchange);
-  static_cast<void>(stored(backend.responses, id, ""));
-  backend.responses.remove(id);
+  if (!backend.responses.remove(id, exchange->request.owner)) {
+    throw not_stored(id, "");
+  }
   exchange->send_json({{"id", id}, {"object", "response"}, {"deleted", true}});
 }
 

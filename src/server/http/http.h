@@ -22,6 +22,7 @@ struct HttpRequest {
   std::string body{};
   std::string client{};   ///< "127.0.0.1:50000"
   std::string account{};  ///< the client that the request counts for: the address, unless check_head sets another
+  std::string owner{};    ///< whose the answer is: the API key's name that check_head sets; empty where there are no keys
   std::shared_ptr<MemoryClaim> memory{};  ///< the claim that counts the body
 
   /// The first header of that name, in any case; "" without one.
