@@ -239,36 +239,5 @@ TEST(ResponsesAgents, SendItemsOfAllKinds) {
   }
 }
 
-TEST(ResponsesAgents, GetCallsInTheFormOfTheirTools) {
-  const Json function = {{"type", "function"}, {"name", "add"}, {"parameters", plain_parameters}};
-  const Json tools = {function, notes_namespace, patch_tool, {{"type", "local_shell"}}};
-  const auto answer_of = [&](const std::string& call) {
-    const FakeServer server(options_that_show_all(), say("<tool_call>" + call + "</tool_call>", {}, '|'));
-    const std::vector<Json> events = named_events(server, "/v1/responses", {{"input", "q"}, {"tools", tools}});
-    Json item = events.back()["response"]["output"][0];
-    bool is_told = false;
-    for (const Json& event : events) {
-      is_told = is_told || (event["type"] == "response.output_item.done" && event["item"] == item);
-    }
-    EXPECT_TRUE(is_told) << item.dump();
-    return item;
-  };
-  const Json text = answer_of(R"({"name": "apply_patch", "arguments": {"input": "*** Begin\n"}})");
-  EXPECT_EQ(text["type"], "custom_tool_call");
-  EXPECT_EQ(text["name"], "apply_patch");
-  EXPECT_EQ(text["input"], "*** Begin\n");
-  const Json in_namespace = answer_of(R"({"name": "mcp__notes__add", "arguments": {"a": 1}})");
-  EXPECT_EQ(in_namespace["type"], "function_call");
-  EXPECT_EQ(in_namespace["name"], "add");
-  EXPECT_EQ(in_namespace["namespace"], "mcp__notes");
-  const Json plain = answer_of(R"({"name": "add", "arguments": {"a": 1}})");
-  EXPECT_EQ(plain["name"], "add");
-  EXPECT_FALSE(plain.contains("namespace"));
-  const Json shell = answer_of(R"({"name": "local_shell", "arguments": {"command": ["ls", "-l"]}})");
-  EXPECT_EQ(shell["type"], "local_shell_call");
-  EXPECT_EQ(shell["action"]["type"], "exec");
-  EXPECT_EQ(shell["action"]["command"], Json({"ls", "-l"}));
-}
-
 }  // namespace
 }  // namespace rocmforge
