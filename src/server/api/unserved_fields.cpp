@@ -102,14 +102,14 @@ std::span<const UnservedField> unserved_fields() { return unserved; }
 
 namespace {
 
-/// An order of samplers by the names of the list: without what other servers have and this one lacks, which does nothing
-/// here, and each once.
+/// An order of samplers as the list writes it: each once, without those that clients name though no server has them any
+/// more.
 Json known_samplers(const Json& order) {
-  static const Json known = Json::parse(sampler_orders)[0];
+  constexpr std::array gone = {"tfs_z", "top_a"};
   Json list = Json::array();
   for (const Json& given : order.is_array() ? order : Json::array()) {
     const Json name = given == "typical_p" ? Json("typ_p") : given;
-    if (std::ranges::find(known, name) != known.end() && std::ranges::find(list, name) == list.end()) {
+    if (std::ranges::find(gone, name) == gone.end() && std::ranges::find(list, name) == list.end()) {
       list.push_back(name);
     }
   }
