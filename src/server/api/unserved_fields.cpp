@@ -121,7 +121,8 @@ Json known_samplers(const Json& order) {
 void finish_fields(Fields& fields, Exchange& exchange, const Backend& backend) {
   ignore_harmless(fields);
   const Json orders = Json::parse(sampler_orders);
-  if (fields.has("samplers") && std::ranges::find(orders, known_samplers(fields.json()["samplers"])) != orders.end()) {
+  if (fields.json().contains("samplers") &&
+      std::ranges::find(orders, known_samplers(fields.json()["samplers"])) != orders.end()) {
     fields.ignore({"samplers"});
   }
   for (const UnservedField& field : unserved) {
