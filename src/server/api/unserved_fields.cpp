@@ -120,10 +120,11 @@ Json known_samplers(const Json& order) {
 
 void finish_fields(Fields& fields, Exchange& exchange, const Backend& backend) {
   ignore_harmless(fields);
-  const Json orders = Json::parse(sampler_orders);
-  if (fields.json().contains("samplers") &&
-      std::ranges::find(orders, known_samplers(fields.json()["samplers"])) != orders.end()) {
-    fields.ignore({"samplers"});
+  if (fields.json().contains("samplers")) {
+    const Json orders = Json::parse(sampler_orders);
+    if (std::ranges::find(orders, known_samplers(fields.json()["samplers"])) != orders.end()) {
+      fields.ignore({"samplers"});
+    }
   }
   for (const UnservedField& field : unserved) {
     if (!fields.was_asked_for(field.name) && fields.has(field.name)) {
