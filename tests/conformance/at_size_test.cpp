@@ -1,42 +1,18 @@
 // Attention and products at the sizes of real work, on a real GPU: every element is compared with the plain kernels'
-// (check), which the other tests compare with the reference. Outputs are poisoned, and each call runs twice.
+// (check), which the other tests compare with the reference. Outputs are poisoned, and each call runs in all situations.
 
 #include <algorithm>
 #include <cstdio>
 #include <map>
 
 #include "base/half.h"
+#include "conformance/at_size.h"
 #include "conformance/attention_cases.h"
-#include "kernels/check/comparison.h"
 
 namespace rocmforge::test {
 namespace {
 
 constexpr std::int64_t most_workspace_bytes = std::int64_t{8} << 30;
-/// A row has few elements, and some rows are small sums of large values.
-constexpr double row_factor = 15.0;
-
-/// Device memory whose every bit is set.
-DeviceBuffer poisoned_buffer(std::size_t size_bytes) {
-  Device& device = *harness().target.device;
-  DeviceBuffer buffer = device.allocate(std::max<std::size_t>(size_bytes, 1), "a test");
-  device.stream().fill(buffer.data(), 0xff, buffer.size_bytes());
-  return buffer;
-}
-
-template <class T>
-DeviceBuffer uploaded(const std::vector<T>& values) {
-  Device& device = *harness().target.device;
-  DeviceBuffer buffer = device.allocate(std::max<std::size_t>(values.size() * sizeof(T), 1), "a test");
-  device.upload(buffer.data(), values.data(), values.size() * sizeof(T));
-  return buffer;
-}
-
-void expect_right(const Difference& found, double allowed, std::string_view kernel) {
-  EXPECT_EQ(found.missing_rows, 0) << kernel << ": rows that are not written";
-  EXPECT_EQ(found.wrong_rows, 0) << kernel << ": wrong rows, the worst is row " << found.worst_row << " by " << found.worst;
-  EXPECT_LE(found.relative, allowed) << kernel;
-}
 
 // ---- attention
 
@@ -147,12 +123,20 @@ class AttentionAtSize {
     return kernel.workspace_bytes(spec_, limits_) <= static_cast<std::size_t>(most_workspace_bytes);
   }
 
-  [[nodiscard]] DeviceBuffer run(const AttentionBackend& kernel) const {
-    DeviceBuffer out = poisoned_buffer(row_bytes(spec_.io_dtype, rows() * spec_.out_dim()));
-    const DeviceBuffer workspace = poisoned_buffer(kernel.workspace_bytes(spec_, limits_));
-    Device& device = *harness().target.device;
-    const DeviceBuffer state =
-        device.allocate(std::max<std::size_t>(kernel.state_bytes(spec_, limits_), 1), "a test's counters");
+  [[nodiscard]] Output output() const { return {spec_.io_dtype, rows(), spec_.out_dim()}; }
+
+  /// Memory of one kernel's calls.
+  struct Memory {
+    DeviceBuffer workspace;
+    DeviceBuffer state;
+  };
+  [[nodiscard]] Memory memory_for(const AttentionBackend& kernel) const {
+    const std::size_t state_bytes = std::max<std::size_t>(kernel.state_bytes(spec_, limits_), 1);
+    return {poisoned_buffer(kernel.workspace_bytes(spec_, limits_)),
+            harness().target.device->allocate(state_bytes, "a test's counters")};
+  }
+
+  void run(const AttentionBackend& kernel, const Memory& memory, const Output& out) const {
     Attention::Args args;
     args.q = q_.data();
     args.q_stride = q_width();
@@ -164,12 +148,10 @@ class AttentionAtSize {
     args.batch.positions = arrays_[3].as<std::int32_t>();
     args.batch.sequence_of = arrays_[4].as<std::int32_t>();
     args.sinks = spec_.sinks ? sinks_.as<float>() : nullptr;
-    args.out = out.data();
-    args.workspace = workspace.data();
-    args.state = state.data();
+    args.out = out.memory.data();
+    args.workspace = memory.workspace.data();
+    args.state = memory.state.data();
     kernel.run(spec_, layout_, args, harness().target.context);
-    device.stream().synchronize();
-    return out;
   }
 
   /// Rows of one head.
@@ -228,22 +210,17 @@ TEST_P(AttentionOfModels, IsRightInEveryRow) {
     SCOPED_TRACE(step.name);
     const AttentionBackend& plain = *harness().registry.choose<Attention>(spec, harness().device, "check").kernel;
     const AttentionAtSize problem(spec, plain.layout(spec), step);
-    const DeviceBuffer expected = problem.run(plain);
+    const Output expected = problem.output();
+    problem.run(plain, problem.memory_for(plain), expected);
+    harness().target.device->stream().synchronize();
     harness().for_each_kernel<Attention>(spec, [&](const AttentionBackend& kernel) {
       if (&kernel == &plain || !problem.fits(kernel)) {
         return;
       }
-      const double allowed = attention_tolerance(spec, kernel.device());
-      const DeviceBuffer first = problem.run(kernel);
-      expect_right(compare_on_device(*harness().target.device, first.data(), expected.data(), spec.io_dtype, problem.rows(),
-                                     spec.out_dim(), row_factor * allowed),
-                   allowed, kernel.name());
-      const DeviceBuffer again = problem.run(kernel);
-      EXPECT_EQ(compare_on_device(*harness().target.device, again.data(), first.data(), spec.io_dtype, problem.rows(),
-                                  spec.out_dim(), 0.0)
-                    .worst,
-                0.0)
-          << kernel.name() << ": the same call gave other bits";
+      const Output out = problem.output();
+      const AttentionAtSize::Memory memory = problem.memory_for(kernel);
+      run_in_all_situations({&out}, kernel.name(), [&] { problem.run(kernel, memory, out); });
+      expect_rows(out, expected, attention_tolerance(spec, kernel.device()), kernel.name());
       elements += problem.rows() * spec.out_dim();
     });
   }
@@ -263,7 +240,6 @@ struct Shape {
 constexpr Shape shapes_of_models[] = {{4096, 4096},  {14336, 4096}, {4096, 14336}, {896, 4864},
                                       {15360, 3840}, {5120, 2880},  {128256, 4096}};
 constexpr std::int64_t tokens_of_steps[] = {1, 2, 3, 5, 8, 9, 16, 17, 32, 33, 64, 65, 128, 129, 300, 2048};
-constexpr std::int64_t chunk = 16;  ///< outputs that are compared as a row: n is a multiple of it
 
 class MatmulOfModels : public testing::TestWithParam<DType> {};
 
@@ -292,12 +268,10 @@ DeviceBuffer packed_for(const MatmulKernel& kernel, const Matmul::Spec& spec, co
   return uploaded(std::vector<std::byte>(packed.bytes().begin(), packed.bytes().end()));
 }
 
-DeviceBuffer multiply(const MatmulKernel& kernel, const Matmul::Spec& spec, const DeviceBuffer& weight,
-                      const DeviceBuffer& x, std::int64_t tokens) {
-  DeviceBuffer out = poisoned_buffer(static_cast<std::size_t>(tokens * spec.n) * sizeof(float));
-  const DeviceBuffer workspace = poisoned_buffer(kernel.workspace_bytes(tokens, spec.k));
+void multiply(const MatmulKernel& kernel, const Matmul::Spec& spec, const DeviceBuffer& weight, const DeviceBuffer& x,
+              std::int64_t tokens, const DeviceBuffer& workspace, const Output& out) {
   const std::vector<MatmulOutput> outputs = {
-      {.dtype = spec.weight, .weight = weight.data(), .n = spec.n, .out = out.as<float>(), .stride = spec.n}};
+      {.dtype = spec.weight, .weight = weight.data(), .n = spec.n, .out = out.memory.as<float>(), .stride = spec.n}};
   Matmul::Args args;
   args.x = x.as<float>();
   args.tokens = tokens;
@@ -306,8 +280,6 @@ DeviceBuffer multiply(const MatmulKernel& kernel, const Matmul::Spec& spec, cons
   args.outputs = outputs;
   args.workspace = workspace.data();
   kernel.run(args, harness().target.context);
-  harness().target.device->stream().synchronize();
-  return out;
 }
 
 TEST_P(MatmulOfModels, IsRightInEveryElement) {
@@ -321,15 +293,20 @@ TEST_P(MatmulOfModels, IsRightInEveryElement) {
     const std::vector<std::byte> rows = rows_from_pool(spec.weight, shape);
     const DeviceBuffer file_rows = uploaded(rows);
     const MatmulKernel& plain = *harness().registry.choose<Matmul>(spec, harness().device, "check").kernel;
-    const DeviceBuffer x = poisoned_buffer(static_cast<std::size_t>(2048 * shape.k) * sizeof(float));
-    fill_random(device.stream(), x.data(), DType::f32, 2048 * shape.k, 31);
+    const DeviceBuffer x = random_floats(2048 * shape.k, 31);
     std::map<const MatmulKernel*, DeviceBuffer> weights;
     for (const std::int64_t tokens : tokens_of_steps) {
       if (tokens * shape.n > std::int64_t{40} << 20) {
         continue;  // the plain kernel would take seconds
       }
       SCOPED_TRACE(testing::Message() << tokens << " tokens");
-      const DeviceBuffer expected = multiply(plain, spec, file_rows, x, tokens);
+      const auto output = [&] { return Output(DType::f32, tokens * shape.n / chunk, chunk); };
+      const auto workspace_for = [&](const MatmulKernel& kernel) {
+        return poisoned_buffer(kernel.workspace_bytes(tokens, spec.k));
+      };
+      const Output expected = output();
+      multiply(plain, spec, file_rows, x, tokens, workspace_for(plain), expected);
+      device.stream().synchronize();
       harness().for_each_kernel<Matmul>(spec, [&](const MatmulKernel& kernel) {
         if (&kernel == &plain) {
           return;
@@ -337,16 +314,11 @@ TEST_P(MatmulOfModels, IsRightInEveryElement) {
         if (!weights.contains(&kernel)) {
           weights.emplace(&kernel, packed_for(kernel, spec, rows));
         }
-        const double allowed = tolerance(spec.weight);
-        const DeviceBuffer first = multiply(kernel, spec, weights.at(&kernel), x, tokens);
-        expect_right(compare_on_device(device, first.data(), expected.data(), DType::f32, tokens * shape.n / chunk, chunk,
-                                       row_factor * allowed),
-                     allowed, kernel.name());
-        const DeviceBuffer again = multiply(kernel, spec, weights.at(&kernel), x, tokens);
-        EXPECT_EQ(
-            compare_on_device(device, again.data(), first.data(), DType::f32, tokens * shape.n / chunk, chunk, 0.0).worst,
-            0.0)
-            << kernel.name() << ": the same call gave other bits";
+        const Output out = output();
+        const DeviceBuffer workspace = workspace_for(kernel);
+        run_in_all_situations({&out}, kernel.name(),
+                              [&] { multiply(kernel, spec, weights.at(&kernel), x, tokens, workspace, out); });
+        expect_rows(out, expected, tolerance(spec.weight), kernel.name());
         elements += tokens * shape.n;
       });
     }

@@ -61,11 +61,12 @@ class Harness {
     return *registry.choose<Op>(spec, cpu_.info(), "reference").kernel;
   }
 
-  /// Whether a kernel of the device under test other than the reference supports `spec`.
+  /// Whether a kernel of the device under test that models can use supports `spec`.
   template <class Op>
   [[nodiscard]] bool serves(const typename Op::Spec& spec) const {
     for (const auto& kernel : registry.all<Op>()) {
-      if (kernel->device() == device.kind && kernel->name() != "reference" && kernel->supports(spec, device).ok) {
+      if (kernel->device() == device.kind && kernel->priority() > KernelPriority::check &&
+          kernel->supports(spec, device).ok) {
         return true;
       }
     }

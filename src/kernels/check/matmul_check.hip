@@ -1,31 +1,15 @@
 // Products as plain as they can be written: one output element a thread, sums in double, weights as the file stores them.
 
-#include "kernels/check/check_code.h"
 #include "kernels/check/matmul_args.h"
-#include "kernels/gpu/formats.h"
+#include "kernels/check/weight_row.h"
 
 namespace rocmforge::check_kernels {
 namespace {
 
 /// The product of a row of a weight with a token's input.
 __device__ __forceinline__ double product(const MatmulCheckArgs& args, const MatmulCheckArgs::Part part, std::int64_t n, std::int64_t t) {
-  const float* const x = args.x + t * args.x_stride;
   const auto* const row = static_cast<const std::uint8_t*>(part.weight) + n * part.row_bytes;
-  double sum = 0.0;
-  for (std::int64_t first = 0; first < args.k; first += gpu::read_elems) {
-    float weights[gpu::read_elems] = {};
-    gpu::visit_format(Formats(), part.dtype, [&]<class Block>(Block*) __attribute__((always_inline)) {
-      gpu::read_elements(reinterpret_cast<const Block*>(row), first, args.k, weights);
-    });
-#pragma unroll
-    for (int i = 0; i < gpu::read_elems; ++i) {
-      if (first + i >= args.k) {
-        continue;
-      }
-      const double norm = args.norm_weight != nullptr ? static_cast<double>(args.norm_weight[first + i]) : 1.0;
-      sum += static_cast<double>(x[first + i]) * static_cast<double>(weights[i]) * norm;
-    }
-  }
+  const double sum = row_product(row, part.dtype, args.x + t * args.x_stride, args.norm_weight, args.k);
   const double factor = args.factors != nullptr ? args.factors[t] : 1.0;
   return sum * part.scale * factor + (part.bias != nullptr ? static_cast<double>(part.bias[n]) : 0.0);
 }

@@ -1,0 +1,32 @@
+#pragma once
+
+// The product of one row of a weight, as the file stores it, with one input.
+
+#include "kernels/check/check_code.h"
+#include "kernels/gpu/formats.h"
+
+namespace rocmforge::check_kernels {
+
+/// sum of row[i] * x[i] * norm_weight[i] over k elements; norm_weight may be null.
+__device__ __forceinline__ double row_product(const std::uint8_t* row, DType dtype, const float* x, const float* norm_weight,
+                                              std::int64_t k) {
+  double sum = 0.0;
+  for (std::int64_t first = 0; first < k; first += gpu::read_elems) {
+    float weights[gpu::read_elems] = {};
+    gpu::visit_format(
+        Formats(), dtype, [&]<class Block>(Block*) __attribute__((always_inline)) {
+          gpu::read_elements(reinterpret_cast<const Block*>(row), first, k, weights);
+        });
+#pragma unroll
+    for (int i = 0; i < gpu::read_elems; ++i) {
+      if (first + i >= k) {
+        continue;
+      }
+      const double norm = norm_weight != nullptr ? static_cast<double>(norm_weight[first + i]) : 1.0;
+      sum += static_cast<double>(x[first + i]) * static_cast<double>(weights[i]) * norm;
+    }
+  }
+  return sum;
+}
+
+}  // namespace rocmforge::check_kernels

@@ -1,0 +1,139 @@
+#pragma once
+
+// What tests at the sizes of real work share: poisoned memory of the GPU, and comparisons of every element there.
+
+#include <algorithm>
+#include <initializer_list>
+#include <string_view>
+#include <vector>
+
+#include "conformance/harness.h"
+#include "kernels/check/comparison.h"
+
+namespace rocmforge::test {
+
+/// A row has few elements, and some rows are small sums of large values.
+inline constexpr double row_factor = 15.0;
+/// Outputs of a product that are compared as a row: n is a multiple of it.
+inline constexpr std::int64_t chunk = 16;
+
+/// Device memory whose every bit is set.
+inline DeviceBuffer poisoned_buffer(std::size_t size_bytes) {
+  Device& device = *harness().target.device;
+  DeviceBuffer buffer = device.allocate(std::max<std::size_t>(size_bytes, 1), "a test");
+  device.stream().fill(buffer.data(), 0xff, buffer.size_bytes());
+  return buffer;
+}
+
+template <class T>
+DeviceBuffer uploaded(const std::vector<T>& values) {
+  Device& device = *harness().target.device;
+  DeviceBuffer buffer = device.allocate(std::max<std::size_t>(values.size() * sizeof(T), 1), "a test");
+  device.upload(buffer.data(), values.data(), values.size() * sizeof(T));
+  return buffer;
+}
+
+/// Values without a pattern.
+inline DeviceBuffer random_floats(std::int64_t count, std::uint64_t seed, float size = 1.0f) {
+  DeviceBuffer buffer = poisoned_buffer(static_cast<std::size_t>(count) * sizeof(float));
+  fill_random(harness().target.device->stream(), buffer.data(), DType::f32, count, seed, size);
+  return buffer;
+}
+
+/// A result [rows, width] of a call. Before each call it is poisoned, or a copy of `before`.
+struct Output {
+  Output(DType type, std::int64_t count, std::int64_t row_width, const DeviceBuffer* from = nullptr)
+      : dtype(type),
+        rows(count),
+        width(row_width),
+        before(from),
+        memory(poisoned_buffer(row_bytes(type, count * row_width))) {}
+
+  void reset(Stream& stream) const {
+    if (before == nullptr) {
+      stream.fill(memory.data(), 0xff, memory.size_bytes());
+    } else {
+      stream.copy_on_device(memory.data(), before->data(), memory.size_bytes());
+    }
+  }
+
+  DType dtype;
+  std::int64_t rows;
+  std::int64_t width;
+  const DeviceBuffer* before;
+  DeviceBuffer memory;
+};
+
+inline void expect_rows(const Output& actual, const Output& expected, double allowed, std::string_view kernel) {
+  const Difference found = compare_on_device(*harness().target.device, actual.memory.data(), expected.memory.data(),
+                                             actual.dtype, actual.rows, actual.width, row_factor * allowed);
+  EXPECT_EQ(found.missing_rows, 0) << kernel << ": rows that are not written";
+  EXPECT_EQ(found.wrong_rows, 0) << kernel << ": wrong rows, the worst is row " << found.worst_row << " by " << found.worst;
+  EXPECT_LE(found.relative, allowed) << kernel;
+}
+
+inline void expect_same(const Output& actual, const DeviceBuffer& first, std::string_view kernel,
+                        std::string_view situation) {
+  const Difference found = compare_on_device(*harness().target.device, actual.memory.data(), first.data(), actual.dtype,
+                                             actual.rows, actual.width, 0.0);
+  EXPECT_EQ(found.worst, 0.0) << kernel << ", " << situation << ": other bits than alone";
+  EXPECT_EQ(found.missing_rows, 0) << kernel << ", " << situation << ": rows that are not written";
+}
+
+/// Keeps the device busy for some milliseconds, on a stream of its own.
+class BusyStream {
+ public:
+  explicit BusyStream(Device& device) : stream_(device), memory_(poisoned_buffer(count * sizeof(float))) {
+    for (std::uint64_t i = 0; i < 12; ++i) {
+      fill_random(stream_, memory_.data(), DType::f32, count, i);
+    }
+  }
+  ~BusyStream() { stream_.synchronize(); }
+  BusyStream(const BusyStream&) = delete;
+  BusyStream& operator=(const BusyStream&) = delete;
+
+ private:
+  static constexpr std::int64_t count = std::int64_t{1} << 24;
+  Stream stream_;
+  DeviceBuffer memory_;
+};
+
+/// Calls run() alone, beside a second stream that keeps the device busy, and twice in a row as a recorded graph, so that one
+/// call follows another with the same workspace. The outputs must have the same bits each time.
+template <class Run>
+void run_in_all_situations(std::initializer_list<const Output*> outputs, std::string_view kernel, const Run& run) {
+  Device& device = *harness().target.device;
+  Stream& stream = device.stream();
+  const auto call = [&] {
+    for (const Output* output : outputs) {
+      output->reset(stream);
+    }
+    run();
+  };
+  call();
+  std::vector<DeviceBuffer> first;
+  for (const Output* output : outputs) {
+    first.push_back(poisoned_buffer(output->memory.size_bytes()));
+    stream.copy_on_device(first.back().data(), output->memory.data(), first.back().size_bytes());
+  }
+  stream.synchronize();
+  const auto compare = [&](std::string_view situation) {
+    std::size_t i = 0;
+    for (const Output* output : outputs) {
+      expect_same(*output, first[i++], kernel, situation);
+    }
+  };
+  {
+    const BusyStream busy(device);
+    call();
+    stream.synchronize();
+  }
+  compare("beside a busy stream");
+  const Graph graph = stream.capture(call);
+  stream.launch(graph);
+  stream.launch(graph);
+  stream.synchronize();
+  compare("replayed");
+}
+
+}  // namespace rocmforge::test
