@@ -76,11 +76,14 @@ export function removeVersion(conversation, message) {
   show(conversation, all[index - 1] ?? all[index + 1]);
 }
 
-/** Removes a question and its answers; what was said later stays. */
+/** Removes a question and its answers; what was said later stays, and follows what the question followed. */
 export function removeTurn(conversation, question) {
   const shown = path(conversation).at(-1);
-  const answers = conversation.messages.filter((other) => other.parent === question.id && other.role !== 'user');
-  for (const message of [...answers, question]) remove(conversation, message);
+  const gone = new Set([question.id]);
+  for (const other of conversation.messages) if (other.parent === question.id && other.role !== 'user') gone.add(other.id);
+  conversation.messages = conversation.messages.filter((other) => !gone.has(other.id));
+  for (const other of conversation.messages) if (gone.has(other.parent)) other.parent = question.parent;
+  if (gone.has(conversation.leaf)) conversation.leaf = question.parent;
   const left = find(conversation, shown.id) ?? find(conversation, conversation.leaf) ?? conversation.messages.at(-1);
   if (left) show(conversation, left);
   else conversation.leaf = null;

@@ -2,7 +2,7 @@
 // take several times as long for each character. PAGE_FOLDER holds the modules; an argument is the seed of the mixes.
 import { load } from './modules.mjs';
 
-const { renderMarkdown, MarkdownStream, renderTex, highlight, versions } = await load(process.env.PAGE_FOLDER, 'markdown', 'tex', 'highlight', 'thread');
+const { renderMarkdown, MarkdownStream, renderTex, highlight, removeTurn, versions } = await load(process.env.PAGE_FOLDER, 'markdown', 'tex', 'highlight', 'thread');
 
 const most = 5;       // times the processor time a character: quadratic work takes ten times as long
 const attempts = 6;   // another program may disturb some
@@ -117,6 +117,8 @@ for (const unit of ['"a', '\\', '/* ', '1.']) check(`colours ${unit}`, (text) =>
 const conversation = (size) => ({ messages: Array.from({ length: size }, (_, id) => ({ id, parent: null, role: 'user' })) });
 const allVersions = (item) => { const of = versions(item); for (const message of item.messages) of(message); };
 check('versions of a message', allVersions, conversation, 5000, 50000);
+const answers = (size) => [{ id: 'q', parent: null, role: 'user' }, ...Array.from({ length: size }, (_, id) => ({ id, parent: 'q', role: 'assistant' }))];
+check('a turn of many answers', (messages) => removeTurn({ messages, leaf: 0 }, messages[0]), answers, 2000, 20000);
 
 console.log(`${count} shapes, ${failures.length} of them take more than linear time`);
 for (const failure of failures) console.log(failure);

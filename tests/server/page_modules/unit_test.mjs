@@ -120,7 +120,26 @@ test('a conversation is a tree', () => {
   assert.deepEqual(path(conversation), [question, second]);
   removeTurn(conversation, question);
   assert.deepEqual(conversation.messages, []);
+  assert.equal(conversation.leaf, null);
   assert.deepEqual(path(asTree({ id: '2', messages: [{ role: 'user', content: 'x' }, { role: 'assistant', content: 'y' }] })).map(({ content }) => content), ['x', 'y']);
+});
+
+test('a turn is removed with all versions of its answer', () => {
+  const conversation = { id: '1', messages: [], leaf: null };
+  const first = add(conversation, null, { role: 'user', content: 'q' });
+  const answer = add(conversation, first.id, { role: 'assistant', content: 'a' });
+  const second = add(conversation, answer.id, { role: 'user', content: 'r' });
+  const left = add(conversation, second.id, { role: 'assistant', content: 'b' });
+  const right = add(conversation, second.id, { role: 'assistant', content: 'c' });
+  const behindLeft = add(conversation, left.id, { role: 'user', content: 's' });
+  const behindRight = add(conversation, right.id, { role: 'user', content: 't' });
+  show(conversation, left);
+  removeTurn(conversation, second);
+  assert.deepEqual(conversation.messages, [first, answer, behindLeft, behindRight]);
+  assert.deepEqual([behindLeft.parent, behindRight.parent], [answer.id, answer.id]);
+  assert.deepEqual(path(conversation), [first, answer, behindLeft]);
+  removeTurn(conversation, behindLeft);
+  assert.deepEqual(path(conversation), [first, answer, behindRight]);
 });
 
 test('conversations are kept, exported and imported', () => {
