@@ -53,7 +53,7 @@ Option raw_option(bool& target, Command& command) {
   for (const char* name : {"--chat-format", "--chat-template-file", "--chat-template-kwargs", "--think"}) {
     command.option(name).excludes.push_back("--raw");
   }
-  return {"--raw", &target, "Continue the text, no chat template"};
+  return {"--raw", &target, "Continue the text, with the control tokens written in it; no chat template"};
 }
 
 std::string TemplateFlags::source() const {
@@ -119,7 +119,7 @@ EncodedChat encode_prompt(const Engine& engine, const TemplateFlags& flags, cons
       throw UsageError("--system needs a chat template, and this model has none; --chat-format names one of " +
                        chat_format_names());
     }
-    return {.ids = tokenizer.encode(text, {}), .format = {}};
+    return {.ids = tokenizer.encode(text, {.parse_special = true}), .format = {}};
   }
   nlohmann::ordered_json messages = nlohmann::ordered_json::array();
   if (!system.empty()) {

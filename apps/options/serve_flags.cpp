@@ -117,7 +117,7 @@ std::int64_t usual_kv_tokens(const EngineOptions& options, const std::string& pa
 void ListenFlags::add_to(Command& command) {
   const auto add = [&](Option option) { command.options.push_back(of_server(std::move(option))); };
   const Range seconds = {.least = 0, .most = 1e6};
-  add({"--host", &host, "Address to listen at; 0.0.0.0 for all", "ADDRESS"});
+  add({"--host", &host, "Address to listen at; 0.0.0.0 for all; a path: a unix socket", "ADDRESS"});
   add({.names = "--port",
        .target = &port,
        .meaning = "Port",
@@ -152,7 +152,7 @@ void ListenFlags::add_to(Command& command) {
        .range = {.least = 0, .most = 1000}});
   add({.names = "--api-key",
        .target = &keys,
-       .meaning = "Serve only requests with this key (may be repeated)",
+       .meaning = "Serve only requests with this key, or one of KEY,KEY (may be repeated)",
        .value = "KEY",
        .environment = "ROCMFORGE_API_KEY"});
   add({"--api-key-file", &key_file, "Keys, one a line, each with max-priority=N behind it or without", "FILE"});
@@ -169,7 +169,13 @@ void ListenFlags::apply(ServerOptions& options) const {
   options.port = port;
   options.http.connections = max_connections;
   options.http.body_bytes = static_cast<std::size_t>(max_body_mib) << 20;
-  options.keys.assign(keys.begin(), keys.end());
+  options.keys.clear();
+  for (const std::string& list : keys) {
+    for (std::size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
+      end = list.find(',', begin);
+      options.keys.emplace_back(list.substr(begin, end - begin));
+    }
+  }
   if (!key_file.empty()) {
     const std::vector<ApiKey> more = read_key_file(key_file);
     options.keys.insert(options.keys.end(), more.begin(), more.end());
@@ -181,7 +187,7 @@ void ListenFlags::apply(ServerOptions& options) const {
   }
   options.cors_origins = origins;
   options.local = host == "localhost" || host == "::1" || host.starts_with("127.");
-  if (!options.local && options.keys.empty()) {
+  if (!options.local && !is_socket_path(host) && options.keys.empty()) {
     log_warning("anybody who reaches {} may use this server; --api-key asks for a key", host);
   }
   options.client_share = client_share;

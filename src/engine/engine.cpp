@@ -109,15 +109,20 @@ void Engine::State::expire() {
   }
 }
 
+void Engine::State::forget_deadline(Sequence& sequence) {
+  if (sequence.request.deadline) {
+    deadlines.erase({*sequence.request.deadline, sequence.id});
+    sequence.request.deadline.reset();
+  }
+}
+
 void Engine::State::retire() {
   scheduler.take_finished([this](const std::unique_ptr<Sequence>& sequence) {
     for (ScheduledChunk& chunk : ahead) {
       chunk.sequence = chunk.sequence == sequence.get() ? nullptr : chunk.sequence;
     }
     const auto answer = active.extract(sequence->id);
-    if (sequence->request.deadline) {
-      deadlines.erase({*sequence->request.deadline, sequence->id});
-    }
+    forget_deadline(*sequence);
     auto place = unfinished_stats.extract(sequence->id);
     place.mapped() = {.prompt_tokens = sequence->prompt_tokens,
                       .cached_tokens = sequence->prefix_hits,
@@ -241,6 +246,8 @@ void Engine::State::take(const Request& request, std::span<const RequestId> ids)
     check(!late, "what is not refused is taken");
   }
 }
+
+bool Engine::is_open(RequestId id) const { return state_->active.contains(id); }
 
 void Engine::cancel(RequestId id) { state_->end(id, FinishReason::cancelled); }
 

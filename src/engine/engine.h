@@ -121,6 +121,8 @@ class Engine {
   /// block and shares the others. With a seed, answer i has the random stream of seed + i. Log probabilities of the prompt
   /// come with the first answer only. Either all answers are accepted or none: then it throws std::bad_alloc.
   std::vector<RequestId> submit(Request request, int count);
+  /// Whether the request was accepted and has not finished.
+  [[nodiscard]] bool is_open(RequestId id) const;
   /// Frees the request's pages at once; the next step reports FinishReason::cancelled. Ignores ids that have finished.
   /// Never fails for want of memory.
   void cancel(RequestId id);

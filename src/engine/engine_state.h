@@ -42,6 +42,7 @@ struct Engine::State {
   void end(RequestId id, FinishReason reason);
   /// Drops old statistics that were not taken, except of requests that the next step reports: any number may end at once.
   void forget_stats();
+  void forget_deadline(Sequence& sequence);
   /// Ends requests whose deadline has passed.
   void expire();
   /// Moves finished requests from the active ones to the statistics.

@@ -105,6 +105,9 @@ void Engine::State::take_token(Sequence& sequence, const ChunkResult& result, To
     return fail("no token can be drawn: all are forbidden or their logits are not numbers");
   }
   output.token = result.token;
+  if (sequence.request.deadline_is_for_first_token) {
+    forget_deadline(sequence);
+  }
   if (sequence.request.logits) {
     output.logits.assign(result.logits.begin(), result.logits.end());
   }

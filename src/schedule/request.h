@@ -72,6 +72,7 @@ struct Request {
   std::optional<Pooling> embedding{};
   /// The request ends with FinishReason::timeout at the first step after this.
   std::optional<std::chrono::steady_clock::time_point> deadline{};
+  bool deadline_is_for_first_token = false;  ///< the deadline no longer counts once a token was drawn
 
   /// Whether the host reads logits or hidden states of a drawn token.
   [[nodiscard]] bool wants_raw_logits() const { return logits || logprobs >= 0; }

@@ -103,6 +103,7 @@ std::vector<Route> server_routes(const ServerOptions& options) {
   get({"/api/ps"}, with_backend(serve_ollama_ps), false, true);
   get({"/api/version"}, serve_version, true, false);
   post({"/v1/embeddings", "/embeddings"}, with_backend(serve_embeddings));
+  post({"/embedding"}, with_backend(serve_native_embedding));
   post({"/v1/rerank", "/rerank", "/v2/rerank", "/v1/reranking", "/reranking"}, with_backend(serve_rerank));
   post({"/generate", "/completion", "/completions"}, with_backend(serve_native));
   post({"/infill"}, with_backend(serve_infill));

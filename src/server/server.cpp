@@ -68,6 +68,9 @@ class Server::Implementation {
   [[nodiscard]] std::uint16_t port() const { return http_->port(); }
   [[nodiscard]] std::string url() const {
     const std::string& host = state_.options.host;
+    if (is_socket_path(host)) {
+      return "unix:" + host;
+    }
     const bool numbers_of_ipv6 = host.find(':') != std::string::npos;
     return fmt::format("http://{}:{}", numbers_of_ipv6 ? "[" + host + "]" : host, port());
   }

@@ -30,7 +30,7 @@ struct PullStatus {
 using PullFunction = std::function<void(const std::string& name, const std::function<bool(const PullStatus&)>& tell)>;
 
 struct ServerOptions {
-  std::string host = "127.0.0.1";
+  std::string host = "127.0.0.1";  ///< or the path of a unix socket
   std::uint16_t port = 8080;  ///< 0: a free one
   HttpLimits http{};
   std::string model_id = "model";  ///< the name that clients use
@@ -71,7 +71,7 @@ class Server {
   Server& operator=(const Server&) = delete;
 
   [[nodiscard]] std::uint16_t port() const;
-  [[nodiscard]] std::string url() const;  ///< "http://127.0.0.1:8080"
+  [[nodiscard]] std::string url() const;  ///< "http://127.0.0.1:8080", or "unix:PATH"
   [[nodiscard]] RequestLog& log();
 
   /// Call when the model has been loaded.

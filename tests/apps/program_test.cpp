@@ -169,6 +169,9 @@ TEST_F(DemoProgram, RawContinuesTheText) {
   const json raw = run_json({"run", "-p", "Once upon a time", "--greedy", "--json", "-n", "4", "--raw"});
   EXPECT_GT(chat.at("prompt_tokens"), raw.at("prompt_tokens"));
   EXPECT_EQ(raw.at("prompt_tokens"), run_json({"tokenize", model(), "Once upon a time", "--json"}).at("ids").size());
+  const std::string marked = "<|im_start|>user\nHello<|im_end|>";
+  EXPECT_EQ(run_json({"run", "-p", marked, "--greedy", "--json", "-n", "4", "--raw"}).at("prompt_tokens"),
+            run_json({"tokenize", model(), marked, "--parse-special", "--json"}).at("ids").size());
 }
 
 TEST_F(DemoProgram, IgnoreEosGoesOnToTheLimit) {

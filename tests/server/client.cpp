@@ -19,6 +19,10 @@ std::vector<Json> HttpAnswer::events() const {
   std::size_t at = 0;
   while (at < body.size()) {
     const std::size_t end = body.find("\n\n", at);
+    if (end != std::string::npos && body[at] == ':') {
+      at = end + 2;
+      continue;
+    }
     if (end == std::string::npos || body.compare(at, 6, "data: ") != 0) {
       throw std::runtime_error("no event: " + body.substr(at, 80));
     }

@@ -20,7 +20,7 @@ struct HttpAnswer {
   std::string body;                            ///< chunks put together
   bool complete = false;                       ///< the whole answer was received
   [[nodiscard]] Json json() const { return Json::parse(body); }
-  /// The data of its events, less "[DONE]".
+  /// The data of its events, less "[DONE]" and comments.
   [[nodiscard]] std::vector<Json> events() const;
   [[nodiscard]] bool done() const { return body.ends_with("data: [DONE]\n\n"); }
 };

@@ -143,7 +143,7 @@ std::vector<Hostile> hostile_requests() {
       {"token beyond 64 bits", body(R"({"prompt": [18446744073709551615]})"), 400, "prompt names a token"},
       {"negative token", body(R"({"prompt": [-1]})"), 400, "prompt names a token"},
       {"prompt longer than the context", body(R"({"prompt": ")" + std::string(300, 'a') + R"("})"), 400,
-       "the context holds 256"},
+       "prompt is too long: "},
       {"temperature is a text", with(R"("temperature": "hot")"), 400, "temperature is \"hot\", must be a number"},
       {"temperature is out of range", with(R"("temperature": -1)"), 400, "temperature is -1, must be 0 to 2"},
       {"max_tokens is negative", with(R"("max_tokens": -5)"), 400, "max_tokens is -5"},

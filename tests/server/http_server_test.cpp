@@ -1,9 +1,13 @@
 #include "server/http/http_server.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <condition_variable>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -12,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "apps/program.h"
 #include "base/error.h"
 #include "server/client.h"
 
@@ -23,7 +28,7 @@ using std::chrono::milliseconds;
 /// Answers with the request's content; "/hold" keeps the reply for the test.
 class HttpTest : public testing::Test {
  protected:
-  void start(HttpLimits limits = {}, std::shared_ptr<RequestMemory> memory = nullptr) {
+  void start(HttpLimits limits = {}, std::shared_ptr<RequestMemory> memory = nullptr, const std::string& host = "127.0.0.1") {
     HttpHandler handler;
     handler.check_head = [](const HttpRequest& request) -> std::unique_ptr<HttpResponse> {
       return request.path == "/refused" ? std::make_unique<HttpResponse>(HttpResponse{.status = 403, .body = "no"})
@@ -49,7 +54,7 @@ class HttpTest : public testing::Test {
       return HttpResponse{.status = status, .content_type = "text/plain", .body = std::string(message)};
     };
     handler.is_vital = [](const HttpRequest& request) { return request.path == "/vital"; };
-    server_ = std::make_unique<HttpServer>("127.0.0.1", 0, limits, handler, std::move(memory));
+    server_ = std::make_unique<HttpServer>(host, 0, limits, handler, std::move(memory));
   }
 
   std::shared_ptr<HttpReply> held() {
@@ -474,6 +479,87 @@ TEST_F(HttpTest, LetsRepliesOutliveTheServer) {
   server_.reset();
   EXPECT_FALSE(reply->write("late"));
   reply->end();
+}
+
+// RFC 9112, section 2.2.
+TEST_F(HttpTest, LeavesOutAnEmptyLineBeforeARequest) {
+  start();
+  Connection connection(port());
+  for (const char* before : {"\r\n", "", "\r\n"}) {
+    connection.send(before + request_text("GET", "/a"));
+    const HttpAnswer answer = connection.read_answer();
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    EXPECT_EQ(answer.body, "GET /a? []");
+  }
+  Connection in_pieces(port());
+  for (const char piece : "\r\n" + request_text("POST", "/b", "body") + "\r\n" + request_text("GET", "/c")) {
+    in_pieces.send(std::string(1, piece));
+  }
+  EXPECT_EQ(in_pieces.read_answer().body, "POST /b? [body]");
+  EXPECT_EQ(in_pieces.read_answer().body, "GET /c? []");
+  for (const char* wrong : {"\n", "\r", " \r\n", "\r\n\r\n"}) {
+    Connection other(port());
+    other.send(wrong + request_text("GET", "/a"));
+    EXPECT_EQ(other.read_answer().status, 400) << wrong;
+  }
+  Connection nothing(port());
+  nothing.send("\r\n");
+  nothing.finish_sending();
+  EXPECT_TRUE(nothing.closes());
+}
+
+/// What a server at a unix socket answers to this request, until it closes the connection.
+std::string answer_at(const std::string& path, const std::string& request) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  const int socket = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  std::string answer;
+  if (::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 &&
+      ::send(socket, request.data(), request.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(request.size())) {
+    char piece[1024];
+    for (ssize_t size = 0; (size = ::recv(socket, piece, sizeof(piece), 0)) > 0;) {
+      answer.append(piece, static_cast<std::size_t>(size));
+    }
+  }
+  ::close(socket);
+  return answer;
+}
+
+TEST_F(HttpTest, ListensAtAUnixSocket) {
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "server.sock").string();
+  const std::string request = request_text("GET", "/a", "", {"Connection: close"});
+  for (int i = 0; i < 2; ++i) {
+    start({}, nullptr, path);
+    EXPECT_EQ(port(), 0);
+    const std::string answer = answer_at(path, request);
+    EXPECT_TRUE(answer.starts_with("HTTP/1.1 200")) << answer;
+    EXPECT_TRUE(answer.ends_with("GET /a? []")) << answer;
+    try {
+      HttpServer second(path, 0, {}, {});
+      ADD_FAILURE() << "two servers at one socket";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.what(), "cannot listen at " + path + ": Address already in use");
+    }
+    EXPECT_TRUE(answer_at(path, request).starts_with("HTTP/1.1 200")) << "the second one takes nothing from the first";
+    server_.reset();
+    EXPECT_FALSE(std::filesystem::exists(path));
+  }
+  // A file that a killed server has left.
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  const int left = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  ASSERT_EQ(::bind(left, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  ::close(left);
+  start({}, nullptr, path);
+  EXPECT_TRUE(answer_at(path, request).starts_with("HTTP/1.1 200"));
+  // A file of another kind is nobody's to replace.
+  const std::string file = folder.write("notes.sock", "text");
+  EXPECT_THROW(HttpServer(file, 0, {}, {}), Error);
+  EXPECT_TRUE(std::filesystem::is_regular_file(file));
+  EXPECT_THROW(HttpServer("/" + std::string(200, 'x'), 0, {}, {}), Error);
 }
 
 TEST_F(HttpTest, SaysWhyItCannotListen) {

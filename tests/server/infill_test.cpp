@@ -1,6 +1,7 @@
 // Fill in the middle: /infill and the suffix of /v1/completions.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -85,6 +86,27 @@ TEST(Infill, PutsTheMarksAroundTheGap) {
   post(server.port(), "/infill",
        {{"input_prefix", "a"}, {"input_suffix", ""}, {"prompt", "b"}, {"add_special_tokens", false}});
   EXPECT_EQ(server.prompt(), joined({{prefix_mark}, byte_ids("ab"), {suffix_mark, middle_mark}}));
+}
+
+TEST(Infill, IsOllamasSuffix) {
+  const GapServer server;
+  const HttpAnswer answer =
+      post(server.port(), "/api/generate", {{"prompt", "a="}, {"suffix", ";"}, {"stream", false}, {"system", "S"}});
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(answer.json()["response"], "hi");
+  EXPECT_EQ(answer.headers.at("x-ignored-fields"), "system");
+  EXPECT_EQ(server.prompt(),
+            joined({{bos_token, prefix_mark}, byte_ids("a="), {suffix_mark}, byte_ids(";"), {middle_mark}}));
+  const auto has_insert = [](const GapServer& of) {
+    const Json list = post(of.port(), "/api/show", {{"model", "model"}}).json()["capabilities"];
+    return std::ranges::find(list, Json("insert")) != list.end();
+  };
+  EXPECT_TRUE(has_insert(server));
+  const GapServer without(false, false);
+  EXPECT_FALSE(has_insert(without));
+  const HttpAnswer refused = post(without.port(), "/api/generate", {{"prompt", "a="}, {"suffix", ";"}});
+  EXPECT_EQ(refused.status, 501);
+  EXPECT_TRUE(refused.json()["error"].is_string()) << refused.body;
 }
 
 TEST(Infill, TakesWhatEditorsSend) {

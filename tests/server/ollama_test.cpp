@@ -90,7 +90,7 @@ TEST(OllamaRequest, WhatIsWrongIsNamed) {
       EXPECT_THAT(error.message, HasSubstr(problem)) << body.dump();
     }
   }
-  EXPECT_THROW(generate_of({{"prompt", "q"}, {"suffix", "x"}}), ApiError);
+  EXPECT_THROW(generate_of({{"prompt", "q"}, {"template", "x"}}), ApiError);
 }
 
 TEST(Ollama, AnswersAndStreamsSayTheSame) {

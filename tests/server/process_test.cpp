@@ -159,9 +159,15 @@ TEST_F(ProcessTest, AnOpenAddressWithoutAKeyIsWarnedOf) {
   ServeProcess open({demo_model().string(), "--host", "0.0.0.0"});
   EXPECT_TRUE(open.waits_for("info serving"));
   EXPECT_NE(open.output().find(warning), std::string::npos) << open.output();
-  ServeProcess with_key({demo_model().string(), "--host", "0.0.0.0", "--api-key", "k"});
-  EXPECT_TRUE(with_key.waits_for("info serving"));
-  EXPECT_EQ(with_key.output().find(warning), std::string::npos);
+  ServeProcess with_keys({demo_model().string(), "--host", "0.0.0.0", "--api-key", "k,l", "--api-key", "m"});
+  EXPECT_TRUE(with_keys.waits_for("info serving"));
+  const std::string output = with_keys.output();
+  EXPECT_EQ(output.find(warning), std::string::npos);
+  const std::string mark = "http://0.0.0.0:";
+  const auto port = static_cast<std::uint16_t>(std::stoi(output.substr(output.find(mark) + mark.size())));
+  for (const auto& [key, status] : {std::pair("k", 200), {"l", 200}, {"m", 200}, {"k,l", 401}, {"", 401}}) {
+    EXPECT_EQ(get(port, "/props", {std::string("X-Api-Key: ") + key}).status, status) << key;
+  }
 }
 
 TEST_F(ProcessTest, ALogFileThatCannotBeWrittenIsAnErrorAtStart) {

@@ -181,14 +181,14 @@ TEST(ResponsesAgents, OfferToolsOfAllKinds) {
        {"tool_choice", {{"type", "custom"}, {"name", "apply_patch"}}}});
   std::vector<std::string> names;
   for (const Json& tool : made.chat["tools"]) {
-    names.push_back(tool["function"]["name"]);
+    names.push_back(tool[tool["type"].get<std::string>()]["name"]);
   }
   EXPECT_THAT(names, ElementsAre("add", "read", "mcp__notes__add", "apply_patch", "local_shell", "tool_search"));
-  const Json& patch = made.chat["tools"][3]["function"];
-  EXPECT_EQ(patch["parameters"]["required"], Json({"input"}));
-  EXPECT_THAT(patch["description"].get<std::string>(), HasSubstr("start:"));
+  const Json& patch = made.chat["tools"][3]["custom"];
+  EXPECT_EQ(patch["description"], "Edits files.");
+  EXPECT_EQ(patch["format"]["grammar"]["definition"], "start: \"x\"");
   EXPECT_EQ(made.chat["tool_choice"]["function"]["name"], "apply_patch");
-  EXPECT_THAT(made.named, ElementsAre("tools[2].format", "tools[5].web_search", "tools[6].image_generation"));
+  EXPECT_THAT(made.named, ElementsAre("tools[5].web_search", "tools[6].image_generation"));
 }
 
 TEST(ResponsesAgents, SendItemsOfAllKinds) {
@@ -237,6 +237,91 @@ TEST(ResponsesAgents, SendItemsOfAllKinds) {
                            "input[9].compaction", "input[10].ghost_snapshot"}) {
     EXPECT_THAT(made.named, Contains(name));
   }
+}
+
+Json text_tool(const char* syntax, const char* definition) {
+  return {{"type", "custom"},
+          {"name", "write"},
+          {"format", {{"type", "grammar"}, {"syntax", syntax}, {"definition", definition}}}};
+}
+/// The same for chat completions.
+Json chat_text_tool(const Json& tool) {
+  Json custom = {{"name", tool["name"]}, {"format", {{"type", "grammar"}, {"grammar", tool["format"]}}}};
+  custom["format"]["grammar"].erase("type");
+  return {{"type", "custom"}, {"custom", custom}};
+}
+
+TEST(CustomTools, AreHeldToARegularExpressionAndOtherSyntaxesAreNamed) {
+  struct Case {
+    const char* syntax;
+    const char* definition;
+    const char* text;
+    bool is_allowed, is_relaxed;
+  };
+  for (const Case& one : {Case{"regex", "[a-c]{3}-[0-9]", "abc-7", true, false},
+                          {"regex", "[a-c]{3}-[0-9]", "abc-7 and more", false, false},
+                          {"regex", "yes|no", "yes", true, false},
+                          {"regex", "yes|no", "yes or no", false, false},
+                          {"regex", "(?=a)b", "anything", true, true},
+                          {"lark", "start: \"x\"", "anything", true, true}}) {
+    const std::string call =
+        "<tool_call>\n" + Json{{"name", "write"}, {"arguments", {{"input", one.text}}}}.dump() + "\n</tool_call>";
+    const FakeServer server(options_that_show_all(), say(call, {}, '|'));
+    const Json tool = text_tool(one.syntax, one.definition);
+    const HttpAnswer response = post(server.port(), "/v1/responses", {{"input", "q"}, {"tools", {tool}}});
+    const HttpAnswer chat = post(server.port(), "/v1/chat/completions",
+                                 {{"messages", {user("q")}}, {"tools", {chat_text_tool(tool)}}});
+    for (const HttpAnswer& answer : {response, chat}) {
+      EXPECT_EQ(answer.status, one.is_allowed ? 200 : 500) << one.definition << ": " << answer.body;
+      EXPECT_EQ(answer.headers.contains("x-relaxed-tools"), one.is_relaxed) << one.definition;
+      EXPECT_FALSE(answer.headers.contains("x-ignored-fields")) << one.definition;
+    }
+    if (one.is_allowed) {
+      EXPECT_EQ(response.json()["output"][0]["type"], "custom_tool_call");
+      EXPECT_EQ(response.json()["output"][0]["input"], one.text);
+    }
+    if (one.is_relaxed) {
+      EXPECT_EQ(response.headers.at("x-relaxed-tools"), "write");
+    }
+  }
+  const FakeServer server(options_that_show_all());
+  const Json wrong = {{"type", "custom"}, {"custom", {{"name", "w"}, {"format", {{"type", "grammar"}}}}}};
+  const HttpAnswer refused =
+      post(server.port(), "/v1/chat/completions", {{"messages", {user("q")}}, {"tools", {wrong}}});
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_EQ(refused.json()["error"]["param"], "tools[0].custom.format.grammar") << refused.body;
+}
+
+// The model writes a call as its template's grammar asks for it: on a line of its own.
+TEST(ResponsesAgents, GetCallsInTheFormOfTheirTools) {
+  const Json function = {{"type", "function"}, {"name", "add"}, {"parameters", plain_parameters}};
+  const Json tools = {function, notes_namespace, patch_tool, {{"type", "local_shell"}}};
+  const auto answer_of = [&](const std::string& call) {
+    const FakeServer server(options_that_show_all(), say("<tool_call>\n" + call + "\n</tool_call>", {}, '|'));
+    const std::vector<Json> events = named_events(server, "/v1/responses", {{"input", "q"}, {"tools", tools}});
+    Json item = events.back()["response"]["output"][0];
+    bool is_told = false;
+    for (const Json& event : events) {
+      is_told = is_told || (event["type"] == "response.output_item.done" && event["item"] == item);
+    }
+    EXPECT_TRUE(is_told) << item.dump();
+    return item;
+  };
+  const Json text = answer_of(R"({"name": "apply_patch", "arguments": {"input": "*** Begin\n"}})");
+  EXPECT_EQ(text["type"], "custom_tool_call");
+  EXPECT_EQ(text["name"], "apply_patch");
+  EXPECT_EQ(text["input"], "*** Begin\n");
+  const Json in_namespace = answer_of(R"({"name": "mcp__notes__add", "arguments": {"a": 1}})");
+  EXPECT_EQ(in_namespace["type"], "function_call");
+  EXPECT_EQ(in_namespace["name"], "add");
+  EXPECT_EQ(in_namespace["namespace"], "mcp__notes");
+  const Json plain = answer_of(R"({"name": "add", "arguments": {"a": 1}})");
+  EXPECT_EQ(plain["name"], "add");
+  EXPECT_FALSE(plain.contains("namespace"));
+  const Json shell = answer_of(R"({"name": "local_shell", "arguments": {"command": ["ls", "-l"]}})");
+  EXPECT_EQ(shell["type"], "local_shell_call");
+  EXPECT_EQ(shell["action"]["type"], "exec");
+  EXPECT_EQ(shell["action"]["command"], Json({"ls", "-l"}));
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 // Streams and answers of the fake model, whose tokens are bytes and whose timing a script decides.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
+#include <memory>
 #include <thread>
 
 #include "server/client.h"
@@ -112,11 +114,65 @@ TEST(Streaming, SeveralAnswersShareAStream) {
   EXPECT_EQ(events.back()["usage"]["completion_tokens"], 6 * 4);
 }
 
-TEST(Streaming, AnErrorBeforeTheFirstTokenHasItsStatus) {
+TEST(Streaming, AnErrorHasItsStatusUntilTheStreamBegins) {
   const FakeServer server({}, [](const FakeModel::Tokens&) { return -1; });
-  const HttpAnswer answer = post(server.port(), "/v1/completions", {{"prompt", "x>"}, {"stream", true}});
-  EXPECT_EQ(answer.status, 500);
-  EXPECT_EQ(answer.json()["error"]["type"], "server_error");
+  Json request = {{"prompt", "x>"}};
+  const HttpAnswer whole = post(server.port(), "/v1/completions", request);
+  EXPECT_EQ(whole.status, 500);
+  EXPECT_EQ(whole.json()["error"]["type"], "server_error");
+  request["stream"] = true;
+  const HttpAnswer begun = post(server.port(), "/v1/completions", request);
+  EXPECT_EQ(begun.status, 200);
+  EXPECT_EQ(begun.events().back()["error"]["type"], "server_error");
+  EXPECT_FALSE(begun.done());
+  request["prompt"] = std::string(300, 'x');
+  EXPECT_EQ(post(server.port(), "/v1/completions", request).status, 400) << "the engine does not accept it";
+}
+
+/// A model that says nothing before it may.
+FakeModel::Script say_when(const std::shared_ptr<std::atomic<bool>>& may, const std::string& text) {
+  return [may, speak = say(text)](const FakeModel::Tokens& visible) {
+    while (!*may) {
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+    return speak(visible);
+  };
+}
+
+TEST(Streaming, BeginsAtOnceAndShowsThatItLives) {
+  TestServerOptions options;
+  options.server.http.heartbeat_time = milliseconds(1);
+  options.server.chat_template = "{% for m in messages %}{{ m.content }}>{% endfor %}";
+  const Json chat = {{"messages", {{{"role", "user"}, {"content", "q"}}}}, {"max_tokens", 20}, {"stream", true}};
+  for (const char* path : {"/v1/completions", "/completion", "/v1/chat/completions", "/v1/messages"}) {
+    const auto may = std::make_shared<std::atomic<bool>>(false);
+    const FakeServer server(options, say_when(may, "some words"));
+    const bool is_raw = std::string_view(path).ends_with("completion") || path == std::string_view("/v1/completions");
+    const Json request = is_raw ? Json{{"prompt", "x>"}, {"stream", true}} : chat;
+    Connection connection(server.port());
+    connection.send(request_text("POST", path, request.dump()));
+    EXPECT_TRUE(connection.read_until("text/event-stream")) << path;
+    EXPECT_TRUE(connection.read_until(": waiting\n\n")) << path;
+    EXPECT_EQ(connection.received().find("data:"), std::string::npos) << connection.received();
+    *may = true;
+    const HttpAnswer answer = connection.read_answer();
+    EXPECT_TRUE(answer.complete) << path;
+    EXPECT_NE(answer.body.find("data:"), std::string::npos) << answer.body;
+  }
+}
+
+TEST(Streaming, LinesHaveNoComments) {
+  TestServerOptions options;
+  options.server.http.heartbeat_time = milliseconds(1);
+  const auto may = std::make_shared<std::atomic<bool>>(false);
+  const FakeServer server(options, say_when(may, "hi"));
+  Connection connection(server.port());
+  connection.send(request_text("POST", "/api/generate", Json{{"prompt", "x>"}, {"raw", true}}.dump()));
+  EXPECT_TRUE(connection.read_until("application/x-ndjson")) << "the head comes at once";
+  *may = true;
+  const std::string body = connection.read_answer().body;
+  EXPECT_EQ(body.find("waiting"), std::string::npos) << body;
+  EXPECT_EQ(body[0], '{');
 }
 
 TEST(Streaming, AnErrorAfterTheFirstTokenIsAnEvent) {
@@ -258,9 +314,22 @@ TEST(Timeout, EndsARequestThatTakesTooLong) {
   const HttpAnswer whole = post(server.port(), "/v1/completions", {{"prompt", "x>"}, {"max_tokens", 200}});
   EXPECT_EQ(whole.status, 504);
   EXPECT_EQ(whole.json()["error"]["message"], "the request took longer than 0.1 s");
-  const HttpAnswer streamed =
-      post(server.port(), "/v1/completions", {{"prompt", "x>"}, {"max_tokens", 200}, {"stream", true}});
-  EXPECT_EQ(streamed.events().back()["error"]["type"], "timeout_error");
+}
+
+TEST(Timeout, EndsAStreamThatHasNotBegunToWriteAndNoOther) {
+  TestServerOptions options;
+  options.server.request_time = milliseconds(100);
+  options.engine.max_sequences = 1;
+  FakeServer server(options, say(std::string(60, 'a'), milliseconds(10)));
+  const std::string request = Json{{"prompt", "x>"}, {"max_tokens", 200}, {"stream", true}}.dump();
+  Connection writes(server.port());
+  writes.send(request_text("POST", "/v1/completions", request));
+  ASSERT_TRUE(writes.read_until("data:"));
+  const HttpAnswer waits = post_text(server.port(), "/v1/completions", request);
+  EXPECT_EQ(waits.events().back()["error"]["type"], "timeout_error") << waits.body;
+  const HttpAnswer whole = writes.read_answer();
+  EXPECT_EQ(text_of(whole.events()), std::string(60, 'a')) << "it takes longer than the limit";
+  EXPECT_TRUE(whole.done());
 }
 
 TEST(Logprobs, OfACompletionAddUpToItsText) {

@@ -105,7 +105,8 @@ class CallOrAnswer final : public TokenConstraint {
   }
 
   [[nodiscard]] bool finished() const override {
-    return (answer_ == nullptr || answer_->finished()) && (!is_call_ || call_ == nullptr || call_->finished());
+    const bool call_is_open = call_ != nullptr && has_begun_ && !call_->finished();
+    return (answer_ == nullptr || answer_->finished()) && !call_is_open;
   }
 
   [[nodiscard]] std::unique_ptr<TokenConstraint> clone() const override { return std::make_unique<CallOrAnswer>(*this); }

@@ -17,11 +17,17 @@ namespace {
 
 constexpr std::size_t most_messages = 10'000;
 
-/// A string, parts, or nothing. Parts that are no text are replaced in `copy`, the same message, by what the model sees of
-/// them.
+/// A string, parts, or nothing but a refusal. Parts that are no text are replaced in `copy`, the same message, by what the
+/// model sees of them.
 void read_content(Fields& message, Json& copy) {
   const Json* content = message.find("content");
-  if (content == nullptr || content->is_string()) {
+  if (content == nullptr) {
+    if (const auto refusal = message.text("refusal")) {
+      copy["content"] = *refusal;
+    }
+    return;
+  }
+  if (content->is_string()) {
     return;
   }
   if (!content->is_array()) {
@@ -68,21 +74,25 @@ Json read_messages(Fields& fields) {
   return read;
 }
 
-/// A tool that takes a text, as a function.
-Json function_of_custom(Fields& tool) {
+/// A tool that takes a text, as a function. Its name is added to `relaxed` if its syntax can't be enforced.
+Json function_of_custom(Fields& tool, std::vector<std::string>& relaxed) {
   Fields inner = tool.inner(tool.needed_object("custom"), tool.full_name("custom") + ".");
-  const Json* format = inner.object("format");
-  const Json* grammar = format == nullptr || !format->contains("grammar") ? nullptr : &(*format)["grammar"];
-  const std::string syntax = grammar == nullptr || !grammar->is_object() ? "" : string_of(*grammar, "definition");
-  if (!syntax.empty()) {
-    inner.note("format");  // told to the model, but it does not bind the answer
+  TextSyntax syntax;
+  if (const Json* format = inner.object("format"); format != nullptr && string_of(*format, "type") == "grammar") {
+    Fields outer = inner.inner(*format, inner.full_name("format."));
+    Fields grammar = outer.inner(outer.needed_object("grammar"), outer.full_name("grammar."));
+    syntax = {.kind = grammar.needed_text("syntax"), .definition = grammar.needed_text("definition")};
   }
-  return wrapped_function(function_of_text_tool(inner.needed_text("name"), inner.text("description").value_or(""), syntax));
+  const std::string name = inner.needed_text("name");
+  if (!can_enforce(syntax)) {
+    relaxed.push_back(name);
+  }
+  return wrapped_function(function_of_text_tool(name, inner.text("description").value_or(""), syntax));
 }
 
 /// An empty list stays empty, not null: templates distinguish them, as with transformers and vLLM. Tools that run on a
 /// vendor's server are left out.
-Json read_tools(Fields& fields) {
+Json read_tools(Fields& fields, std::vector<std::string>& relaxed) {
   const Json* given = fields.array("tools");
   if (given == nullptr) {
     return nullptr;
@@ -95,7 +105,7 @@ Json read_tools(Fields& fields) {
     Fields tool = fields.inner((*given)[i], fmt::format("tools[{}].", i));
     const std::string type = tool.text("type").value_or("function");
     if (type == "custom") {
-      tools.push_back(function_of_custom(tool));
+      tools.push_back(function_of_custom(tool, relaxed));
       continue;
     }
     if (type != "function") {
@@ -177,7 +187,7 @@ ChatCall read_chat(Fields& fields, const ServedModel& model, Exchange& exchange,
   ChatCall call;
   call.request.budget = &exchange.budget;
   call.request.messages = read_messages(fields);
-  call.request.tools = read_tools(fields);
+  call.request.tools = read_tools(fields, call.relaxed);
   if (hide_tools) {
     call.request.tools = nullptr;
   }

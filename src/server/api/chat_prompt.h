@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "server/api/fields.h"
@@ -19,6 +20,7 @@ struct ChatCall {
   const ChatTemplate* chat_template = nullptr;
   ChatPrompt prompt;
   std::string continued{};  ///< the text of the message that the answer continues
+  std::vector<std::string> relaxed{};  ///< the names of tools whose syntax does not bind the answer
 };
 
 /// Reads `messages`, `tools`, `chat_template_kwargs`, `reasoning_effort`, `add_generation_prompt` and

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/error.h"
@@ -187,8 +188,12 @@ ToolUse prepare_tools(ChatCall& call, const ToolSelection& selection, bool split
   use.format.style = detect_tool_call_style(*call.chat_template);
   ToolGrammarMaker maker(use.format.style, std::move(tools), selection.choice, exchange.budget);
   const ToolGrammar grammar = maker.make();
-  if (!maker.relaxed().empty()) {
-    exchange.add_header("X-Relaxed-Tools", list_of_names({.names = maker.relaxed(), .count = maker.relaxed().size()}));
+  std::vector<std::string> relaxed = maker.relaxed();
+  std::ranges::copy_if(call.relaxed, std::back_inserter(relaxed), [&](const std::string& name) {
+    return std::ranges::count(use.format.tool_names, name) > 0 && std::ranges::count(relaxed, name) == 0;
+  });
+  if (!relaxed.empty()) {
+    exchange.add_header("X-Relaxed-Tools", list_of_names({.names = relaxed, .count = relaxed.size()}));
   }
   const auto matcher = matcher_of(grammar, backend.grammars, exchange);
   if (selection.choice.is_required) {

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 
+#include "base/error.h"
 #include "chat/message_json.h"
+#include "engine/grammar/pattern_grammar.h"
 
 namespace rocmforge {
 namespace {
@@ -82,14 +84,31 @@ std::optional<Json> function_of_client_tool(std::string_view type, std::string_v
               {"parameters", Json::parse(found->parameters)}};
 }
 
-Json function_of_text_tool(std::string_view name, std::string_view description, std::string_view syntax) {
+bool can_enforce(const TextSyntax& syntax) {
+  if (syntax.kind != "regex") {
+    return syntax.kind.empty();
+  }
+  try {
+    static_cast<void>(pattern_gbnf(syntax.definition));
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+Json function_of_text_tool(std::string_view name, std::string_view description, const TextSyntax& syntax) {
+  Json input = {{"type", "string"}};
+  if (syntax.kind == "regex" && can_enforce(syntax)) {
+    input["pattern"] = fmt::format("^(?:{})$", syntax.definition);
+  }
   const Json parameters = {{"type", "object"},
-                           {"properties", {{"input", {{"type", "string"}}}}},
+                           {"properties", {{"input", std::move(input)}}},
                            {"required", {"input"}},
                            {"additionalProperties", false}};
   return {{"name", name},
-          {"description", syntax.empty() ? std::string(description)
-                                         : fmt::format("{}\nThe input has this syntax:\n{}", description, syntax)},
+          {"description", syntax.definition.empty()
+                              ? std::string(description)
+                              : fmt::format("{}\nThe input has this syntax:\n{}", description, syntax.definition)},
           {"parameters", parameters}};
 }
 

@@ -13,8 +13,18 @@ namespace rocmforge {
 /// types of which only the vendor's server knows what they do.
 std::optional<Json> function_of_client_tool(std::string_view type, std::string_view name);
 
-/// A function whose only argument is the text `input`, for a tool that takes a text and no JSON.
-Json function_of_text_tool(std::string_view name, std::string_view description, std::string_view syntax);
+/// The syntax of the text that a tool takes.
+struct TextSyntax {
+  std::string kind{};        ///< "regex", "lark" or another one's name; "" for any text
+  std::string definition{};  ///< the regular expression or the grammar
+};
+
+/// Whether answers are held to the syntax. Any text is; a regular expression must match the whole text.
+bool can_enforce(const TextSyntax& syntax);
+
+/// A function whose only argument is the text `input`, for a tool that takes a text and no JSON. The syntax is part of the
+/// schema if it can be enforced, and is told to the model in any case.
+Json function_of_text_tool(std::string_view name, std::string_view description, const TextSyntax& syntax);
 /// The text in the arguments of a call of it. Arguments of another form are taken as they are.
 std::string input_of_text_tool(const std::string& arguments);
 

@@ -131,33 +131,13 @@ class CompletionGeneration final : public Generation {
   std::vector<std::vector<TokenLogprobs>> scores_;  ///< of each prompt
 };
 
-/// The prompts: texts that are continued, or with `suffix` the texts before a gap.
-std::vector<Ids> read_texts(Fields& fields, const ServedModel& model, Exchange& exchange) {
-  const std::string suffix = fields.text("suffix").value_or("");
-  if (suffix.empty()) {
-    return read_prompts(fields, "prompt", model, exchange);
-  }
-  require_infill(model, "suffix");
-  if (fields.boolean("echo").value_or(false)) {
-    fields.fail("echo", "and suffix can't both be given");
-  }
-  std::vector<Ids> prompts = read_prompts(fields, "prompt", model, exchange, false);
-  const Ids behind = encode_text(exchange, model.text(), suffix, {.add_special = false});
-  exchange.hold(static_cast<std::int64_t>(prompts.size() * behind.size() * sizeof(std::int32_t)));
-  const bool add_special = fields.boolean("add_special_tokens").value_or(true);
-  for (Ids& prompt : prompts) {
-    prompt = infill_prompt(model.text(), prompt, behind, add_special);
-  }
-  return prompts;
-}
-
 }  // namespace
 
 void serve_completion(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
   const Document document = exchange->take_json();
   const Json& body = document.root;
   Fields fields(body);
-  std::vector<Ids> prompts = read_texts(fields, backend.model, *exchange);
+  std::vector<Ids> prompts = read_raw_prompts(fields, backend.model, *exchange);
   Request request;
   read_sampling(fields, backend.model, request);
   request.constraint = read_constraint(fields, backend.grammars, *exchange);

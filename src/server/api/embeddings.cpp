@@ -20,6 +20,7 @@ enum class VectorForm {
   openai_base64,  ///< the same with text in place of numbers
   ollama,         ///< {"embeddings": [numbers, ...]}
   ollama_single,  ///< {"embedding": numbers}
+  native,         ///< [{"index", "embedding": [numbers]}, ...], llama-server's
 };
 
 class EmbeddingGeneration final : public Generation {
@@ -38,6 +39,9 @@ class EmbeddingGeneration final : public Generation {
   std::vector<Json> events(int /*index*/, const StepOutput& /*output*/) override { return {}; }
 
   Json envelope() override {
+    if (form_ == VectorForm::native) {
+      return nullptr;
+    }
     const Json counts = usage();
     if (form_ == VectorForm::ollama) {
       return {{"model", model().id}, {"embeddings", nullptr}, {"prompt_eval_count", counts["prompt_tokens"]}};
@@ -63,6 +67,9 @@ class EmbeddingGeneration final : public Generation {
     }
     if (form_ == VectorForm::ollama_single) {
       return {{"embedding", values}};
+    }
+    if (form_ == VectorForm::native) {
+      return {{"index", index}, {"embedding", Json::array({values})}};
     }
     Json vector = form_ == VectorForm::openai_base64 ? Json(base64_floats(values)) : Json(values);
     return {{"object", "embedding"}, {"index", index}, {"embedding", std::move(vector)}};
@@ -120,12 +127,14 @@ std::vector<float> normalised(std::vector<float> values, std::size_t size) {
 
 namespace {
 
-/// Starts one answer to the inputs that the field `name` holds.
+/// Starts one answer to the inputs that the field `name` holds. `truncates`: of a text that is longer than the context, only
+/// the beginning counts.
 void start_embeddings(Fields& fields, std::string_view name, VectorForm form, const std::shared_ptr<Exchange>& exchange,
-                      const Backend& backend) {
+                      const Backend& backend, bool truncates = false) {
   const ServedModel& model = backend.model;
   const auto dimensions = fields.integer("dimensions", 1, model.hidden);
-  std::vector<Ids> inputs = read_prompts(fields, name, model, *exchange);
+  std::vector<Ids> inputs = read_prompts(
+      fields, name, model, *exchange, {.add_special = fields.boolean("add_special_tokens").value_or(true)});
   if (form == VectorForm::ollama_single && inputs.size() != 1) {
     fields.fail(name, "must be one text");
   }
@@ -139,7 +148,15 @@ void start_embeddings(Fields& fields, std::string_view name, VectorForm form, co
     if (ids.empty()) {
       ids = ids_of_nothing(model.text().vocabulary());
     }
-    if (ids.size() > static_cast<std::size_t>(model.context_length)) {
+    const auto most = static_cast<std::size_t>(model.context_length);
+    if (truncates && ids.size() > most) {
+      const std::int32_t last = ids.back();
+      ids.resize(most);
+      if (last == model.text().vocabulary().eos) {  // a model that pools the last token was trained with its end there
+        ids.back() = last;
+      }
+    }
+    if (ids.size() > most) {
       throw ApiError(400,
                      fmt::format("{} {} is too large: {} tokens, the context holds {}", name, requests.size(), ids.size(),
                                  model.context_length),
@@ -169,15 +186,24 @@ void serve_embeddings(const std::shared_ptr<Exchange>& exchange, const Backend& 
 void serve_ollama_embed(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
   const Document document = exchange->take_json();
   Fields fields(document.root);
-  fields.ignore({"keep_alive", "options", "truncate"});  // none changes what fits the context
-  start_embeddings(fields, "input", VectorForm::ollama, exchange, backend);
+  fields.ignore({"keep_alive", "options"});
+  const bool truncates = fields.boolean("truncate").value_or(true);
+  start_embeddings(fields, "input", VectorForm::ollama, exchange, backend, truncates);
 }
 
 void serve_ollama_embeddings(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
   const Document document = exchange->take_json();
   Fields fields(document.root);
   fields.ignore({"keep_alive", "options"});
-  start_embeddings(fields, "prompt", VectorForm::ollama_single, exchange, backend);
+  const bool truncates = fields.boolean("truncate").value_or(true);
+  start_embeddings(fields, "prompt", VectorForm::ollama_single, exchange, backend, truncates);
+}
+
+void serve_native_embedding(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
+  const Document document = exchange->take_json();
+  Fields fields(document.root);
+  fields.refuse_unless("embd_normalize", Json::array({2}), "vectors have length 1");
+  start_embeddings(fields, fields.has("content") ? "content" : "input", VectorForm::native, exchange, backend);
 }
 
 }  // namespace rocmforge

@@ -13,6 +13,9 @@ namespace rocmforge {
 void serve_ollama_embed(const std::shared_ptr<Exchange>& exchange, const Backend& backend);
 void serve_ollama_embeddings(const std::shared_ptr<Exchange>& exchange, const Backend& backend);
 
+/// POST /embedding: llama-server's own form. Throws ApiError.
+void serve_native_embedding(const std::shared_ptr<Exchange>& exchange, const Backend& backend);
+
 /// POST /v1/embeddings. Throws ApiError.
 void serve_embeddings(const std::shared_ptr<Exchange>& exchange, const Backend& backend);
 

@@ -88,6 +88,7 @@ void Generation::start(std::vector<Request> requests, int count) {
     check_priority(request.priority);
     prompt_sizes_.push_back(request.prompt.size());
     request.deadline = exchange_->allowance().deadline;
+    request.deadline_is_for_first_token = options_.stream;
     bytes += count * bytes_of(request);
   }
   exchange_->keep(bytes);
@@ -139,6 +140,13 @@ void Generation::cancel() noexcept {
   const std::lock_guard lock(mutex_);
   if (!std::exchange(cancelled_, true) && ticket_ != 0) {
     backend_.loop.cancel(ticket_);
+  }
+}
+
+// A client and a proxy see at once that the answer has begun, though the prompt may take long.
+void Generation::on_accepted() {
+  if (options_.stream && !ended_) {
+    begin_stream();
   }
 }
 
@@ -226,6 +234,17 @@ void Generation::write(const Json& event) {
   events_ += fmt::format("data: {}\n\n", to_text(event));
 }
 
+void Generation::begin_stream() {
+  if (begun_) {
+    return;
+  }
+  const bool is_lines = stream_form() == StreamForm::lines;  // they have no form for a comment
+  exchange_->begin({.content_type = is_lines ? "application/x-ndjson" : "text/event-stream",
+                    .headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}},
+                    .heartbeat = is_lines ? "" : ": waiting\n\n"});
+  begun_ = true;  // not before: without its head the answer has not begun
+}
+
 void Generation::stream(int index, const StepOutput& output) {
   for (Json& event : events(index, output)) {
     if (options_.timings_per_token && !event.contains("timings")) {
@@ -237,11 +256,7 @@ void Generation::stream(int index, const StepOutput& output) {
   if (events_.empty()) {
     return;
   }
-  if (!begun_) {
-    exchange_->begin({.content_type = stream_form() == StreamForm::lines ? "application/x-ndjson" : "text/event-stream",
-                      .headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}});
-    begun_ = true;  // not before: without its head the answer has not begun
-  }
+  begin_stream();
   if (!exchange_->write(std::exchange(events_, {}))) {
     cancel();
   }
@@ -299,7 +314,11 @@ ApiError Generation::error_of(const StepOutput& output) const {
   }
   switch (output.error) {
     case RequestError::too_long: {
-      ApiError error(400, output.text, "", "context_length_exceeded");
+      // The words by which clients of both vendors know it.
+      ApiError error(400,
+                     fmt::format("prompt is too long: {} tokens > {} maximum, which is this model's maximum context length",
+                                 std::ranges::max(prompt_sizes_), model().context_length),
+                     "", "context_length_exceeded");
       error.type = "exceed_context_size_error";
       error.details = {{"n_prompt_tokens", std::ranges::max(prompt_sizes_)}, {"n_ctx", model().context_length}};
       return error;

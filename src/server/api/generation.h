@@ -71,6 +71,7 @@ class Generation : public OutputListener, public std::enable_shared_from_this<Ge
   void cancel() noexcept;
   /// The API key that asked for it; "" where there are none.
   [[nodiscard]] const std::string& owner() const { return exchange_->request.owner; }
+  void on_accepted() final;
   void on_output(Delivery delivery) final;
   void on_failure() noexcept final;
 
@@ -143,6 +144,7 @@ class Generation : public OutputListener, public std::enable_shared_from_this<Ge
   /// Counts the memory that an output adds to the final answer.
   void count(const StepOutput& output);
   TextPieces whole();
+  void begin_stream();
   void stream(int index, const StepOutput& output);
   void write(const Json& event);
   void fail(const ApiError& error);

@@ -91,9 +91,12 @@ Ids encode_infill(Exchange& exchange, const ServedModel& model, const InfillRequ
 
 }  // namespace
 
+bool fills_gaps(const Vocabulary& vocabulary) {
+  return vocabulary.fim_pre >= 0 && vocabulary.fim_suf >= 0 && vocabulary.fim_mid >= 0;
+}
+
 void require_infill(const ServedModel& model, const std::string& field) {
-  const Vocabulary& vocabulary = model.text().vocabulary();
-  if (vocabulary.fim_pre < 0 || vocabulary.fim_suf < 0 || vocabulary.fim_mid < 0) {
+  if (!fills_gaps(model.text().vocabulary())) {
     throw ApiError(501,
                    "the model's file names no tokens for a gap in a text (tokenizer.ggml.fim_pre_token_id, "
                    "fim_suf_token_id, fim_mid_token_id): it can't fill one in",
@@ -116,6 +119,27 @@ Ids infill_prompt(const Tokenizer& tokenizer, const Ids& prefix, const Ids& suff
   return ids;
 }
 
+std::vector<Ids> read_raw_prompts(Fields& fields, const ServedModel& model, Exchange& exchange) {
+  const std::string suffix = fields.text("suffix").value_or("");
+  if (suffix.empty()) {
+    return read_prompts(fields, "prompt", model, exchange, read_raw_rules(fields));
+  }
+  require_infill(model, "suffix");
+  if (fields.boolean("echo").value_or(false)) {
+    fields.fail("echo", "and suffix can't both be given");
+  }
+  // Marks written in the texts around a gap stay text: the gap has its own.
+  const Tokenizer::EncodeOptions rules = {.add_special = false};
+  std::vector<Ids> prompts = read_prompts(fields, "prompt", model, exchange, rules);
+  const Ids behind = encode_text(exchange, model.text(), suffix, rules);
+  exchange.hold(static_cast<std::int64_t>(prompts.size() * behind.size() * sizeof(std::int32_t)));
+  const bool add_special = fields.boolean("add_special_tokens").value_or(true);
+  for (Ids& prompt : prompts) {
+    prompt = infill_prompt(model.text(), prompt, behind, add_special);
+  }
+  return prompts;
+}
+
 void serve_infill(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
   const Document document = exchange->take_json();
   Fields fields(document.root);
@@ -127,7 +151,7 @@ void serve_infill(const std::shared_ptr<Exchange>& exchange, const Backend& back
   const auto encode = [&](const Json&, const Request& request) {
     return encode_infill(*exchange, backend.model, asked, request.max_tokens);
   };
-  start_native(fields, exchange, backend, {.sent = {asked.prompt}, .encode = encode, .may_be_computed_alone = true});
+  start_native(fields, exchange, backend, {.sent = {asked.prompt}, .encode = encode});
 }
 
 }  // namespace rocmforge

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "server/api/generation.h"
 #include "server/api/prompts.h"
@@ -15,6 +16,12 @@ void require_infill(const ServedModel& model, const std::string& field = {});
 /// The prompt of an infill: both texts with their infill tokens, and BOS where the model adds it
 /// and `add_special` is true. Special tokens written in the texts stay text.
 Ids infill_prompt(const Tokenizer& tokenizer, const Ids& prefix, const Ids& suffix, bool add_special);
+
+/// Whether the model's vocabulary has infill tokens.
+[[nodiscard]] bool fills_gaps(const Vocabulary& vocabulary);
+
+/// The field `prompt`: texts that are continued, or with the field `suffix` the texts before a gap.
+std::vector<Ids> read_raw_prompts(Fields& fields, const ServedModel& model, Exchange& exchange);
 
 /// POST /infill: llama-server's completion between `input_prefix` and `input_suffix`. Throws ApiError.
 void serve_infill(const std::shared_ptr<Exchange>& exchange, const Backend& backend);

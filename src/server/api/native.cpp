@@ -180,7 +180,7 @@ void start_native(Fields& fields, const std::shared_ptr<Exchange>& exchange, con
   }
   options.return_tokens = fields.boolean("return_tokens").value_or(false);
   options.response_fields = read_response_fields(fields);
-  request.max_tokens = read_max_tokens(fields, -1, prompts.may_be_computed_alone);
+  request.max_tokens = read_max_tokens(fields, -1);
   finish_fields(fields, *exchange, backend);
   options.settings = settings_of(request, backend.model);
   std::vector<Request> requests;
@@ -207,9 +207,9 @@ void serve_native(const std::shared_ptr<Exchange>& exchange, const Backend& back
   if (prompts.sent.empty() || prompts.sent.size() > most_prompts) {
     fields.fail("prompt", "is empty or holds too many prompts");
   }
-  const bool add_special = fields.boolean("add_special_tokens").value_or(true);
+  const Tokenizer::EncodeOptions rules = read_raw_rules(fields);
   prompts.encode = [&](const Json& one, const Request&) {
-    return read_prompt(fields, "prompt", one, backend.model, *exchange, add_special);
+    return read_prompt(fields, "prompt", one, backend.model, *exchange, rules);
   };
   start_native(fields, exchange, backend, std::move(prompts));
 }

@@ -16,7 +16,6 @@ struct NativePrompts {
   std::vector<Json> sent;  ///< the prompts, as the answer repeats them
   bool is_list = false;    ///< the answer is an array
   std::function<Ids(const Json& sent, const Request& request)> encode;
-  bool may_be_computed_alone = false;  ///< n_predict may be 0
 };
 
 /// Reads all fields but the prompts, and starts the answers. Checks that no other field is left. Throws ApiError.

@@ -11,8 +11,8 @@
 
 #include "server/api/chat_answer.h"
 #include "server/api/constraints.h"
+#include "server/api/infill.h"
 #include "server/api/ollama_request.h"
-#include "server/api/prompts.h"
 
 namespace rocmforge {
 namespace {
@@ -138,7 +138,7 @@ void answer(const std::shared_ptr<Exchange>& exchange, const Backend& backend, F
   AskedAnswer asked;
   if (fields.has("prompt")) {
     asked.use.format.splits_reasoning = false;
-    asked.request.prompt = read_prompts(fields, "prompt", backend.model, *exchange).front();
+    asked.request.prompt = read_raw_prompts(fields, backend.model, *exchange).front();
     read_sampling(fields, backend.model, asked.request);
     asked.request.constraint = read_constraint(fields, backend.grammars, *exchange);
   } else if (fields.json()["messages"].empty()) {
@@ -199,6 +199,9 @@ void serve_ollama_show(const std::shared_ptr<Exchange>& exchange, const Backend&
   const ServedModel& model = backend.model;
   const std::string family = model.details.value("architecture", "");
   Json capabilities = Json::array({"completion"});
+  if (model.tokenizer != nullptr && fills_gaps(model.tokenizer->vocabulary())) {
+    capabilities.push_back("insert");
+  }
   if (model.templates != nullptr) {
     const ChatAbilities& abilities = model.templates->choose({}).abilities();
     capabilities.push_back("tools");

@@ -47,10 +47,12 @@ void read_options(Fields& fields, Json& chat) {
   for (const auto& [name, value] : options->items()) {
     const bool is_known = std::ranges::find(known_options, name) != known_options.end();
     // Append without searching: searching the members for each name would take quadratic time.
-    chat.get_ref<Json::object_t&>().push_back({name == "num_predict" ? "max_tokens"
-                                               : is_known            ? name
-                                                                     : "options." + name,
-                                               value});
+    if (name == "num_predict") {  // 0, -1 and -2 are no limit there
+      const bool is_limit = !value.is_number_integer() || value > 0;
+      chat.get_ref<Json::object_t&>().push_back({"max_tokens", is_limit ? value : Json(-1)});
+      continue;
+    }
+    chat.get_ref<Json::object_t&>().push_back({is_known ? name : "options." + name, value});
   }
 }
 
@@ -156,14 +158,17 @@ Json chat_body_of_ollama(Fields& fields) {
 
 Json generate_body_of_ollama(Fields& fields) {
   Json chat = ollama::begin_body(fields, {"prompt", "system", "raw", "template", "suffix"});
-  for (const char* name : {"template", "suffix"}) {
-    if (const auto text = fields.text(name); text && !text->empty()) {
-      fields.fail(name, "is not served; with raw the prompt is taken as it is");
-    }
+  if (const auto text = fields.text("template"); text && !text->empty()) {
+    fields.fail("template", "is not served; with raw the prompt is taken as it is");
   }
   std::string prompt = ollama::with_images(fields, fields.text("prompt").value_or(""));
-  if (fields.boolean("raw").value_or(false)) {
+  const std::string suffix = fields.text("suffix").value_or("");
+  if (fields.boolean("raw").value_or(false) || !suffix.empty()) {
     chat["prompt"] = prompt;
+    chat["suffix"] = suffix;
+    if (!fields.text("system").value_or("").empty()) {
+      fields.note("system");  // the text around a gap has no place for it
+    }
     return chat;
   }
   Json messages = Json::array();

@@ -56,10 +56,15 @@ bool is_one_prompt(const Json& value) {
          (std::ranges::any_of(value, is_number) && std::ranges::all_of(value, is_part));
 }
 
+Tokenizer::EncodeOptions read_raw_rules(Fields& fields) {
+  return {.add_special = fields.boolean("add_special_tokens").value_or(true),
+          .parse_special = fields.boolean("parse_special").value_or(true)};
+}
+
 Ids read_prompt(Fields& fields, std::string_view name, const Json& value, const ServedModel& model, Exchange& exchange,
-                bool add_special) {
+                Tokenizer::EncodeOptions rules) {
   if (value.is_string()) {
-    return encode_text(exchange, model.text(), value.get_ref<const std::string&>(), {.add_special = add_special});
+    return encode_text(exchange, model.text(), value.get_ref<const std::string&>(), rules);
   }
   if (!value.is_array()) {
     fields.fail(name, "must be a string, token ids, or an array of these");
@@ -67,8 +72,9 @@ Ids read_prompt(Fields& fields, std::string_view name, const Json& value, const 
   Ids ids;
   for (const Json& part : value) {
     if (part.is_string()) {
-      const Ids more = encode_text(exchange, model.text(), part.get_ref<const std::string&>(),
-                                   {.add_special = add_special && ids.empty()});
+      const Ids more =
+          encode_text(exchange, model.text(), part.get_ref<const std::string&>(),
+                      {.add_special = rules.add_special && ids.empty(), .parse_special = rules.parse_special});
       ids.insert(ids.end(), more.begin(), more.end());
     } else {
       ids.push_back(read_id(fields, name, part, model));
@@ -78,8 +84,7 @@ Ids read_prompt(Fields& fields, std::string_view name, const Json& value, const 
 }
 
 std::vector<Ids> read_prompts(Fields& fields, std::string_view name, const ServedModel& model, Exchange& exchange,
-                              bool add_bos) {
-  const bool add_special = fields.boolean("add_special_tokens").value_or(true) && add_bos;
+                              Tokenizer::EncodeOptions rules) {
   const Json* value = fields.find(name);
   if (value == nullptr) {
     fields.fail(name, "is missing");
@@ -91,14 +96,14 @@ std::vector<Ids> read_prompts(Fields& fields, std::string_view name, const Serve
     fields.fail(name, "is empty");
   }
   if (is_one_prompt(*value)) {
-    return {read_prompt(fields, name, *value, model, exchange, add_special)};
+    return {read_prompt(fields, name, *value, model, exchange, rules)};
   }
   if (value->size() > most_prompts) {
     fields.fail(name, fmt::format("holds {} entries, at most {}", value->size(), most_prompts));
   }
   std::vector<Ids> prompts;
   for (const Json& one : *value) {
-    prompts.push_back(read_prompt(fields, name, one, model, exchange, add_special));
+    prompts.push_back(read_prompt(fields, name, one, model, exchange, rules));
   }
   return prompts;
 }

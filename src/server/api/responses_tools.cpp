@@ -40,16 +40,16 @@ Json described_function(Fields& tool) {
   return function;
 }
 
-/// A tool that takes a text. The syntax that it asks for is told to the model, but does not bind the answer.
-Json text_function(Fields& tool) {
-  std::string syntax;
-  if (const Json* format = tool.object("format")) {
-    syntax = string_of(*format, "definition");
-    if (!syntax.empty()) {
-      tool.note("format");
-    }
+/// A tool that takes a text, as chat completions describe it.
+Json text_tool(Fields& tool) {
+  Json custom = {{"name", tool.needed_text("name")}, {"description", tool.text("description").value_or("")}};
+  const Json* format = tool.object("format");
+  if (format != nullptr && string_of(*format, "type") == "grammar") {
+    custom["format"] = {{"type", "grammar"},
+                        {"grammar",
+                         {{"syntax", string_of(*format, "syntax")}, {"definition", string_of(*format, "definition")}}}};
   }
-  return function_of_text_tool(tool.needed_text("name"), tool.text("description").value_or(""), syntax);
+  return custom;
 }
 
 /// Null for tools that run on the vendor's server.
@@ -69,7 +69,7 @@ Json action_function(Fields& tool, const std::string& type) {
 
 }  // namespace
 
-void OfferedTools::offer(OfferedTool tool, Json&& function) {
+void OfferedTools::offer(OfferedTool tool, Json&& described) {
   std::string& known = model_names_[{tool.in_namespace, tool.name}];
   if (!known.empty()) {
     return;  // a tool that a search found again
@@ -79,9 +79,10 @@ void OfferedTools::offer(OfferedTool tool, Json&& function) {
     name = tool.in_namespace + (tool.in_namespace.ends_with("__") ? "" : "__") + tool.name;
   }
   known = name;
-  function["name"] = name;
+  described["name"] = name;
+  functions_.push_back(tool.item == CallItem::text ? Json{{"type", "custom"}, {"custom", std::move(described)}}
+                                                   : wrapped_function(std::move(described)));
   by_model_name_.emplace(std::move(name), std::move(tool));
-  functions_.push_back(wrapped_function(std::move(function)));
   if (functions_.size() > most_tools) {
     throw ApiError(400, fmt::format("tools holds more than {} tools with those of namespaces and searches", most_tools),
                    "tools");
@@ -95,9 +96,8 @@ void OfferedTools::add_namespace(Fields& tool) {
     Fields each = tool.inner((*inner)[i], fmt::format("{}[{}].", tool.full_name("tools"), i));
     const std::string type = each.text("type").value_or("function");
     if (type == "custom") {
-      Json function = text_function(each);
-      offer({.item = CallItem::text, .name = string_of(function, "name"), .in_namespace = in_namespace},
-            std::move(function));
+      Json custom = text_tool(each);
+      offer({.item = CallItem::text, .name = string_of(custom, "name"), .in_namespace = in_namespace}, std::move(custom));
     } else if (type == "function") {
       Json function = described_function(each);
       offer({.name = string_of(function, "name"), .in_namespace = in_namespace}, std::move(function));
@@ -117,8 +117,8 @@ void OfferedTools::add(Fields& tool) {
     return offer({.name = string_of(function, "name")}, std::move(function));
   }
   if (type == "custom") {
-    Json function = text_function(tool);
-    return offer({.item = CallItem::text, .name = string_of(function, "name")}, std::move(function));
+    Json custom = text_tool(tool);
+    return offer({.item = CallItem::text, .name = string_of(custom, "name")}, std::move(custom));
   }
   Json function = action_function(tool, type);
   if (function.is_null()) {

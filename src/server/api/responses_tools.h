@@ -46,7 +46,7 @@ class OfferedTools {
   [[nodiscard]] Json item(const std::string& model_name, std::string_view call_id, const std::string& arguments) const;
 
  private:
-  void offer(OfferedTool tool, Json&& function);
+  void offer(OfferedTool tool, Json&& described);
   void add_namespace(Fields& tool);
 
   std::map<std::string, OfferedTool, std::less<>> by_model_name_;

@@ -172,7 +172,7 @@ std::int32_t read_max_tokens(Fields& fields, std::int32_t otherwise, bool takes_
   std::int32_t most = otherwise;
   for (const std::string_view name : {"n_predict", "max_tokens", "max_completion_tokens"}) {  // the last one counts
     const auto given = fields.integer(name, -1, std::int64_t{1} << 30);
-    if (given == 0 && !takes_zero) {
+    if (given == 0 && !takes_zero && name != "n_predict") {
       fields.fail(name, "is 0, must be at least 1, or -1 for no limit");
     }
     most = static_cast<std::int32_t>(given.value_or(most));

@@ -28,7 +28,7 @@ struct StreamOptions {
 StreamOptions read_stream(Fields& fields);
 
 /// The most tokens an answer may have, by the first of these fields that is given: `max_completion_tokens`, `max_tokens`,
-/// `n_predict`. -1: no limit.
+/// `n_predict`. -1: no limit. `n_predict` may be 0, the prompt alone; the others only with `takes_zero`.
 std::int32_t read_max_tokens(Fields& fields, std::int32_t otherwise, bool takes_zero = false);
 
 }  // namespace rocmforge

@@ -156,7 +156,7 @@ void serve_detokenize(const std::shared_ptr<Exchange>& exchange, const Backend& 
   if (tokens == nullptr) {
     fields.fail("tokens", "is missing");
   }
-  Ids found = read_prompt(fields, "tokens", *tokens, backend.model, *exchange);
+  Ids found = read_prompt(fields, "tokens", *tokens, backend.model, *exchange, {});
   static_cast<void>(backend.model.text());
   finish_fields(fields, *exchange, backend);
   const HeldIds ids = held(*exchange, std::move(found));

@@ -15,11 +15,9 @@ constexpr std::string_view use_logprobs = "use logprobs";
 constexpr std::string_view answers_are_text = "answers are text";
 constexpr std::string_view template_arguments = "variables of the template go into chat_template_kwargs";
 
-// The filters of sampling in the only order that is served, as llama-server's clients list them.
+// The filters of sampling in the only order that is served, by llama-server's names; some clients leave the penalties out.
 constexpr std::string_view sampler_orders =
-    R"([["penalties", "dry", "top_n_sigma", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature"],
-        ["dry", "top_n_sigma", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature"],
-        ["dry", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature"],
+    R"([["penalties", "top_k", "typ_p", "top_p", "min_p", "temperature"],
         ["top_k", "typ_p", "top_p", "min_p", "temperature"]])";
 
 constexpr std::array unserved = {
@@ -28,6 +26,7 @@ constexpr std::array unserved = {
     UnservedField{"dry_multiplier", "[0]"},
     UnservedField{"xtc_probability", "[0]"},
     UnservedField{"top_n_sigma", "[-1, 0]"},
+    UnservedField{"adaptive_target", "[-1, -0.01]"},
     UnservedField{"dynatemp_range", "[0]"},
     UnservedField{"min_keep", "[0, 1]"},
     UnservedField{"samplers", sampler_orders, "the order of samplers is fixed"},
@@ -71,7 +70,7 @@ void ignore_harmless(Fields& fields) {
   fields.ignore({"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
                  "prompt_cache_retention", "prediction", "cache_prompt", "id_slot"});
   fields.ignore({"mirostat_tau", "mirostat_eta", "dry_base", "dry_allowed_length", "dry_penalty_last_n",
-                 "dry_sequence_breakers", "xtc_threshold", "dynatemp_exponent", "length_penalty",
+                 "dry_sequence_breakers", "xtc_threshold", "adaptive_decay", "dynatemp_exponent", "length_penalty",
                  "spaces_between_special_tokens", "n_keep", "n_discard", "n_cache_reuse", "media_io_kwargs",
                  "mm_processor_kwargs", "guided_decoding_backend"});
   const Json off = Json::array({false});
@@ -102,10 +101,10 @@ std::span<const UnservedField> unserved_fields() { return unserved; }
 
 namespace {
 
-/// An order of samplers as the list writes it: each once, without those that clients name though no server has them any
-/// more.
+/// An order of samplers as the list writes it: each once, without those that are off, because their own fields have no other
+/// value than the neutral one, and without those that no server has any more.
 Json known_samplers(const Json& order) {
-  constexpr std::array gone = {"tfs_z", "top_a"};
+  constexpr std::array gone = {"dry", "top_n_sigma", "xtc", "adaptive_p", "tfs_z", "top_a"};
   Json list = Json::array();
   for (const Json& given : order.is_array() ? order : Json::array()) {
     const Json name = given == "typical_p" ? Json("typ_p") : given;

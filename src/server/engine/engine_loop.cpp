@@ -62,6 +62,7 @@ EngineLoop::Ticket EngineLoop::submit(std::vector<Request> requests, int count, 
     for (int choice = 0; choice < answers; ++choice) {
       submission.ends.push_back({submission.listener, {.choice = choice}});
     }
+    submission.acceptance.push_back({.listener = submission.listener, .accepted = true});
     Submissions entry;
     entry.emplace(ticket, made.front());
     {
@@ -173,7 +174,10 @@ void EngineLoop::hand_to_engine(const std::shared_ptr<Submission>& submission) {
   }
   submission->requests.clear();
   if (has_failed()) {
-    fail(failure());
+    return fail(failure());
+  }
+  if (std::ranges::all_of(submission->running, [this](RequestId id) { return engine_->is_open(id); })) {
+    send(std::move(submission->acceptance));
   }
 }
 
@@ -336,7 +340,7 @@ void EngineLoop::send(Parcels parcels) {
 void EngineLoop::hand_out(Parcel& parcel) {
   if (!parcel.failed) {
     try {
-      return parcel.listener->on_output(std::move(parcel.delivery));
+      return parcel.accepted ? parcel.listener->on_accepted() : parcel.listener->on_output(std::move(parcel.delivery));
     } catch (const std::exception&) {  // no memory; the listener tells its client
     }
   }

@@ -34,6 +34,8 @@ class OutputListener {
  public:
   virtual ~OutputListener() = default;
   virtual void on_output(Delivery delivery) = 0;
+  /// The engine has accepted all requests of the submission. Comes before its outputs.
+  virtual void on_accepted() {}
   /// There was no memory to take or handle an output. Later outputs of the submission are dropped. Must not throw.
   virtual void on_failure() noexcept = 0;
 };
@@ -76,7 +78,8 @@ class EngineLoop {
   struct Parcel {
     std::shared_ptr<OutputListener> listener;
     Delivery delivery{};
-    bool failed = false;  ///< instead of a delivery
+    bool failed = false;    ///< instead of a delivery
+    bool accepted = false;  ///< likewise
   };
   using Parcels = std::list<Parcel>;  // moved between lists without allocating
   struct Submission {
@@ -87,6 +90,7 @@ class EngineLoop {
     std::string client;
     Clock::time_point came;
     Parcels ends{};                    ///< of answers that the engine has not been given yet
+    Parcels acceptance{};              ///< the parcel that tells of it
     std::vector<RequestId> running{};  ///< has capacity for all
     std::int32_t longest = 0;          ///< tokens of the longest answer that has ended
     std::int64_t answers = 0;          ///< in all

@@ -37,18 +37,27 @@ class ConnectionReply final : public HttpReply {
   std::uint64_t serial_;
 };
 
-std::string client_of(const boost::asio::ip::tcp::socket& socket) {
+using Peer = std::optional<boost::asio::ip::tcp::endpoint>;
+
+/// Empty for a unix socket, and where the client has disconnected.
+Peer peer_of(const HttpSocket& socket) {
   boost::system::error_code error;
   const auto peer = socket.remote_endpoint(error);
-  return error ? "?" : fmt::format("{}:{}", peer.address().to_string(), peer.port());
+  return error ? std::nullopt : tcp_endpoint_of(peer);
+}
+
+std::string client_of(const Peer& peer) {
+  return peer ? fmt::format("{}:{}", peer->address().to_string(), peer->port()) : "local";
 }
 
 /// The client that a connection counts for: an address, of IPv6 the part that one customer of a network has.
-std::string account_of(const boost::asio::ip::tcp::socket& socket) {
-  boost::system::error_code error;
-  const auto address = socket.remote_endpoint(error).address();
-  if (error || address.is_v4()) {
-    return error ? "?" : address.to_string();
+std::string account_of(const Peer& peer) {
+  if (!peer) {
+    return "local";
+  }
+  const auto address = peer->address();
+  if (address.is_v4()) {
+    return address.to_string();
   }
   auto bytes = address.to_v6().to_bytes();
   if (address.to_v6().is_v4_mapped()) {
@@ -60,17 +69,17 @@ std::string account_of(const boost::asio::ip::tcp::socket& socket) {
 
 }  // namespace
 
-HttpConnection::HttpConnection(boost::asio::ip::tcp::socket socket, std::shared_ptr<HttpShared> shared)
+HttpConnection::HttpConnection(HttpSocket socket, std::shared_ptr<HttpShared> shared)
     : shared_(std::move(shared)),
       socket_(std::move(socket)),
       timer_(socket_.get_executor()),
-      client_(client_of(socket_)),
-      address_(account_of(socket_)),
+      client_(client_of(peer_of(socket_))),
+      address_(account_of(peer_of(socket_))),
       place_(shared_->places, address_),
       buffer_(std::max(buffer_bytes, shared_->limits.head_bytes)) {
   ++shared_->connections;
   Error error;
-  socket_.set_option(boost::asio::ip::tcp::no_delay(true), error);
+  socket_.set_option(boost::asio::ip::tcp::no_delay(true), error);  // a unix socket has no such option
 }
 
 // A reply holds its connection, even after the socket was closed.
@@ -132,6 +141,22 @@ void HttpConnection::read_head() {
   arm(is_reserved_                          ? shared_->limits.reserved_head_time
       : !any_request_ || buffer_.size() > 0 ? shared_->limits.head_time
                                             : shared_->limits.idle_time);
+  skip_empty_line();
+}
+
+// RFC 9112, section 2.2: an empty line before the request line has no meaning.
+void HttpConnection::skip_empty_line() {
+  static constexpr std::string_view empty_line = "\r\n";
+  const std::string_view came(static_cast<const char*>(buffer_.data().data()), buffer_.size());
+  if (came.size() < empty_line.size() && empty_line.starts_with(came)) {
+    return socket_.async_read_some(buffer_.prepare(watch_bytes), then([](HttpConnection& self, Error error, std::size_t size) {
+                                     self.buffer_.commit(size);
+                                     error ? self.on_read_error(error) : self.skip_empty_line();
+                                   }));
+  }
+  if (came.starts_with(empty_line)) {
+    buffer_.consume(empty_line.size());
+  }
   http::async_read_header(socket_, buffer_, *parser_, then([](HttpConnection& self, Error error, std::size_t size) {
                             const bool too_large = !error && size > self.shared_->limits.head_bytes;
                             too_large ? self.on_read_error(http::error::header_limit) : self.on_head(error);
@@ -248,7 +273,7 @@ void HttpConnection::on_read_error(Error error) {
     return;
   }
   if (timed_out_) {
-    return parser_->got_some() || !any_request_ ? refuse(408, "the request took too long to arrive") : close();
+    return !nothing_came() || !any_request_ ? refuse(408, "the request took too long to arrive") : close();
   }
   if (error == boost::system::errc::not_enough_memory) {
     return refuse(503, no_memory_text(*shared_->memory));
@@ -320,7 +345,7 @@ void HttpConnection::linger() {
   state_ = State::lingering;
   note_idle();
   Error ignored;
-  socket_.shutdown(boost::asio::ip::tcp::socket::shutdown_send, ignored);
+  socket_.shutdown(HttpSocket::shutdown_send, ignored);
   arm(linger_time);
   if (!watching_) {
     read_and_forget();
@@ -391,6 +416,8 @@ void HttpConnection::on_timeout() {
     timed_out_ = true;
     Error ignored;
     socket_.cancel(ignored);
+  } else if (state_ == State::answering && !writing_) {
+    beat();
   } else {
     close();
   }

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/parser.hpp>
@@ -23,6 +22,7 @@
 #include "server/http/http.h"
 #include "server/http/http_head.h"
 #include "server/http/http_server.h"
+#include "server/http/http_socket.h"
 #include "server/http/post_slot.h"
 #include "server/request_memory.h"
 
@@ -78,7 +78,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  public:
   using Error = boost::system::error_code;
 
-  HttpConnection(boost::asio::ip::tcp::socket socket, std::shared_ptr<HttpShared> shared);
+  HttpConnection(HttpSocket socket, std::shared_ptr<HttpShared> shared);
   ~HttpConnection();
   HttpConnection(const HttpConnection&) = delete;
   HttpConnection& operator=(const HttpConnection&) = delete;
@@ -161,6 +161,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   using Parser = boost::beast::http::request_parser<CountedBody>;
 
   void read_head();
+  void skip_empty_line();
   void on_head(Error error);
   void read_body();
   void on_body(Error error);
@@ -184,6 +185,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void on_written(Error error, std::size_t size);
   void on_answered();
   void give_up(std::uint64_t serial);
+  /// Writes the stream's heartbeat, if it has one.
+  void beat();
   void linger();
   void read_and_forget();
 
@@ -192,7 +195,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void on_timeout();
 
   std::shared_ptr<HttpShared> shared_;  // first: it must outlive the socket
-  boost::asio::ip::tcp::socket socket_;
+  HttpSocket socket_;
   boost::asio::steady_timer timer_;
   std::string client_;
   std::string address_;
@@ -222,6 +225,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   std::string outbox_;
   std::optional<MemoryClaim> unread_;  ///< counts a stream's unread bytes in the outbox
   TextPieces later_;                   ///< becomes more_
+  std::string_view heartbeat_;         ///< of the stream that has begun
   std::shared_ptr<void> holds_;        ///< kept until the answer has been taken
   bool flush_scheduled_ = false;       ///< has been posted and has not run
   bool head_only_ = false;             ///< a HEAD request: no body

@@ -2,33 +2,36 @@
 
 #include <fmt/format.h>
 #include <boost/asio/executor_work_guard.hpp>
-#include <boost/asio/ip/address.hpp>
 #include <boost/asio/post.hpp>
 
+#include <filesystem>
 #include <iterator>
 #include <new>
 #include <thread>
 #include <utility>
 
-#include "base/error.h"
 #include "server/http/http_connection.h"
+#include "server/http/http_socket.h"
 #include "server/http/post_slot.h"
 
 namespace rocmforge {
 
 namespace asio = boost::asio;
-using asio::ip::tcp;
 
 class HttpServer::Implementation {
  public:
   Implementation(const std::string& host, std::uint16_t port, HttpLimits limits, HttpHandler handler,
                  std::shared_ptr<RequestMemory> memory)
-      : shared_(std::make_shared<HttpShared>()), acceptor_(shared_->context), retry_(shared_->context) {
+      : shared_(std::make_shared<HttpShared>()),
+        acceptor_(listen_at(shared_->context, host, port)),
+        retry_(shared_->context),
+        socket_path_(is_socket_path(host) ? host : "") {
     shared_->limits = limits;
     shared_->handler = std::move(handler);
     shared_->memory = std::move(memory);
     shared_->places = std::make_shared<FairShares>(limits.connections, limits.client_share);
-    listen(host, port);
+    const auto endpoint = tcp_endpoint_of(acceptor_.local_endpoint());
+    port_ = endpoint ? endpoint->port() : std::uint16_t{0};
     accept();
     thread_ = std::jthread([shared = shared_, work = asio::make_work_guard(shared_->context)] {
       run(*shared, [](asio::io_context& context) { context.run(); });
@@ -75,29 +78,9 @@ class HttpServer::Implementation {
   }
 
  private:
-  void listen(const std::string& host, std::uint16_t port) {
-    boost::system::error_code error;
-    const auto address = asio::ip::make_address(host == "localhost" ? "127.0.0.1" : host, error);
-    if (error) {
-      throw Error(fmt::format("'{}' is no address to listen at: give one such as 127.0.0.1, 0.0.0.0 or ::1", host));
-    }
-    const tcp::endpoint endpoint(address, port);
-    acceptor_.open(endpoint.protocol());
-    acceptor_.set_option(tcp::acceptor::reuse_address(true));
-    acceptor_.bind(endpoint, error);
-    if (!error) {
-      acceptor_.non_blocking(true);
-      acceptor_.listen(asio::socket_base::max_listen_connections, error);
-    }
-    if (error) {
-      throw Error(fmt::format("cannot listen at {}:{}: {}", host, port, error.message()));
-    }
-    port_ = acceptor_.local_endpoint().port();
-  }
-
   // Accept all waiting connections together: with one at a time, each would wait for the work of all others.
   void accept() {
-    acceptor_.async_wait(tcp::acceptor::wait_read, SlotHandler(accept_slot_, [this](boost::system::error_code error) {
+    acceptor_.async_wait(HttpAcceptor::wait_read, SlotHandler(accept_slot_, [this](boost::system::error_code error) {
                            if (acceptor_.is_open()) {
                              !error&& take_connections() ? accept() : retry();
                            }
@@ -109,7 +92,7 @@ class HttpServer::Implementation {
     for (int i = 0; i < most_at_once; ++i) {
       try {
         boost::system::error_code error;
-        tcp::socket socket = acceptor_.accept(error);
+        HttpSocket socket = acceptor_.accept(error);
         if (error) {
           return error == asio::error::would_block || error == asio::error::try_again ||
                  error == asio::error::connection_aborted;
@@ -138,7 +121,7 @@ class HttpServer::Implementation {
     }
   }
 
-  void add(tcp::socket socket) {
+  void add(HttpSocket socket) {
     auto connection = std::make_shared<HttpConnection>(std::move(socket), shared_);
     if (!connection->take_place()) {
       const FairShares& places = *shared_->places;
@@ -180,6 +163,10 @@ class HttpServer::Implementation {
     boost::system::error_code ignored;
     acceptor_.close(ignored);
     retry_.cancel();
+    if (const std::string path = std::exchange(socket_path_, ""); !path.empty()) {
+      std::error_code none;
+      std::filesystem::remove(path, none);
+    }
   }
 
   /// `function` may close the connection that it gets.
@@ -198,8 +185,9 @@ class HttpServer::Implementation {
   static constexpr int most_at_once = 64;
 
   std::shared_ptr<HttpShared> shared_;
-  tcp::acceptor acceptor_;
+  HttpAcceptor acceptor_;
   asio::steady_timer retry_;
+  std::string socket_path_;  ///< of a unix socket; "" once its file is removed
   PostSlot accept_slot_, end_slot_;
   std::uint16_t port_ = 0;
   std::jthread thread_;

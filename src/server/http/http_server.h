@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "server/http/http.h"
 
@@ -23,13 +24,18 @@ struct HttpLimits {
   std::chrono::milliseconds body_time{60'000};          ///< from there to the end of the body
   std::chrono::milliseconds idle_time{60'000};          ///< between two requests of a connection
   std::chrono::milliseconds write_time{20'000};         ///< without a byte taken by the client
+  std::chrono::milliseconds heartbeat_time{5'000};      ///< in a stream, without anything to write
 };
+
+/// Whether a host is the path of a unix socket: it has a '/', or ends with ".sock".
+[[nodiscard]] bool is_socket_path(std::string_view host);
 
 /// HTTP/1.1 on one thread: any number of connections, none of which delays another. Boost.Beast does the parsing and
 /// refuses bare line feeds, contradicting lengths and malformed chunks; `http_head.h` checks the rest.
 class HttpServer {
  public:
-  /// Binds and listens; throws Error when the address can't be used. `port` 0 takes a free one. `memory` counts the bytes of
+  /// Binds and listens; throws Error when the address can't be used. `port` 0 takes a free one. `host` may be the path of a
+  /// unix socket, whose file is removed at the end; it has no port. `memory` counts the bytes of
   /// bodies and of unread streams; null: they are not counted.
   HttpServer(const std::string& host, std::uint16_t port, HttpLimits limits, HttpHandler handler,
              std::shared_ptr<RequestMemory> memory = nullptr);

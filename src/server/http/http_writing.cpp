@@ -62,6 +62,10 @@ void HttpConnection::begin(std::uint64_t serial, HttpResponse head) {
   if (!head.body.empty()) {
     text += old_version_ ? head.body : chunk(head.body);
   }
+  {
+    const std::lock_guard lock(mutex_);
+    heartbeat_ = serial == serial_ ? head.heartbeat : heartbeat_;
+  }
   append(serial, text, false, false);
 }
 
@@ -119,7 +123,7 @@ void HttpConnection::flush() {
   if (state_ != State::answering || writing_) {
     return;
   }
-  bool answered = false;
+  bool answered = false, waits = false;
   {
     const std::lock_guard lock(mutex_);
     written_.clear();
@@ -129,6 +133,7 @@ void HttpConnection::flush() {
       later_ = nullptr;
     }
     answered = written_.empty() && ended_ && !more_;
+    waits = written_.empty() && begun_ && !ended_ && !heartbeat_.empty();
   }
   offset_ = 0;
   if (written_.empty() && more_) {
@@ -139,7 +144,20 @@ void HttpConnection::flush() {
     on_answered();
   } else if (!written_.empty()) {
     write_some();
+  } else if (waits) {
+    arm(shared_->limits.heartbeat_time);
   }
+}
+
+void HttpConnection::beat() {
+  std::string_view text;
+  std::uint64_t serial = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    text = ended_ ? "" : heartbeat_;
+    serial = serial_;
+  }
+  write(serial, text);
 }
 
 void HttpConnection::make_piece() {
