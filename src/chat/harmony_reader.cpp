@@ -9,13 +9,11 @@
 namespace rocmforge {
 namespace {
 
-constexpr std::string_view start_mark = "<|start|>";
-constexpr std::string_view channel_mark = "<|channel|>";
-constexpr std::string_view constrain_mark = "<|constrain|>";
-constexpr std::string_view message_mark = "<|message|>";
+namespace marks = harmony_marks;
+
 /// The marks that end a message. The first two also begin the header of the next message.
-constexpr std::array<std::string_view, 5> ends_of_message = {start_mark, channel_mark, "<|end|>", "<|call|>", "<|return|>"};
-constexpr std::array<std::string_view, 5> starts_of_header = {start_mark, channel_mark, constrain_mark, message_mark, "to="};
+constexpr std::array ends_of_message = {marks::start, marks::channel, marks::end, marks::call, marks::last};
+constexpr std::array starts_of_header = {marks::start, marks::channel, marks::constrain, marks::message, marks::recipient};
 constexpr std::size_t longest_header = 2 * longest_call_name;
 
 struct Header {
@@ -28,11 +26,11 @@ struct Header {
 Header read_header(std::string_view text) {
   const auto word = [](std::string_view from) { return from.substr(0, from.find_first_of(" \t\r\n<")); };
   Header header;
-  if (const std::size_t at = text.find(channel_mark); at != std::string_view::npos) {
-    header.channel = word(text.substr(at + channel_mark.size()));
+  if (const std::size_t at = text.find(marks::channel); at != std::string_view::npos) {
+    header.channel = word(text.substr(at + marks::channel.size()));
   }
-  if (const std::size_t at = text.find("to="); at != std::string_view::npos) {
-    header.recipient = word(text.substr(at + 3));
+  if (const std::size_t at = text.find(marks::recipient); at != std::string_view::npos) {
+    header.recipient = word(text.substr(at + marks::recipient.size()));
   }
   return header;
 }
@@ -85,9 +83,9 @@ class HarmonyReader final : public AnswerReader {
       begin_message(Message::content);
       return true;
     }
-    const std::size_t end = text.substr(0, longest_header).find(message_mark);
+    const std::size_t end = text.substr(0, longest_header).find(marks::message);
     if (end != std::string_view::npos) {
-      const std::string_view whole = text.substr(0, end + message_mark.size());
+      const std::string_view whole = text.substr(0, end + marks::message.size());
       begin(read_header(text.substr(0, end)), whole);
       at_ += first + whole.size();
       return true;
@@ -108,8 +106,8 @@ class HarmonyReader final : public AnswerReader {
       const bool is_dropped = format_.single_call && calls() > 0;
       begin_message(is_dropped ? Message::dropped : Message::call);
       if (!is_dropped) {
-        constexpr std::string_view prefix = "functions.";
-        emit_call(header.recipient.substr(header.recipient.starts_with(prefix) ? prefix.size() : 0), "");
+        const bool is_function = header.recipient.starts_with(marks::function);
+        emit_call(header.recipient.substr(is_function ? marks::function.size() : 0), "");
         call_is_open_ = true;
       }
       return;
@@ -136,7 +134,7 @@ class HarmonyReader final : public AnswerReader {
       for (const std::string_view mark : ends_of_message) {
         if (from.starts_with(mark)) {
           give(text.substr(0, at));
-          at_ += at + (mark == start_mark || mark == channel_mark ? 0 : mark.size());
+          at_ += at + (mark == marks::start || mark == marks::channel ? 0 : mark.size());
           in_header_ = true;
           call_is_open_ = call_is_open_ && has_object_;
           return true;

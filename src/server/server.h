@@ -31,7 +31,7 @@ using PullFunction = std::function<void(const std::string& name, const std::func
 
 struct ServerOptions {
   std::string host = "127.0.0.1";  ///< or the path of a unix socket
-  std::uint16_t port = 8080;  ///< 0: a free one
+  std::uint16_t port = 8080;       ///< 0: a free one
   HttpLimits http{};
   std::string model_id = "model";  ///< the name that clients use
   std::string model_path{};

@@ -162,7 +162,7 @@ constexpr std::array<ToolCallFormat, 21> formats = {{
      .form = Form::named,
      .is_single = true,
      .named = {.arguments = " <|constrain|>json<|message|>"},
-     .tokens = {"<|start|>"}},
+     .tokens = {harmony_marks::start}},
     {.name = "gemma4",
      .opening = "<|tool_call>",
      .closings = {"<tool_call|>"},

@@ -127,6 +127,14 @@ struct ReasoningMarks {
   std::string_view text_begin{}, text_end{};
 };
 
+/// The marks of a message of the harmony format: before its header, the parts of the header, before its text, and at its
+/// end, which says what the model waits for.
+namespace harmony_marks {
+inline constexpr std::string_view start = "<|start|>", channel = "<|channel|>", recipient = "to=", function = "functions.",
+                                  constrain = "<|constrain|>", message = "<|message|>", end = "<|end|>", call = "<|call|>",
+                                  last = "<|return|>";
+}  // namespace harmony_marks
+
 /// The marks of the model to which this chat template belongs.
 ReasoningMarks reasoning_marks_of(std::string_view template_source);
 /// Whether answers of this template's model are messages of the harmony format.

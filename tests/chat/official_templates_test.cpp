@@ -25,7 +25,6 @@ struct Official {
 
 constexpr Official official_templates[] = {
     {"Qwen-Qwen3-0.6B", Style::hermes},
-    {"HuggingFaceTB-SmolLM3-3B", Style::hermes},
     {"mistralai-Mistral-Nemo-Instruct-2407", Style::mistral},
     {"more/Mistral-Small-3.2-24B-Instruct-2506", Style::mistral_named},
     {"more/mistralai-Ministral-3-14B-Reasoning-2512", Style::mistral_named},
@@ -105,7 +104,7 @@ TEST_P(OfficialTemplates, ShowACallAsTheirModelWritesIt) {
   const ParsedAnswer answer = parse_answer(between.substr(begin), format);
   ASSERT_EQ(answer.calls.size(), 1u) << between;
   EXPECT_EQ(answer.calls[0].name, "look_up");
-  EXPECT_EQ(ordered_json::parse(answer.calls[0].arguments), arguments) << between;
+  EXPECT_EQ(nlohmann::json::parse(answer.calls[0].arguments), nlohmann::json(arguments)) << between;
 }
 
 INSTANTIATE_TEST_SUITE_P(All, OfficialTemplates, testing::ValuesIn(official_templates), [](const auto& info) {

@@ -9,10 +9,8 @@
 namespace rocmforge {
 namespace {
 
-const Json schema = {{"type", "object"},
-                     {"properties", {{"a", {{"enum", {1, 2}}}}}},
-                     {"required", {"a"}},
-                     {"additionalProperties", false}};
+const Json schema = {
+    {"type", "object"}, {"properties", {{"a", {{"enum", {1, 2}}}}}}, {"required", {"a"}}, {"additionalProperties", false}};
 const Json function = {{"name", "add"}, {"description", "Adds."}, {"parameters", schema}};
 const Json wrapped = {{"type", "function"}, {"function", function}};
 const std::string call = "<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": 2}}\n</tool_call>";
@@ -73,9 +71,8 @@ Outcome of_anthropic(const Json& answer) {
 HttpAnswer ask_anthropic(std::uint16_t port) {
   const Json tool = {{"name", "add"}, {"description", "Adds."}, {"input_schema", schema}};
   const Json format = {{"type", "json_schema"}, {"schema", schema}};
-  return post(
-      port, "/v1/messages",
-      {{"max_tokens", 100}, {"messages", {user("q")}}, {"tools", {tool}}, {"output_config", {{"format", format}}}});
+  return post(port, "/v1/messages",
+              {{"max_tokens", 100}, {"messages", {user("q")}}, {"tools", {tool}}, {"output_config", {{"format", format}}}});
 }
 
 Outcome of_ollama(const Json& answer) {
@@ -87,8 +84,7 @@ Outcome of_ollama(const Json& answer) {
   return {200, "", made["name"], made["arguments"]};
 }
 HttpAnswer ask_ollama(std::uint16_t port) {
-  return post(port, "/api/chat",
-              {{"stream", false}, {"messages", {user("q")}}, {"tools", {wrapped}}, {"format", schema}});
+  return post(port, "/api/chat", {{"stream", false}, {"messages", {user("q")}}, {"tools", {wrapped}}, {"format", schema}});
 }
 
 constexpr Api apis[] = {{"chat", ask_chat, of_chat},
@@ -115,7 +111,8 @@ TEST(ToolsWithAFormat, GiveACallOrAnAnswerOfTheSchema) {
 
 /// The model wants to write something that is neither: no token of it is allowed.
 TEST(ToolsWithAFormat, AllowNothingElse) {
-  for (const char* neither : {"Hello.", R"({"a": 3})", "<tool_call>\n{\"name\": \"sub\"", "<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": 7"}) {
+  for (const char* neither : {"Hello.", R"({"a": 3})", "<tool_call>\n{\"name\": \"sub\"",
+                              "<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": 7"}) {
     const FakeServer server(options_that_show_all(), say(neither, {}, '|'));
     for (const Api& api : apis) {
       const HttpAnswer answer = api.ask(server.port());
@@ -125,15 +122,16 @@ TEST(ToolsWithAFormat, AllowNothingElse) {
   }
 }
 
+// The call's opening ends the prompt.
 TEST(ToolsWithAFormat, ARequiredCallLeavesTheFormatAside) {
-  const FakeServer server(options_that_show_all(), say(call.substr(std::string("<tool_call>").size()), {}, '>'));
-  const Json answer = post(server.port(), "/v1/chat/completions",
-                           {{"messages", {user("q")}},
-                            {"tools", {wrapped}},
-                            {"tool_choice", "required"},
-                            {"response_format", {{"type", "json_object"}}}})
-                          .json();
-  EXPECT_EQ(of_chat(answer).name, "add") << answer.dump();
+  const FakeServer server(options_that_show_all(), say(call, {}, '|'));
+  const HttpAnswer answer = post(server.port(), "/v1/chat/completions",
+                                 {{"messages", {user("q")}},
+                                  {"tools", {wrapped}},
+                                  {"tool_choice", "required"},
+                                  {"response_format", {{"type", "json_object"}}}});
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(of_chat(answer.json()).name, "add") << answer.body;
 }
 
 TEST(Refusals, OfTheHistoryAreRead) {

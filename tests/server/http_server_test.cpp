@@ -28,7 +28,8 @@ using std::chrono::milliseconds;
 /// Answers with the request's content; "/hold" keeps the reply for the test.
 class HttpTest : public testing::Test {
  protected:
-  void start(HttpLimits limits = {}, std::shared_ptr<RequestMemory> memory = nullptr, const std::string& host = "127.0.0.1") {
+  void start(HttpLimits limits = {}, std::shared_ptr<RequestMemory> memory = nullptr,
+             const std::string& host = "127.0.0.1") {
     HttpHandler handler;
     handler.check_head = [](const HttpRequest& request) -> std::unique_ptr<HttpResponse> {
       return request.path == "/refused" ? std::make_unique<HttpResponse>(HttpResponse{.status = 403, .body = "no"})

@@ -15,8 +15,7 @@ namespace {
 TEST(NoTokens, ComputeThePromptAlone) {
   const FakeServer server(options_that_show_all(), say("hi", {}, '|'));
   for (const bool stream : {false, true}) {
-    const HttpAnswer native =
-        post(server.port(), "/completion", {{"prompt", "x|"}, {"n_predict", 0}, {"stream", stream}});
+    const HttpAnswer native = post(server.port(), "/completion", {{"prompt", "x|"}, {"n_predict", 0}, {"stream", stream}});
     ASSERT_EQ(native.status, 200) << native.body;
     const Json last = stream ? native.events().back() : native.json();
     EXPECT_EQ(last["content"], "");
@@ -46,17 +45,18 @@ TEST(Samplers, InTheServedOrderMayNameThoseThatAreOff) {
   const auto status = [&](const Json& order) {
     return post(server.port(), "/completion", {{"prompt", "x|"}, {"samplers", order}}).status;
   };
-  for (const Json& order : {
-           Json{"penalties", "dry", "top_n_sigma", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature", "adaptive_p"},
-           Json{"penalties", "dry", "top_n_sigma", "top_k", "typ_p", "tfs_z", "typical_p", "top_p", "min_p", "xtc", "temperature"},
-           Json{"dry", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature"},
-           Json{"top_k", "tfs_z", "typical_p", "top_p", "min_p", "temperature"},
-           Json{"penalties", "top_k", "typ_p", "top_p", "min_p", "temperature"}}) {
+  for (const Json& order :
+       {Json{"penalties", "dry", "top_n_sigma", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature", "adaptive_p"},
+        Json{"penalties", "dry", "top_n_sigma", "top_k", "typ_p", "tfs_z", "typical_p", "top_p", "min_p", "xtc",
+             "temperature"},
+        Json{"dry", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature"},
+        Json{"top_k", "tfs_z", "typical_p", "top_p", "min_p", "temperature"},
+        Json{"penalties", "top_k", "typ_p", "top_p", "min_p", "temperature"}}) {
     EXPECT_EQ(status(order), 200) << order;
   }
-  for (const Json& order : {Json{"temperature", "top_k", "typ_p", "top_p", "min_p"}, Json{"top_k", "top_p", "temperature"},
-                            Json{"penalties", "top_k", "typ_p", "top_p", "min_p", "temperature", "mine"}, Json::array(),
-                            Json("edskypmxt")}) {
+  for (const Json& order :
+       {Json{"temperature", "top_k", "typ_p", "top_p", "min_p"}, Json{"top_k", "top_p", "temperature"},
+        Json{"penalties", "top_k", "typ_p", "top_p", "min_p", "temperature", "mine"}, Json::array(), Json("edskypmxt")}) {
     EXPECT_EQ(status(order), 400) << order;
   }
   EXPECT_EQ(post(server.port(), "/completion", {{"prompt", "x|"}, {"adaptive_target", 0.5}}).json()["error"]["param"],
@@ -105,8 +105,7 @@ TEST(Embedding, HasLlamaServersForm) {
 
 TEST(LongPrompts, SayItInTheWordsThatClientsLookFor) {
   const FakeServer server(options_that_show_all());
-  const std::string words =
-      "prompt is too long: 305 tokens > 256 maximum, which is this model's maximum context length";
+  const std::string words = "prompt is too long: 305 tokens > 256 maximum, which is this model's maximum context length";
   for (const bool stream : {false, true}) {
     const Json request = {{"messages", {user(long_text)}}, {"stream", stream}, {"max_tokens", 9}};
     const HttpAnswer chat = post(server.port(), "/v1/chat/completions", request);

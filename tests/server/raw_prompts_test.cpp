@@ -79,9 +79,9 @@ TEST(RawPrompts, HaveTheControlTokensThatAreWrittenInThem) {
   const Json mixed = {1, written};
   EXPECT_EQ(server.prompt_of("/completion", {{"prompt", mixed}}), with_marks());
   EXPECT_EQ(server.prompt_of("/api/generate", {{"prompt", written}, {"raw", true}, {"stream", false}}), with_marks());
-  EXPECT_EQ(server.prompt_of("/api/generate",
-                             {{"prompt", written}, {"raw", true}, {"stream", false}, {"parse_special", false}}),
-            as_text());
+  EXPECT_EQ(
+      server.prompt_of("/api/generate", {{"prompt", written}, {"raw", true}, {"stream", false}, {"parse_special", false}}),
+      as_text());
   EXPECT_EQ(post(server.port(), "/completion", {{"prompt", "q"}, {"parse_special", 1}}).json()["error"]["param"],
             "parse_special");
 }

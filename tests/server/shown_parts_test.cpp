@@ -269,8 +269,8 @@ TEST(CustomTools, AreHeldToARegularExpressionAndOtherSyntaxesAreNamed) {
     const FakeServer server(options_that_show_all(), say(call, {}, '|'));
     const Json tool = text_tool(one.syntax, one.definition);
     const HttpAnswer response = post(server.port(), "/v1/responses", {{"input", "q"}, {"tools", {tool}}});
-    const HttpAnswer chat = post(server.port(), "/v1/chat/completions",
-                                 {{"messages", {user("q")}}, {"tools", {chat_text_tool(tool)}}});
+    const HttpAnswer chat =
+        post(server.port(), "/v1/chat/completions", {{"messages", {user("q")}}, {"tools", {chat_text_tool(tool)}}});
     for (const HttpAnswer& answer : {response, chat}) {
       EXPECT_EQ(answer.status, one.is_allowed ? 200 : 500) << one.definition << ": " << answer.body;
       EXPECT_EQ(answer.headers.contains("x-relaxed-tools"), one.is_relaxed) << one.definition;
@@ -286,8 +286,7 @@ TEST(CustomTools, AreHeldToARegularExpressionAndOtherSyntaxesAreNamed) {
   }
   const FakeServer server(options_that_show_all());
   const Json wrong = {{"type", "custom"}, {"custom", {{"name", "w"}, {"format", {{"type", "grammar"}}}}}};
-  const HttpAnswer refused =
-      post(server.port(), "/v1/chat/completions", {{"messages", {user("q")}}, {"tools", {wrong}}});
+  const HttpAnswer refused = post(server.port(), "/v1/chat/completions", {{"messages", {user("q")}}, {"tools", {wrong}}});
   EXPECT_EQ(refused.status, 400);
   EXPECT_EQ(refused.json()["error"]["param"], "tools[0].custom.format.grammar") << refused.body;
 }

@@ -19,7 +19,7 @@ struct ChatCall {
   ChatRequest request;  ///< with the tools that the model sees
   const ChatTemplate* chat_template = nullptr;
   ChatPrompt prompt;
-  std::string continued{};  ///< the text of the message that the answer continues
+  std::string continued{};             ///< the text of the message that the answer continues
   std::vector<std::string> relaxed{};  ///< the names of tools whose syntax does not bind the answer
 };
 

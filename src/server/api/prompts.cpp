@@ -72,9 +72,8 @@ Ids read_prompt(Fields& fields, std::string_view name, const Json& value, const 
   Ids ids;
   for (const Json& part : value) {
     if (part.is_string()) {
-      const Ids more =
-          encode_text(exchange, model.text(), part.get_ref<const std::string&>(),
-                      {.add_special = rules.add_special && ids.empty(), .parse_special = rules.parse_special});
+      const Ids more = encode_text(exchange, model.text(), part.get_ref<const std::string&>(),
+                                   {.add_special = rules.add_special && ids.empty(), .parse_special = rules.parse_special});
       ids.insert(ids.end(), more.begin(), more.end());
     } else {
       ids.push_back(read_id(fields, name, part, model));

@@ -45,9 +45,9 @@ Json text_tool(Fields& tool) {
   Json custom = {{"name", tool.needed_text("name")}, {"description", tool.text("description").value_or("")}};
   const Json* format = tool.object("format");
   if (format != nullptr && string_of(*format, "type") == "grammar") {
-    custom["format"] = {{"type", "grammar"},
-                        {"grammar",
-                         {{"syntax", string_of(*format, "syntax")}, {"definition", string_of(*format, "definition")}}}};
+    custom["format"] = {
+        {"type", "grammar"},
+        {"grammar", {{"syntax", string_of(*format, "syntax")}, {"definition", string_of(*format, "definition")}}}};
   }
   return custom;
 }

@@ -41,7 +41,7 @@ struct HttpResponse {
   /// Makes the rest of the body when the client has taken what there is, on the network thread: a piece must be
   /// small.
   TextPieces more{};
-  std::string_view heartbeat{};  ///< of begin(): a literal that is written when nothing was for HttpLimits::heartbeat_time
+  std::string_view heartbeat{};   ///< of begin(): a literal that is written when nothing was for HttpLimits::heartbeat_time
   std::shared_ptr<void> holds{};  ///< kept until the client has taken the whole answer, or has disconnected
 };
 

@@ -149,7 +149,8 @@ void HttpConnection::skip_empty_line() {
   static constexpr std::string_view empty_line = "\r\n";
   const std::string_view came(static_cast<const char*>(buffer_.data().data()), buffer_.size());
   if (came.size() < empty_line.size() && empty_line.starts_with(came)) {
-    return socket_.async_read_some(buffer_.prepare(watch_bytes), then([](HttpConnection& self, Error error, std::size_t size) {
+    return socket_.async_read_some(buffer_.prepare(watch_bytes),
+                                   then([](HttpConnection& self, Error error, std::size_t size) {
                                      self.buffer_.commit(size);
                                      error ? self.on_read_error(error) : self.skip_empty_line();
                                    }));
