@@ -259,6 +259,7 @@ void HttpConnection::hand_over(HttpRequest request) {
   {
     const std::lock_guard lock(mutex_);
     begun_ = ended_ = false;
+    heartbeat_ = {};
     unread_.emplace(shared_->memory, request.account);
   }
   watch();
