@@ -74,8 +74,7 @@ FakeModel::FakeModel(std::int32_t vocab, std::int32_t context_length, Kind kind)
 
 std::vector<float> FakeModel::logits_after(const Tokens& visible) const {
   std::vector<float> logits(static_cast<std::size_t>(config_.vocab));
-  if (script_) {
-    const std::int32_t token = script_(visible);
+  if (const std::int32_t token = script_ ? script_(visible) : any_token; token != any_token) {
     std::ranges::fill(logits, token < 0 ? std::nanf("") : -std::numeric_limits<float>::infinity());
     if (token >= 0) {
       logits[static_cast<std::size_t>(token)] = 1.0f;

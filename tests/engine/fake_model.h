@@ -18,8 +18,9 @@ namespace rocmforge {
 class FakeModel : public Model {
  public:
   using Tokens = std::vector<std::int32_t>;
-  /// When set, the only token that can follow `visible` (or -1 for NaN logits).
+  /// When set, the only token that can follow `visible`; -1 for NaN logits, or `any_token` where it is as without a script.
   using Script = std::function<std::int32_t(const Tokens& visible)>;
+  static constexpr std::int32_t any_token = -2;
 
   static constexpr std::int32_t layers = 2;
   static constexpr std::int32_t block_tokens = 4;

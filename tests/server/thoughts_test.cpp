@@ -168,10 +168,31 @@ TEST_F(Thoughts, WhoseBoundIsNoneAreRefused) {
   EXPECT_EQ(param({{"thinking", {{"budget_tokens", 3}}}}, server->port()), "thinking.type");
   EXPECT_EQ(param({{"thinking", {{"type", "much"}}}}, server->port()), "thinking.type");
   EXPECT_EQ(param({{"reasoning_budget", 3}, {"thinking_budget_tokens", 4}}, server->port()), "thinking_budget_tokens");
+}
+
+/// Messages of gpt-oss: the first one's channel is its reasoning.
+TEST_F(Thoughts, EndInChannels) {
   TestServerOptions channels;
-  channels.server.chat_template = "{% for m in messages %}{{ m.content }}{% endfor %}{# <|channel|>analysis<|message|> #}";
-  const FakeServer of_channels(channels);
-  EXPECT_EQ(param({{"reasoning_budget", 3}}, of_channels.port()), "reasoning_budget");
+  channels.tokenizer = plain_tokenizer();
+  channels.server.chat_template = "{% for m in messages %}{{ m.content }}{% endfor %}@{# <|channel|>analysis<|message|> #}";
+  const std::string begin = "<|channel|>analysis<|message|>";
+  const FakeModel::Script begins = say(begin, {}, '@');
+  const FakeServer of_channels(channels, [&](const FakeModel::Tokens& visible) {
+    const std::int32_t token = begins(visible);
+    return token == end_token ? FakeModel::any_token : token;
+  });
+  for (const std::size_t budget : {std::size_t{0}, std::size_t{3}}) {
+    Json request = letters_only(120);
+    request.update({{"messages", Json::array({user("q")})}, {"reasoning_budget", budget}});
+    const HttpAnswer answer = post(of_channels.port(), "/v1/chat/completions", request);
+    ASSERT_EQ(answer.status, 200) << answer.body;
+    const Json message = answer.json()["choices"][0]["message"];
+    EXPECT_EQ(message.value("reasoning_content", "").size(), budget) << message;
+    const std::string content = message["content"];
+    EXPECT_EQ(content.size(),
+              120 - begin.size() - budget - std::string("<|end|><|start|>assistant<|channel|>final<|message|>").size());
+    EXPECT_TRUE(is_letters(content)) << content;
+  }
 }
 
 /// The tokens that may come, as characters; "*" for all.

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "engine/thought_budget.h"
-#include "server/api/api_error.h"
+#include "tokenizer/answer_formats.h"
 
 namespace rocmforge {
 namespace {
@@ -49,6 +49,16 @@ std::optional<std::int64_t> read_budget(Fields& fields) {
   return budget && *budget >= 0 ? budget : std::nullopt;
 }
 
+/// What ends reasoning at its limit. A grammar begins directly after the mark. In the harmony format the answer's message is
+/// begun, too, or where it may be a call, a message whose channel the model chooses.
+std::string closing_of(const ToolUse& use, bool has_grammar) {
+  if (!use.format.in_channels) {
+    return fmt::format("\n{}{}", use.format.reasoning.end, has_grammar ? "" : "\n\n");
+  }
+  return fmt::format("{}{}assistant{}", harmony_marks::end, harmony_marks::start,
+                     use.format.has_tools ? "" : use.format.reasoning.end);
+}
+
 }  // namespace
 
 void read_thinking_variables(Fields& fields, Json& template_arguments) {
@@ -72,16 +82,11 @@ std::shared_ptr<const TokenConstraint> bound_thoughts(Fields& fields, const Tool
   if (!tokens) {
     return constraint;
   }
-  if (use.format.in_channels) {
-    throw ApiError(400, "the reasoning of this model has no bound in tokens: reasoning_effort tells how much it thinks",
-                   "reasoning_budget");
-  }
   const ReasoningMarks& marks = use.format.reasoning;
-  // A grammar begins directly after the mark.
-  const std::string closing = fmt::format("\n{}{}", marks.end, constraint == nullptr ? "\n\n" : "");
+  const std::string closing = closing_of(use, constraint != nullptr);
   const std::array parts = {Tokenizer::TextPart{closing, true}};
   ThoughtBudget budget{.begin = std::string(marks.begin),
-                       .end = std::string(marks.end),
+                       .end = std::string(use.format.in_channels ? harmony_marks::end : marks.end),
                        .is_open = use.format.reasoning_is_open,
                        .tokens = static_cast<std::int32_t>(*tokens),
                        .closing = model.text().encode(parts, false)};
