@@ -18,6 +18,7 @@ import tempfile
 import time
 
 import clients
+import departures
 import grammars
 import limits
 import memory
@@ -26,7 +27,8 @@ import templates
 from arena import NAMES, Arena, Attack, NotStarted, Place, Result
 from templates import one_line
 
-TOPICS = {"requests": requests, "grammars": grammars, "memory": memory, "clients": clients, "templates": templates, "limits": limits}
+TOPICS = {"requests": requests, "grammars": grammars, "memory": memory, "clients": clients, "departures": departures, "templates": templates,
+          "limits": limits}
 
 SHOWN = 3  # problems of an attack
 
