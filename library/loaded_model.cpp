@@ -44,14 +44,18 @@ void copy_text(char (&to)[size], const std::string& text) {
 
 /// The request as an object; an array becomes its messages. Throws UsageError.
 Json read_request(const std::string& text) {
-  Json request = Json::parse(text, nullptr, false);
-  if (request.is_array()) {
-    return {{"messages", std::move(request)}};
+  JsonDocument document = read_json(text);
+  Document request(std::move(document.value));
+  if (!document.problem.empty()) {
+    throw UsageError(fmt::format("the request is not valid JSON: {}", document.problem));
   }
-  if (!request.is_object()) {
+  if (request.root.is_array()) {
+    return {{"messages", std::move(request.root)}};
+  }
+  if (!request.root.is_object()) {
     throw UsageError("the request is neither an array of messages nor a JSON object");
   }
-  return request;
+  return std::move(request.root);
 }
 
 /// Passes on the JSON of each event of a stream. An event may be divided between parts.
@@ -70,7 +74,7 @@ class EventReader {
         continue;
       }
       event.erase(0, data.size());
-      if (const Json json = Json::parse(event, nullptr, false); json.is_object() && json.contains("error")) {
+      if (const Document json(read_json(event).value); json.root.is_object() && json.root.contains("error")) {
         throw Error(error_message(event));
       }
       goes_on = take_(event);
@@ -102,9 +106,9 @@ void check_answer(const HttpResponse& response) {
 }  // namespace
 
 std::string error_message(const std::string& body) {
-  const Json json = Json::parse(body, nullptr, false);
-  if (json.is_object() && json.contains("error")) {
-    const Json& error = json["error"];
+  const Document json(read_json(body).value);
+  if (json.root.is_object() && json.root.contains("error")) {
+    const Json& error = json.root["error"];
     if (error.is_object() && error.contains("message") && error["message"].is_string()) {
       return error["message"].get<std::string>();
     }
@@ -245,7 +249,7 @@ std::vector<float> LoadedModel::embed(std::span<const std::string> texts) {
     const Json body = {{"input", Json(std::vector<std::string>(some.begin(), some.end()))}};
     const HttpResponse response = client_->request("POST", "/v1/embeddings", to_text(body), {});
     check_answer(response);
-    const Document answer(Json::parse(response.body));
+    const Document answer(read_json(response.body).value);
     for (const Json& entry : answer.root.at("data")) {
       for (const Json& value : entry.at("embedding")) {
         values.push_back(value.get<float>());

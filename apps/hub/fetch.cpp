@@ -38,6 +38,21 @@ std::vector<RemoteFile> chosen_files(const RemoteRepository& repository, const M
   return chosen;
 }
 
+/// Of all files. Throws Error for more than any disk holds, so that no sum of sizes that a hub makes up is too large for its
+/// type.
+std::uint64_t total_bytes(const std::vector<RemoteFile>& files, const ModelName& name) {
+  constexpr std::uint64_t most = std::uint64_t{1} << 50;
+  std::uint64_t total = 0;
+  for (const RemoteFile& file : files) {
+    if (file.size > most - total) {
+      throw Error(fmt::format("{}: the hub says that its {} files have more than {} TiB", name.title(), files.size(),
+                              most >> 40));
+    }
+    total += file.size;
+  }
+  return total;
+}
+
 /// Throws Error if the disk has no room for `bytes` more.
 void check_space(const fs::path& cache, std::uint64_t bytes, const ModelName& name) {
   fs::path folder = fs::absolute(cache);
@@ -63,7 +78,7 @@ Pulled fetch(const ModelName& name, const Settings& settings, const PullOptions&
       options.progress(state);
     }
   };
-  HttpClient client({settings.user_agent, settings.certificates, settings.stall_seconds, tell});
+  HttpClient client({settings.user_agent, settings.certificates, settings.stall_seconds, settings.least_speed, tell});
   const std::string token = name.source == ModelName::Source::hugging_face ? settings.token : "";
   const RemoteRepository repository = list_repository(client, settings, name);
   const std::vector<RemoteFile> files = chosen_files(repository, name);
@@ -74,9 +89,9 @@ Pulled fetch(const ModelName& name, const Settings& settings, const PullOptions&
   for (const RemoteFile& file : files) {
     offer.files.push_back({file.path, file.size});
     there.push_back(bytes_there(cache, file));
-    state.total_bytes += file.size;
     state.done_bytes += there.back();
   }
+  state.total_bytes = total_bytes(files, name);
   const std::uint64_t missing = state.total_bytes - state.done_bytes;
   check_space(settings.cache, missing, name);
   if (missing > 0 && options.consider) {

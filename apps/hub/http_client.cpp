@@ -98,8 +98,12 @@ struct Transfer {
   std::size_t ignored_bytes = 0;
   int stall_seconds = 0;
   Clock::time_point last_byte = Clock::now();
+  std::uint64_t least_speed = 0;
+  Clock::time_point measured_from = Clock::now();
+  std::uint64_t measured_bytes = 0;
   const std::function<void()>* beat = nullptr;
   bool stalled = false;
+  bool too_slow = false;
   bool ended_early = false;  ///< the caller wants no more of the body
   std::exception_ptr failure;
 };
@@ -138,6 +142,7 @@ std::size_t take_body(char* data, std::size_t /*one*/, std::size_t size, void* u
   auto& transfer = *static_cast<Transfer*>(user);
   const bool more = goes_on(transfer, [&] {
     transfer.last_byte = Clock::now();
+    transfer.measured_bytes += size;
     if (transfer.answer.is_good()) {
       transfer.ended_early = !(*transfer.body)(transfer.answer, {data, size});
     } else {
@@ -149,6 +154,16 @@ std::size_t take_body(char* data, std::size_t /*one*/, std::size_t size, void* u
   return more ? size : 0;
 }
 
+/// Whether less has come than the least speed asks for, in the last `stall_seconds` that were measured.
+bool is_too_slow(Transfer& transfer) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - transfer.measured_from).count();
+  if (seconds < transfer.stall_seconds) {
+    return false;
+  }
+  transfer.measured_from = Clock::now();
+  return std::exchange(transfer.measured_bytes, 0) < transfer.least_speed * static_cast<std::uint64_t>(seconds);
+}
+
 int watch(void* user, curl_off_t /*total*/, curl_off_t /*now*/, curl_off_t /*total_up*/, curl_off_t /*now_up*/) {
   auto& transfer = *static_cast<Transfer*>(user);
   const bool more = goes_on(transfer, [&] {
@@ -156,7 +171,8 @@ int watch(void* user, curl_off_t /*total*/, curl_off_t /*now*/, curl_off_t /*tot
       (*transfer.beat)();
     }
     transfer.stalled = Clock::now() - transfer.last_byte > std::chrono::seconds(transfer.stall_seconds);
-    return !transfer.stalled;
+    transfer.too_slow = is_too_slow(transfer);
+    return !transfer.stalled && !transfer.too_slow;
   });
   return more ? 0 : 1;
 }
@@ -191,6 +207,7 @@ class HttpClient::Handle {
     transfer.curl = curl_;
     transfer.body = &body;
     transfer.stall_seconds = settings_.stall_seconds;
+    transfer.least_speed = settings_.least_speed;
     transfer.beat = &settings_.beat;
     transfer.answer.host = host_of(url);
     set_up(request, url, with_token, transfer);
@@ -200,6 +217,10 @@ class HttpClient::Handle {
     }
     if (transfer.stalled) {
       throw TransferError(fmt::format("{}: nothing has come for {} s", transfer.answer.host, settings_.stall_seconds), true);
+    }
+    if (transfer.too_slow) {
+      throw TransferError(fmt::format("{}: less than {} bytes come a second", transfer.answer.host, settings_.least_speed),
+                          false);
     }
     if (code != CURLE_OK && !transfer.ended_early) {
       const std::string reason = problem_[0] != '\0' ? problem_.data() : curl_easy_strerror(code);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -44,6 +45,7 @@ struct HttpSettings {
   std::string user_agent;
   std::string certificates;      ///< a file of them; "": the system's
   int stall_seconds = 30;        ///< the longest time without a byte of the body
+  std::uint64_t least_speed = 0; ///< bytes of the body a second, in every `stall_seconds` of a transfer; 0: any
   std::function<void()> beat{};  ///< called at least once a second during a wait; an exception ends it
 };
 

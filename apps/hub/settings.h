@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
@@ -17,6 +18,7 @@ struct Settings {
   bool offline = false;     ///< HF_HUB_OFFLINE
   int answer_seconds = 30;  ///< time limit of a list or a manifest: HF_HUB_ETAG_TIMEOUT
   int stall_seconds = 30;   ///< longest time without a byte of a file: HF_HUB_DOWNLOAD_TIMEOUT
+  std::uint64_t least_speed = 0;  ///< bytes of a file a second, in every `stall_seconds`; 0: any
 };
 
 /// The hub's cache; "" if neither a variable nor HOME is set.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/decimal.h"
+#include "chat/json_document.h"
 #include "engine/grammar/grammar.h"
 #include "engine/grammar/grammar_constraint.h"
 #include "engine/grammar/grammar_matcher.h"
@@ -54,7 +55,11 @@ auto naming_flag(const std::string& flag, Body&& body) {
 }
 
 std::string gbnf_of_schema(const std::string& flag, const std::string& text) {
-  const auto schema = nlohmann::ordered_json::parse(text, nullptr, false);
+  const JsonDocument document = read_json(text);
+  const nlohmann::ordered_json& schema = document.value;
+  if (!document.problem.empty()) {
+    throw UsageError(fmt::format("{}: the schema is not valid JSON: {}", flag, document.problem));
+  }
   if (!schema.is_object() && !schema.is_boolean()) {
     throw UsageError(fmt::format("{}: the schema is not a JSON object", flag));
   }

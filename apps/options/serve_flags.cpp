@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <optional>
 
@@ -19,6 +20,7 @@ namespace rocmforge::app {
 namespace {
 
 const std::string server_group = "Server";
+constexpr const char* api_key_variable = "ROCMFORGE_API_KEY";
 
 std::optional<Pooling> pooling_of(const std::string& text) {
   for (const Pooling kind : {Pooling::mean, Pooling::last, Pooling::cls}) {
@@ -150,12 +152,19 @@ void ListenFlags::add_to(Command& command) {
        .target = &max_priority,
        .meaning = "How far below 0 a request's priority may be",
        .range = {.least = 0, .most = 1000}});
+  add({"--api-key-file", &key_file,
+       "Serve only requests with a key of this file: one a line, each with max-priority=N behind it or without", "FILE"});
   add({.names = "--api-key",
        .target = &keys,
-       .meaning = "Serve only requests with this key, or one of KEY,KEY (may be repeated)",
+       .meaning = "The same for this key, or one of KEY,KEY (may be repeated); all users of the machine see a command's "
+                  "arguments, but not its files and environment",
        .value = "KEY",
-       .environment = "ROCMFORGE_API_KEY"});
-  add({"--api-key-file", &key_file, "Keys, one a line, each with max-priority=N behind it or without", "FILE"});
+       .environment = api_key_variable});
+  add({"--share-prefixes", &share_prefixes, "With several keys: prompts begin with what those of other keys have computed"});
+  add({"--allowed-hosts", &hosts,
+       "Without a key: a name of this server beside its addresses, localhost and the machine's name; *: any (may be "
+       "repeated)",
+       "NAME"});
   add({"--cors-origin", &origins, "Let pages of this origin use the server; *: of any (may be repeated)", "ORIGIN"});
   add({.names = "--log-format", .target = &log_format, .meaning = "Of the log's lines", .choices = {"text", "json"}});
   add({"--log-file", &log_file, "Append the log to a file; without it standard error", "FILE"});
@@ -185,10 +194,19 @@ void ListenFlags::apply(ServerOptions& options) const {
       throw UsageError("--api-key: the key is empty");
     }
   }
+  const char* variable = std::getenv(api_key_variable);
+  if (options.keys.empty() && variable != nullptr && *variable == '\0') {
+    throw UsageError(fmt::format("{} is empty: unset it to serve without a key", api_key_variable));
+  }
   options.cors_origins = origins;
-  options.local = host == "localhost" || host == "::1" || host.starts_with("127.");
-  if (!options.local && !is_socket_path(host) && options.keys.empty()) {
-    log_warning("anybody who reaches {} may use this server; --api-key asks for a key", host);
+  options.share_prefixes = share_prefixes;
+  options.hosts = hosts;
+  options.hosts.push_back(is_socket_path(host) ? "*" : host);  // no page leads to a socket in the file system
+  const std::vector<std::string> names = machine_names();
+  options.hosts.insert(options.hosts.end(), names.begin(), names.end());
+  const bool is_local = host == "localhost" || host == "::1" || host.starts_with("127.");
+  if (!is_local && !is_socket_path(host) && options.keys.empty()) {
+    log_warning("anybody who reaches {} may use this server; --api-key-file asks for a key", host);
   }
   options.client_share = client_share;
   options.max_priority = max_priority;

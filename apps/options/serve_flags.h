@@ -41,6 +41,7 @@ struct ListenFlags {
   std::vector<std::string> keys;
   std::string key_file;
   std::vector<std::string> origins;
+  std::vector<std::string> hosts;
   double drain_seconds = 30.0;
   std::string log_format = "text";
   bool log_requests = false;
@@ -51,6 +52,7 @@ struct ListenFlags {
   std::int32_t max_body_mib = 8;
   std::int32_t client_share = 50;
   std::int32_t max_priority = 0;
+  bool share_prefixes = false;
   std::int64_t request_memory_mib = 0;
   double request_work_millions = 200.0;
 

@@ -189,8 +189,9 @@ hub::Pulled pull_model(const std::string& name, const PullChoices& choices) {
   return hub::pull(model, hub_settings(), options);
 }
 
-void pull_for_client(const std::string& name, const std::function<bool(const PullStatus&)>& tell) {
+void pull_for_client(const PullRequest& request, const std::function<bool(const PullStatus&)>& tell) {
   constexpr std::size_t short_digest = 12;
+  constexpr std::uint64_t least_speed = 16 << 10;  // one download at a time: a slow one would keep out all others
   hub::PullOptions options;
   options.progress = [&](const hub::PullState& state) {
     PullStatus status = {.status = "pulling manifest"};
@@ -201,10 +202,15 @@ void pull_for_client(const std::string& name, const std::function<bool(const Pul
                 .completed = state.file_done_bytes};
     }
     if (!tell(status)) {
-      throw Error(name + ": the download was stopped");
+      throw Error(request.name + ": the download was stopped");
     }
   };
-  hub::pull(hub::parse_model_name(name), hub_settings(), options);
+  hub::Settings settings = hub_settings();
+  settings.least_speed = least_speed;
+  if (!request.with_token) {
+    settings.token.clear();
+  }
+  hub::pull(hub::parse_model_name(request.name), settings, options);
   tell({.status = "verifying sha256 digest"});  // the sum was computed as the bytes arrived
   tell({.status = "writing manifest"});
 }

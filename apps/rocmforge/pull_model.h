@@ -21,7 +21,7 @@ struct PullChoices {
 hub::Pulled pull_model(const std::string& name, const PullChoices& choices);
 
 /// The same for a client of the server, without the check that it fits: see PullFunction.
-void pull_for_client(const std::string& name, const std::function<bool(const PullStatus&)>& tell);
+void pull_for_client(const PullRequest& request, const std::function<bool(const PullStatus&)>& tell);
 
 /// The file that `argument` names. A model with a hub name is downloaded if the cache lacks it, but not if it can't run with
 /// `options`.

@@ -29,6 +29,7 @@ struct ServeFlags {
   ListenFlags listen;
   ServiceFlags service;
   bool allow_pull = false;
+  bool pull_token = false;
   SamplingFlags sampling;
   TemplateFlags chat_template;
   EngineFlags engine;
@@ -87,6 +88,7 @@ int serve(const ServeFlags& flags) {
   flags.listen.apply(server_options);
   if (flags.allow_pull) {
     server_options.pull = pull_for_client;
+    server_options.pull_token = flags.pull_token;
   }
   Server server(server_options);
   fmt::print("{}\n", server.url());
@@ -137,6 +139,10 @@ Command serve_command() {
        .target = &flags->allow_pull,
        .meaning = "Clients may download models into the hub's cache (POST /api/pull), and so fill the disc",
        .group = "Server"});
+  command.options.push_back({.names = "--pull-with-token",
+                             .target = &flags->pull_token,
+                             .meaning = "Clients without a key may download with this machine's token for the hub too",
+                             .group = "Server"});
   flags->sampling.add_to(command);
   flags->chat_template.add_to(command);
   flags->engine.add_to(command);

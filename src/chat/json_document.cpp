@@ -182,7 +182,11 @@ void append(std::string& out, const ordered_json& value) {
 
 }  // namespace
 
+// The library's parser takes a NUL for the end of the text.
 JsonDocument read_json(std::string_view text, const ReadingCost& cost) {
+  if (const std::size_t place = text.find('\0'); place != std::string_view::npos) {
+    return {nullptr, fmt::format("byte {} is NUL", place + 1)};
+  }
   DocumentBuilder builder(cost);
   if (!ordered_json::sax_parse(text.begin(), text.end(), &builder)) {
     return {nullptr, builder.problem()};

@@ -41,11 +41,21 @@ std::uint64_t PrefixCache::hash_block(std::uint64_t parent, std::span<const std:
   return hash != 0 ? hash : 1;
 }
 
+std::uint64_t PrefixCache::key_of(const Position& position, std::span<const std::int32_t> tokens) const {
+  if (position.parent != nullptr) {
+    return hash_(position.parent->key, tokens);
+  }
+  const std::vector<std::int32_t> salt(position.salt.begin(), position.salt.end());
+  return hash_(salt.empty() ? 0 : hash_(0, salt), tokens);
+}
+
 // There is one entry for each key, and an entry outlives its children. So entries with the same parent follow the same
-// tokens, and comparing this block's tokens makes the whole match exact.
-PrefixCache::Entry* PrefixCache::find(std::uint64_t key, const Entry* parent, std::span<const std::int32_t> tokens) {
+// tokens and the same salt, and comparing this block's tokens makes the whole match exact.
+PrefixCache::Entry* PrefixCache::find(std::uint64_t key, const Position& position, std::span<const std::int32_t> tokens) {
   const auto found = entries_.find(key);
-  if (found == entries_.end() || found->second.parent != parent || !std::ranges::equal(found->second.tokens, tokens)) {
+  if (found == entries_.end() || found->second.parent != position.parent ||
+      (position.parent == nullptr && found->second.salt != position.salt) ||
+      !std::ranges::equal(found->second.tokens, tokens)) {
     return nullptr;
   }
   return &found->second;
@@ -62,20 +72,20 @@ void PrefixCache::touch(std::span<Entry* const> chain) {
   }
 }
 
-std::vector<BlockId> PrefixCache::match(std::span<const std::int32_t> tokens) {
+std::vector<BlockId> PrefixCache::match(std::span<const std::int32_t> tokens, std::string_view salt) {
   std::vector<BlockId> blocks;
   std::vector<Entry*> chain;
   const auto length = static_cast<std::size_t>(block_tokens_);
-  Entry* parent = nullptr;
+  Position position{.salt = salt};
   for (std::size_t begin = 0; begin + length < tokens.size(); begin += length) {
     const auto piece = tokens.subspan(begin, length);
-    Entry* entry = find(hash_(parent != nullptr ? parent->key : 0, piece), parent, piece);
+    Entry* entry = find(key_of(position, piece), position, piece);
     if (entry == nullptr) {
       break;
     }
     blocks.push_back(entry->block);
     chain.push_back(entry);
-    parent = entry;
+    position.parent = entry;
   }
   blocks.resize(usable(blocks));
   chain.resize(blocks.size());
@@ -132,30 +142,30 @@ PrefixCache::Entry* PrefixCache::resume(const Progress& progress) {
 }
 
 void PrefixCache::insert(std::span<const std::int32_t> tokens, std::span<const BlockId> blocks, Progress& progress,
-                         std::span<const std::span<const BlockId>> window_blocks) {
+                         std::span<const std::span<const BlockId>> window_blocks, std::string_view salt) {
   std::vector<Entry*> chain;
   const auto length = static_cast<std::size_t>(block_tokens_);
   std::size_t full_blocks = std::min(tokens.size() / length, blocks.size());
   for (const std::span<const BlockId> window : window_blocks) {
     full_blocks = std::min(full_blocks, window.size());
   }
-  Entry* parent = resume(progress);
-  if (parent == nullptr) {
+  Position position{.parent = resume(progress), .salt = salt};
+  if (position.parent == nullptr) {
     progress = {};
   }
   for (std::size_t i = progress.blocks; i < full_blocks; ++i) {
     const auto piece = tokens.subspan(i * length, length);
-    const std::uint64_t key = hash_(parent != nullptr ? parent->key : 0, piece);
-    Entry* entry = find(key, parent, piece);
+    const std::uint64_t key = key_of(position, piece);
+    Entry* entry = find(key, position, piece);
     if (entry == nullptr) {
       if (entries_.contains(key)) {
         break;  // another block has this key; children can't be distinguished from its children
       }
-      entry = &add(key, parent, piece, blocks[i]);
+      entry = &add(key, position, piece, blocks[i]);
     }
     keep_windows(entry->block, i, window_blocks);
     chain.push_back(entry);
-    parent = entry;
+    position.parent = entry;
     progress = {i + 1, key, entry->serial};
   }
   touch(chain);
@@ -184,10 +194,12 @@ void PrefixCache::evict_states(std::int32_t count) {
   }
 }
 
-PrefixCache::Entry& PrefixCache::add(std::uint64_t key, Entry* parent, std::span<const std::int32_t> tokens, BlockId block) {
+PrefixCache::Entry& PrefixCache::add(std::uint64_t key, const Position& position, std::span<const std::int32_t> tokens,
+                                    BlockId block) {
   check(entry_of_block_[static_cast<std::size_t>(block)] == nullptr, "a block holds the tokens of one entry");
   ByAge places;
   std::vector<std::int32_t> copy(tokens.begin(), tokens.end());
+  std::string salt(position.parent == nullptr ? position.salt : std::string_view());
   Entry& entry = entries_[key];
   try {
     places.insert(&entry);
@@ -200,10 +212,11 @@ PrefixCache::Entry& PrefixCache::add(std::uint64_t key, Entry* parent, std::span
   allocator_->watch(block, this);
   entry.key = key;
   entry.tokens = std::move(copy);
+  entry.salt = std::move(salt);
   entry.block = block;
   entry.serial = ++num_inserted_;
   entry_of_block_[static_cast<std::size_t>(block)] = &entry;
-  link(entry, parent);
+  link(entry, position.parent);
   return entry;
 }
 

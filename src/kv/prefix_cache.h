@@ -6,6 +6,8 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -17,6 +19,8 @@ namespace rocmforge {
 
 /// Finds full blocks whose tokens (and all tokens before them) were computed already. Holds one reference to each block in
 /// the cache; frees the least recently used ones on request. A match compares the tokens themselves, not only their hash.
+/// Sequences find only blocks of sequences with the same salt: a text that keeps clients apart who shall not learn of each
+/// other's prompts.
 ///
 /// Blocks without other owners are idle. They are kept in the order of their last use as they become idle, so that no call
 /// examines more entries than it matches, inserts or frees.
@@ -38,7 +42,7 @@ class PrefixCache final : private BlockWatcher {
   /// The longest run of cached blocks that starts `tokens`; at most tokens.size() - 1 positions, since the last token must
   /// still be computed to have logits. With slots a state was kept after the last of them; with windows the last ones have
   /// their window's blocks. The caller must retain these blocks and this state before the next call.
-  std::vector<BlockId> match(std::span<const std::int32_t> tokens);
+  std::vector<BlockId> match(std::span<const std::int32_t> tokens, std::string_view salt = {});
 
   /// How many blocks of a growing sequence were inserted. The next insertion continues there if the last of them
   /// is still in the cache. Belongs to one sequence, whose tokens up to there must not change.
@@ -51,7 +55,7 @@ class PrefixCache final : private BlockWatcher {
   /// runs out, only the first of them are inserted. `window_blocks` are those of the same positions in each group with a
   /// window, -1 for given-up blocks.
   void insert(std::span<const std::int32_t> tokens, std::span<const BlockId> blocks, Progress& progress,
-              std::span<const std::span<const BlockId>> window_blocks = {});
+              std::span<const std::span<const BlockId>> window_blocks = {}, std::string_view salt = {});
   void insert(std::span<const std::int32_t> tokens, std::span<const BlockId> blocks);
 
   /// Keeps the state after the last block of `progress`, in a slot that the caller holds, unless that block has a state
@@ -95,6 +99,7 @@ class PrefixCache final : private BlockWatcher {
   struct Entry {
     std::uint64_t key = 0;
     std::vector<std::int32_t> tokens;
+    std::string salt;  ///< of a first block
     BlockId block = -1;
     std::uint64_t serial = 0;
     std::uint64_t last_use = 0;  ///< of an idle entry; unique
@@ -110,9 +115,15 @@ class PrefixCache final : private BlockWatcher {
   void gained_second_owner(BlockId block) override;
   void left_with_one_owner(BlockId block) override;
 
-  /// The entry of the block with these tokens after `parent`, or null.
-  Entry* find(std::uint64_t key, const Entry* parent, std::span<const std::int32_t> tokens);
-  Entry& add(std::uint64_t key, Entry* parent, std::span<const std::int32_t> tokens, BlockId block);
+  /// Where a block stands: after another one, or as the first of sequences with this salt.
+  struct Position {
+    Entry* parent = nullptr;
+    std::string_view salt;
+  };
+  [[nodiscard]] std::uint64_t key_of(const Position& position, std::span<const std::int32_t> tokens) const;
+  /// The entry of the block with these tokens, or null.
+  Entry* find(std::uint64_t key, const Position& position, std::span<const std::int32_t> tokens);
+  Entry& add(std::uint64_t key, const Position& position, std::span<const std::int32_t> tokens, BlockId block);
   /// The entry that `progress` refers to, or null when it has left the cache.
   Entry* resume(const Progress& progress);
   /// The set for an idle entry of this kind.

@@ -55,6 +55,7 @@ struct Request {
   std::int32_t keep = 0;      ///< prompt tokens that a shift never drops
   std::int32_t priority = 0;  ///< lower ones run first; equal ones by clients in turn, then by arrival
   std::uint64_t client = 0;   ///< the client that sent it
+  std::string cache_salt{};   ///< prefixes are shared with requests of the same salt alone
 
   /// -1: none; 0 to max_logprobs: the log probability of each drawn token, and of that many of the most likely ones. Natural
   /// logarithms of the model's own distribution: before bias, penalties, filters, temperature and constraint.

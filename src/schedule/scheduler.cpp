@@ -53,23 +53,26 @@ class MakingWay {
  public:
   explicit MakingWay(std::span<const std::unique_ptr<Sequence>> running) : running_(running) {
     for (const auto& sequence : running) {
-      ++counts_[sequence->request.client];
+      most_ = std::max(most_, ++counts_[sequence->request.client]);
     }
   }
 
   /// The sequence to preempt for `sequence`; null if there is none. It is the last running one if its priority is worse.
-  /// Otherwise, if the client of `sequence` has no running sequence, it is the last one of the same priority whose client
-  /// has several.
+  /// Otherwise it is the last one of the same priority whose client has at least twice as many as the client of `sequence`
+  /// would then have. So a few answers need not wait for many of another client, and clients with about as many do not
+  /// preempt each other.
   [[nodiscard]] const Sequence* to(const Sequence& sequence) const {
     if (!running_.empty() && running_.back()->request.priority > sequence.request.priority) {
       return running_.back().get();
     }
-    if (counts_.contains(sequence.request.client)) {
+    const auto own = counts_.find(sequence.request.client);
+    const int wanted = own == counts_.end() ? 1 : own->second + 1;
+    if (2 * wanted > most_) {
       return nullptr;
     }
     for (std::size_t i = running_.size(); i-- > 0;) {
       const Request& request = running_[i]->request;
-      if (request.priority == sequence.request.priority && counts_.at(request.client) > 1) {
+      if (request.priority == sequence.request.priority && counts_.at(request.client) >= 2 * wanted) {
         return running_[i].get();
       }
     }
@@ -79,6 +82,7 @@ class MakingWay {
  private:
   std::span<const std::unique_ptr<Sequence>> running_;
   std::map<std::uint64_t, int> counts_;  ///< by client
+  int most_ = 0;                         ///< of one client
 };
 
 }  // namespace
@@ -325,7 +329,7 @@ void Scheduler::adopt_computed(Sequence& sequence) {
       sequence.state.start_from(leader->state.kept());
     }
   } else if (prefix_cache_ != nullptr) {
-    const std::vector<BlockId> blocks = prefix_cache_->match(sequence.tokens);
+    const std::vector<BlockId> blocks = prefix_cache_->match(sequence.tokens, sequence.request.cache_salt);
     sequence.pages.adopt(blocks);
     adopt_windows(sequence, blocks);
     sequence.cached_tokens = sequence.pages.capacity_tokens();
@@ -361,7 +365,7 @@ bool Scheduler::admit() {
   const MakingWay making_way(running_);
   // The search for a prefix takes longer for longer prompts: skip it where it can't change anything.
   if ((num_running() >= limits_.max_sequences || still_no_room(*sequence)) && making_way.to(*sequence) == nullptr) {
-    // A client with no running sequence may come later in the list, because it has had many turns. The search ends after
+    // A client with few running sequences may come later in the list, because it has had many turns. The search ends after
     // max_sequences entries.
     const auto count = std::min(waiting_.size(), static_cast<std::size_t>(limits_.max_sequences));
     const auto end = waiting_.begin() + static_cast<std::ptrdiff_t>(count);
@@ -508,7 +512,7 @@ void Scheduler::remember(Sequence& sequence, std::int32_t count) {
       windows.push_back(window.pages.blocks());
     }
     prefix_cache_->insert(tokens.first(static_cast<std::size_t>(count)), sequence.pages.blocks(), sequence.remembered,
-                          windows);
+                          windows, sequence.request.cache_salt);
   } catch (const std::bad_alloc&) {  // the sequences that wait for them compute them again
   }
 }

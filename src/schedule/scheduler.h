@@ -32,8 +32,9 @@ struct SchedulerLimits {
 ///
 /// Lower priorities run first; within a priority clients take turns, and each client's sequences run in order of arrival.
 /// When blocks run out, the last sequence in this order is preempted: it frees its pages and is computed again later. It is
-/// also preempted for a request of a better priority that has no room to start. A client with no running sequence may
-/// preempt the last sequence of a client with several of the same priority. Prompts run in the same order, but half of a
+/// also preempted for a request of a better priority that has no room to start. Within a priority a client's sequence may
+/// preempt the last one of a client that runs at least twice as many as the first would then have. Prompts run in the same
+/// order, but half of a
 /// step's prompt tokens are reserved for prompts that fit into that half, so that these need not wait for longer ones. A
 /// request that can never fit is refused at once.
 ///

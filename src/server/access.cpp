@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -24,12 +28,14 @@ bool same_secret(std::string_view secret, std::string_view given) {
   return difference == 0;
 }
 
+std::string_view without_port(std::string_view host) { return host.substr(0, host.find(':')); }
+
 /// "localhost", a name below it, or an address in numbers, with or without a port.
 bool is_local_name(std::string_view host) {
   if (host.starts_with('[')) {
     return true;
   }
-  host = host.substr(0, host.find(':'));
+  host = without_port(host);
   const std::size_t dot = host.rfind('.');
   const std::string_view last = dot == std::string_view::npos ? host : host.substr(dot + 1);
   const bool digits = !last.empty() && std::ranges::all_of(last, [](char c) { return c >= '0' && c <= '9'; });
@@ -58,10 +64,20 @@ ApiKey read_key(const std::string& line) {
   return {line.substr(0, line.find_last_not_of(" \t", blank) + 1), priority};
 }
 
+/// A key that others can read is none, and what others can write is not the operator's.
+void check_is_secret(const std::string& path) {
+  struct stat found {};
+  if (stat(path.c_str(), &found) == 0 && (found.st_mode & (S_IROTH | S_IWOTH | S_IWGRP)) != 0) {
+    throw Error(fmt::format("others may read or change the file, its mode is {:o}: 600 or 640 keeps keys secret",
+                            found.st_mode & 0777u))
+        .in(path);
+  }
+}
+
 }  // namespace
 
-AccessRules::AccessRules(std::vector<ApiKey> keys, std::vector<std::string> origins, bool local)
-    : keys_(std::move(keys)), origins_(std::move(origins)), local_(local) {
+AccessRules::AccessRules(std::vector<ApiKey> keys, std::vector<std::string> origins, std::vector<std::string> hosts)
+    : keys_(std::move(keys)), origins_(std::move(origins)), hosts_(std::move(hosts)) {
   check(std::ranges::none_of(keys_, [](const ApiKey& key) { return key.text.empty(); }), "a key is not empty");
 }
 
@@ -93,10 +109,22 @@ bool AccessRules::allows_origin(const HttpRequest& request) const {
 
 bool AccessRules::allows_host(const HttpRequest& request) const {
   const std::string_view host = request.header("Host");
-  const auto matches = [&](const std::string& origin) {
+  const auto is_of_origin = [&](const std::string& origin) {
     return origin == "*" || equal_ignoring_case(host_of(origin), host);
   };
-  return !local_ || !keys_.empty() || host.empty() || is_local_name(host) || std::ranges::any_of(origins_, matches);
+  const auto is_own = [&](const std::string& name) { return name == "*" || equal_ignoring_case(name, without_port(host)); };
+  return !keys_.empty() || host.empty() || is_local_name(host) || std::ranges::any_of(hosts_, is_own) ||
+         std::ranges::any_of(origins_, is_of_origin);
+}
+
+std::vector<std::string> machine_names() {
+  std::array<char, 256> buffer{};
+  if (gethostname(buffer.data(), buffer.size() - 1) != 0 || buffer[0] == '\0') {
+    return {};
+  }
+  const std::string name = buffer.data();
+  const std::string first = name.substr(0, name.find('.'));
+  return {name, first, first + ".local"};
 }
 
 HttpHeaders AccessRules::cors_headers(const HttpRequest& request) const {
@@ -123,6 +151,7 @@ std::vector<ApiKey> read_key_file(const std::string& path) {
   if (!file) {
     throw Error(std::strerror(errno)).in(path);
   }
+  check_is_secret(path);
   std::vector<ApiKey> keys;
   for (std::string line; std::getline(file, line);) {
     line.erase(std::find_if(line.rbegin(), line.rend(), [](unsigned char c) { return c > 0x20; }).base(), line.end());

@@ -23,12 +23,12 @@ struct ApiKey {
   friend bool operator==(const ApiKey&, const ApiKey&) = default;
 };
 
-/// Checks keys and the origins of web pages.
+/// Checks keys, the origins of web pages and the names by which the server is called.
 class AccessRules {
  public:
   /// Without keys every client is allowed. `origins`: "*" or "https://example.org"; none: only pages of this server.
-  /// `local`: the server listens at a loopback address, which has no names on the network.
-  AccessRules(std::vector<ApiKey> keys, std::vector<std::string> origins, bool local = false);
+  /// `hosts`: the server's names on the network beside its addresses and "localhost", without ports; "*": any.
+  AccessRules(std::vector<ApiKey> keys, std::vector<std::string> origins, std::vector<std::string> hosts = {"*"});
 
   /// The key is read from `Authorization: Bearer` or `X-Api-Key` and compared in constant time.
   [[nodiscard]] bool has_key(const HttpRequest& request) const { return keys_.empty() || key_of(request).has_value(); }
@@ -37,8 +37,8 @@ class AccessRules {
   [[nodiscard]] const ApiKey& key(std::size_t index) const { return keys_[index]; }
   /// False for a request of a web page whose origin is not allowed.
   [[nodiscard]] bool allows_origin(const HttpRequest& request) const;
-  /// False if the server is local and the Host header names another machine: a page of that name could pass for a page of
-  /// this server by DNS rebinding. Always true if there are keys, which such a page does not have, or for allowed origins.
+  /// False if the Host header names another machine: a page of that name could pass for a page of this server by DNS
+  /// rebinding. Always true if there are keys, which such a page does not have, or for hosts of allowed origins.
   [[nodiscard]] bool allows_host(const HttpRequest& request) const;
   /// The header that lets an allowed page read the answer.
   [[nodiscard]] HttpHeaders cors_headers(const HttpRequest& request) const;
@@ -46,11 +46,15 @@ class AccessRules {
  private:
   std::vector<ApiKey> keys_;
   std::vector<std::string> origins_;
-  bool local_;
+  std::vector<std::string> hosts_;
 };
 
+/// The names of this machine: of "forge.example.org" also "forge" and "forge.local".
+std::vector<std::string> machine_names();
+
 /// Reads one key per line, optionally followed by "max-priority=N"; blank lines and lines that begin with '#' are skipped.
-/// Throws Error for a file without a key and for an N that is not a number from 0 to 1000.
+/// Throws Error for a file without a key, for an N that is not a number from 0 to 1000, and for a file that every user of the
+/// machine may read, or that others than its owner may write.
 std::vector<ApiKey> read_key_file(const std::string& path);
 
 }  // namespace rocmforge

@@ -15,6 +15,12 @@
 #include "server/api/api_error.h"
 
 namespace rocmforge {
+namespace {
+
+/// The largest body that is sent without being counted: such a one waits in the socket's buffers.
+constexpr std::size_t small_body = std::size_t{64} << 10;
+
+}  // namespace
 
 std::string random_id() {
   std::random_device device;
@@ -111,10 +117,9 @@ void Exchange::interrupt(Interruption reason) {
 }
 
 void Exchange::send_pieces(TextPieces more) {
-  constexpr std::size_t small = std::size_t{64} << 10;
   HttpResponse response;
   bool goes_on = true;
-  while (goes_on && response.body.size() <= small) {
+  while (goes_on && response.body.size() < small_body) {
     goes_on = more(response.body);
   }
   if (goes_on) {
@@ -132,6 +137,9 @@ void Exchange::add_headers(HttpResponse& response) const {
 
 // The log line and the metrics come first: a client that has the answer may look for them.
 void Exchange::send(HttpResponse response) {
+  if (response.body.size() > small_body) {
+    hold(static_cast<std::int64_t>(response.body.size()));
+  }
   add_headers(response);
   finish(response.status);
   response.holds = memory_;
@@ -145,6 +153,10 @@ void Exchange::begin(HttpResponse head) {
     status_ = head.status;
   }
   reply_->begin(std::move(head));
+}
+
+bool Exchange::write_pieces(TextPieces more) {
+  return reply_->write_pieces([more = std::move(more), holds = memory_](std::string& out) { return more(out); });
 }
 
 void Exchange::end() {

@@ -27,6 +27,7 @@ struct Allowance {
   std::shared_ptr<RequestMemory> memory{};  ///< bytes of all requests and answers; null: not counted
   std::optional<std::chrono::steady_clock::time_point> deadline{};
   std::int32_t max_priority = 1000;  ///< how far below 0 its priority may be
+  std::string prefix_space{};        ///< computed prefixes are shared with requests of the same space
 };
 
 /// One request and its reply, with an id. Counts the answer, and writes its line to the log when it ends. Thread-safe,
@@ -74,6 +75,8 @@ class Exchange {
 
   /// Adds a header to the answer, which has not begun.
   void add_header(std::string name, std::string value) { headers_.emplace_back(std::move(name), std::move(value)); }
+  /// Bytes of a body of more than 64 KiB are counted until the client has taken them. Throws ApiError(503) where there is
+  /// not enough memory; then nothing was sent.
   void send(HttpResponse response);
   void send_json(const Json& json) { send(HttpResponse{.body = to_text(json)}); }
   /// Sends JSON that is made as the client takes it: `more` adds a piece and returns whether others follow. A small answer
@@ -81,6 +84,8 @@ class Exchange {
   void send_pieces(TextPieces more);
   void begin(HttpResponse head);
   bool write(std::string_view part) { return reply_->write(part); }
+  /// Adds a part that is made as the client takes it. What is counted for this request stays counted until then.
+  bool write_pieces(TextPieces more);
   void end();
   /// Ends the connection, where there is no memory for an answer.
   void drop() noexcept { reply_->drop(); }

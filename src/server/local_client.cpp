@@ -57,6 +57,12 @@ class LocalReply final : public HttpReply {
     box_->changed.notify_all();
     return true;
   }
+  bool write_pieces(TextPieces more) override {
+    std::string part;
+    while (more(part)) {
+    }
+    return write(part);
+  }
   void end() override {
     const std::lock_guard lock(box_->mutex);
     end_locked();

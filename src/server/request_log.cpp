@@ -1,11 +1,13 @@
 #include "server/request_log.h"
 
+#include <fcntl.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/null_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -35,6 +37,14 @@ std::string text_value(const Json& value) {
   return plain ? text : to_text(value);
 }
 
+/// A file that does not exist yet is made so that others can't read it. Whoever opens it next finds what is wrong with it.
+void make_secret_file(const std::string& path) {
+  constexpr mode_t owner_only = 0600;
+  if (const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, owner_only); file >= 0) {
+    close(file);
+  }
+}
+
 }  // namespace
 
 RequestLog::RequestLog(const LogOptions& options) : options_(options) {
@@ -44,6 +54,9 @@ RequestLog::RequestLog(const LogOptions& options) : options_(options) {
   } else if (options.file.empty()) {
     sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
   } else {
+    if (options.requests) {
+      make_secret_file(options.file);
+    }
     try {
       sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(options.file);
     } catch (const spdlog::spdlog_ex& error) {

@@ -18,7 +18,7 @@ namespace rocmforge {
 
 struct LogOptions {
   bool json = false;      ///< one JSON object a line, else text
-  bool requests = false;  ///< prompts and answers too, which otherwise are never written
+  bool requests = false;  ///< prompts and answers too, which otherwise are never written; a new file is its owner's alone
   std::string file{};     ///< "": standard error
   bool silent = false;    ///< nothing is written
 };

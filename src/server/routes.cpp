@@ -25,7 +25,7 @@ RouteFunction with_backend(void (*serve)(const std::shared_ptr<Exchange>&, const
 }
 
 void serve_pull(const std::shared_ptr<Exchange>& exchange, ServerState& state) {
-  serve_ollama_pull(exchange, state.options.model_id, state.options.pull, state.pulls);
+  serve_ollama_pull(exchange, state.options, state.pulls);
 }
 
 void serve_cancel(const std::shared_ptr<Exchange>& exchange, ServerState& state) {

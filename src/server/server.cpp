@@ -41,7 +41,7 @@ class Server::Implementation {
   Implementation(const ServerOptions& options, std::shared_ptr<ModelService> service)
       : state_{.options = options, .service = std::move(service)},
         log_(std::make_shared<RequestLog>(options.log)),
-        access_(options.keys, options.cors_origins, options.local),
+        access_(options.keys, options.cors_origins, options.hosts),
         routes_(server_routes(options)),
         memory_(std::make_shared<RequestMemory>(options.request_memory, options.client_share)),
         http_(std::make_unique<HttpServer>(options.host, options.port, http_limits(options), handler(), memory_)) {
@@ -170,7 +170,7 @@ class Server::Implementation {
   /// Throws ApiError for a request that is refused without its body.
   void check(const HttpRequest& request) const {
     if (!access_.allows_host(request)) {
-      throw ApiError(403, fmt::format("this server is not called '{}'; --cors-origin with its origin makes it so",
+      throw ApiError(403, fmt::format("this server is not called '{}'; --allowed-hosts with that name makes it so",
                                       request.header("Host").substr(0, 64)));
     }
     if (!access_.allows_origin(request)) {
@@ -225,6 +225,9 @@ class Server::Implementation {
     }
     if (const auto key = access_.key_of(request)) {
       allowance.max_priority = access_.key(*key).max_priority.value_or(options.max_priority);
+    }
+    if (options.keys.size() > 1 && !options.share_prefixes) {
+      allowance.prefix_space = request.owner;
     }
     return allowance;
   }

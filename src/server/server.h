@@ -26,8 +26,14 @@ struct PullStatus {
   std::uint64_t completed = 0;
 };
 
-/// Downloads a model by its name. Calls `tell` at least once a second, and ends when it returns false. Throws Error.
-using PullFunction = std::function<void(const std::string& name, const std::function<bool(const PullStatus&)>& tell)>;
+/// A model that a client wants to have downloaded.
+struct PullRequest {
+  std::string name;
+  bool with_token = false;  ///< the client may use the operator's token for the hub
+};
+
+/// Downloads a model. Calls `tell` at least once a second, and ends when it returns false. Throws Error.
+using PullFunction = std::function<void(const PullRequest& request, const std::function<bool(const PullStatus&)>& tell)>;
 
 struct ServerOptions {
   std::string host = "127.0.0.1";  ///< or the path of a unix socket
@@ -44,13 +50,15 @@ struct ServerOptions {
   std::vector<std::string> cors_origins{};
   std::int32_t client_share = 50;                           ///< percent of places and memory that a client has beside others
   std::int32_t max_priority = 0;                            ///< how far below 0 a request's priority may be
+  bool share_prefixes = false;                              ///< several keys use the prefixes of each other's prompts
   std::int64_t request_memory = std::int64_t{512} << 20;    ///< bytes of all requests and answers together
   std::uint64_t request_work = 200'000'000;                 ///< units of work to read a request; see WorkBudget
-  bool local = false;                                       ///< the address is a loopback address; see AccessRules
+  std::vector<std::string> hosts = {"*"};                   ///< the server's names; see AccessRules
   std::optional<std::chrono::milliseconds> request_time{};  ///< the longest that a request may take
   std::optional<Pooling> pooling = Pooling::mean;           ///< of embeddings; empty: none are given
   bool strict_fields = false;                               ///< unknown fields are refused, not ignored
   PullFunction pull{};                                      ///< of /api/pull; empty: clients may download nothing
+  bool pull_token = false;                                  ///< clients without a key may use the operator's token too
   bool page = true;
   bool slots = true;
   std::string version = "0";

@@ -156,7 +156,7 @@ INSTANTIATE_TEST_SUITE_P(
         WrongLine{{"run", "-p", "hi", "--raw", "--system", "x"}, "--system has no meaning with --raw"},
         WrongLine{{"run", "-p", "hi", "--grammar", "root"},
                   "--grammar: grammar: line 1, column 5: expected '::=' after 'root'"},
-        WrongLine{{"chat", "--json-schema", "{"}, "--json-schema: the schema is not a JSON object"},
+        WrongLine{{"chat", "--json-schema", "{"}, "--json-schema: the schema is not valid JSON: parse error at line 1"},
         WrongLine{{"run", "-p", "hi", "--grammar-file", "/nowhere.gbnf"}, "/nowhere.gbnf: No such file or directory"},
         WrongLine{{"run", "-p", "hi", "--json-schema", "{}", "--grammar", "x"},
                   "--grammar excludes --json-schema (see rocmforge run --help)"},

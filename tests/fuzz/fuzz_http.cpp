@@ -34,6 +34,7 @@ class CheckingReply final : public HttpReply {
   }
   void begin(HttpResponse head) override { send(std::move(head)); }
   bool write(std::string_view) override { return true; }
+  bool write_pieces(TextPieces) override { return true; }
   void end() override {}
   void drop() noexcept override {}
   void on_drop(std::function<void()>) override {}

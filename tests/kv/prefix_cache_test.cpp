@@ -68,6 +68,33 @@ TEST(PrefixCache, FindsTheLongestRunOfFullBlocks) {
   EXPECT_TRUE(cache.match(longer).empty());
 }
 
+TEST(PrefixCache, FindsOnlyBlocksOfTheSameSalt) {
+  const auto all_collide = [](std::uint64_t parent, std::span<const std::int32_t>) { return parent + 1; };
+  for (const PrefixCache::BlockHash hash : {PrefixCache::BlockHash(PrefixCache::hash_block), PrefixCache::BlockHash(all_collide)}) {
+    BlockAllocator allocator(32);
+    PrefixCache cache(allocator, 4, hash);
+    const Tokens tokens = counting(0, 8), longer = counting(0, 9);
+    PrefixCache::Progress progress;
+    PageTable table(allocator, 4);
+    ASSERT_TRUE(table.reserve(8));
+    cache.insert(tokens, table.blocks(), progress, {}, "one");
+    EXPECT_EQ(cache.num_blocks(), 2);
+    EXPECT_EQ(cache.match(longer, "one").size(), 2u);
+    EXPECT_TRUE(cache.match(longer, "two").empty());
+    EXPECT_TRUE(cache.match(longer).empty());
+  }
+  BlockAllocator allocator(32);
+  PrefixCache cache(allocator, 4);
+  const auto blocks = fill(allocator, cache, counting(0, 8));
+  PageTable own(allocator, 4);
+  ASSERT_TRUE(own.reserve(8));
+  PrefixCache::Progress progress;
+  cache.insert(counting(0, 8), own.blocks(), progress, {}, "one");
+  EXPECT_EQ(cache.num_blocks(), 4) << "the same tokens, once for each salt";
+  EXPECT_EQ(cache.match(counting(0, 9)), blocks);
+  EXPECT_EQ(cache.match(counting(0, 9), "one").front(), own.blocks().front());
+}
+
 TEST(PrefixCache, LeavesTheLastTokenToBeComputed) {
   BlockAllocator allocator(8);
   PrefixCache cache(allocator, 4);

@@ -306,11 +306,15 @@ TEST_F(EngineLibrary, ConversesAsTheServerDoes) {
 }
 
 TEST_F(EngineLibrary, RefusesAConversationThatIsNone) {
-  const auto refused = [&](const char* request, Options options, rocmforge_status status, const std::string& message) {
-    EXPECT_EQ(rocmforge_chat(model, request, ending(options), nullptr, nullptr, nullptr), status) << request;
-    EXPECT_EQ(rocmforge_last_error(), message);
+  const auto refused = [&](const std::string& request, Options options, rocmforge_status status,
+                           const std::string& message) {
+    EXPECT_EQ(rocmforge_chat(model, request.c_str(), ending(options), nullptr, nullptr, nullptr), status);
+    EXPECT_NE(std::string(rocmforge_last_error()).find(message), std::string::npos) << rocmforge_last_error();
   };
-  refused("{", {}, ROCMFORGE_INVALID, "the request is neither an array of messages nor a JSON object");
+  refused("{", {}, ROCMFORGE_INVALID, "the request is not valid JSON: parse error at line 1");
+  refused("1", {}, ROCMFORGE_INVALID, "the request is neither an array of messages nor a JSON object");
+  refused(std::string(100'000, '[') + std::string(100'000, ']'), {}, ROCMFORGE_INVALID, "nested deeper than 96 levels");
+  refused(R"({"messages": )" + std::string(100'000, '['), {}, ROCMFORGE_INVALID, "nested deeper than 96 levels");
   refused("[3]", {"system=Be brief."}, ROCMFORGE_FAILED, "messages[1] is 3, must be an object");
   refused(R"({"messages": [{"role": "user", "content": "x"}], "max_tokens": -5})", {}, ROCMFORGE_FAILED,
           "max_tokens is -5, must be -1 to 1073741824");

@@ -318,6 +318,42 @@ TEST(Scheduler, AClientThatAsksAgainAndAgainDoesNotWaitForTheLongAnswersOfOthers
       << "the long ones go on";
 }
 
+TEST(Scheduler, ClientsWithFewAnswersTakePlacesFromOneThatHasFarMore) {
+  constexpr RequestId many = 128;
+  Bench bench({.max_batch_tokens = 64, .max_sequences = 32, .context_length = 600}, 8000);
+  for (RequestId id = 1; id <= many; ++id) {
+    bench.submit(id, counting(0, 2), 512, 0, id > 1 ? 1 : 0, 100);
+  }
+  while (bench.scheduler->num_running() < 32) {
+    bench.step();
+  }
+  for (RequestId id = 201; id <= 204; ++id) {
+    bench.submit(id, counting(static_cast<std::int32_t>(id) * 10, 2), 8, 0, 0, 200);
+  }
+  for (int i = 0; i < 16; ++i) {
+    bench.step();
+  }
+  for (RequestId id = 201; id <= 204; ++id) {
+    EXPECT_TRUE(bench.finished.contains(id)) << id << " waits for the long answers of another client";
+  }
+  bench.submit(205, counting(900, 2), 8, 0, 0, 200);  // it comes after all of its client's have ended
+  for (int i = 0; i < 12; ++i) {
+    bench.step();
+  }
+  EXPECT_TRUE(bench.finished.contains(205));
+  EXPECT_LE(bench.scheduler->num_preemptions(), 5);
+}
+
+TEST(Scheduler, ClientsWithAboutAsManyAnswersLeaveEachOtherTheirPlaces) {
+  Bench bench({.max_batch_tokens = 64, .max_sequences = 8, .context_length = 100}, 1000);
+  for (RequestId id = 1; id <= 40; ++id) {
+    bench.submit(id, counting(static_cast<std::int32_t>(id) * 10, 2), 8 + static_cast<std::int32_t>(id % 7), 0, 0, id % 2);
+  }
+  bench.run();
+  EXPECT_EQ(bench.finished.size(), 40u);
+  EXPECT_EQ(bench.scheduler->num_preemptions(), 0);
+}
+
 TEST(Scheduler, AnAnswerThatWaitsForItsPromptLetsNobodyBehindItGoFirst) {
   Bench bench({.max_batch_tokens = 16, .max_sequences = 2, .context_length = 100}, 64);
   bench.submit(1, counting(0, 20), 20, 0, 0, 100);

@@ -245,7 +245,7 @@ TEST(Hostile, StrangersAndSlowOnesGetTheirStatusAndMessage) {
 // DNS rebinding: a page whose host name was changed to resolve to this machine sends that name, and no foreign origin.
 TEST(Hostile, NamesThatSomebodyGaveThisMachineAreRefused) {
   TestServerOptions options;
-  options.server.local = true;
+  options.server.hosts = {};
   const FakeServer server(options, say("hello"));
   const std::string evil = "Host: evil.example\r\n";
   for (const char* path : {"/", "/slots", "/v1/models"}) {

@@ -1,10 +1,14 @@
 // The parts of the server that need no engine.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
+#include <string>
 
 #include "apps/program.h"
 #include "base/error.h"
+#include "error_of.h"
 #include "server/access.h"
 #include "server/api/embeddings.h"
 #include "server/api/fields.h"
@@ -54,28 +58,64 @@ TEST(AccessRules, TakeNoNameOfTheNetworkForThisMachine) {
   const auto to = [](const std::string& host) {
     return HttpRequest{.method = "GET", .path = "/", .headers = {{"Host", host}}};
   };
-  const AccessRules local({}, {}, true);
+  const AccessRules local({}, {}, {"forge", "10.0.0.1"});
   for (const char* host : {"localhost", "localhost:8080", "a.localhost:1", "127.0.0.1:8080", "[::1]:8080", "192.168.0.7"}) {
     EXPECT_TRUE(local.allows_host(to(host))) << host;
   }
   for (const char* host : {"evil.example", "evil.example:8080", "127.0.0.1.evil.example", "localhost.evil.example"}) {
     EXPECT_FALSE(local.allows_host(to(host))) << host;
-    EXPECT_TRUE(AccessRules({}, {}).allows_host(to(host))) << "a server for the network";
-    EXPECT_TRUE(AccessRules({"key"}, {}, true).allows_host(to(host))) << "such a page has no key";
+    EXPECT_TRUE(AccessRules({}, {}, {"*"}).allows_host(to(host))) << "any name was allowed";
+    EXPECT_TRUE(AccessRules({"key"}, {}, {}).allows_host(to(host))) << "such a page has no key";
   }
-  const AccessRules named({}, {"https://chat.example"}, true);
-  EXPECT_TRUE(named.allows_host(to("chat.example")));
-  EXPECT_FALSE(named.allows_host(to("evil.example")));
+  const AccessRules named({}, {"https://chat.example"}, {"forge"});
+  for (const char* host : {"chat.example", "forge", "FORGE:8080"}) {
+    EXPECT_TRUE(named.allows_host(to(host))) << host;
+  }
+  for (const char* host : {"evil.example", "forge.evil.example", "forge.", "xforge"}) {
+    EXPECT_FALSE(named.allows_host(to(host))) << host;
+  }
+  EXPECT_FALSE(machine_names().empty());
+}
+
+/// A file that only its owner may read.
+std::string secret(const TemporaryFolder& folder, const std::string& text) {
+  std::string path = folder.write("keys", text);
+  std::filesystem::permissions(path, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  return path;
 }
 
 TEST(AccessRules, ReadKeysFromAFile) {
   const TemporaryFolder folder;
-  EXPECT_EQ(read_key_file(folder.write("keys", "# comment\n\none\r\ntwo \n")), (std::vector<ApiKey>{"one", "two"}));
-  EXPECT_EQ(read_key_file(folder.write("keys", "one max-priority=10\na b\tmax-priority=0 \nmax-priority=3\n")),
+  EXPECT_EQ(read_key_file(secret(folder, "# comment\n\none\r\ntwo \n")), (std::vector<ApiKey>{"one", "two"}));
+  EXPECT_EQ(read_key_file(secret(folder, "one max-priority=10\na b\tmax-priority=0 \nmax-priority=3\n")),
             (std::vector<ApiKey>{{"one", 10}, {"a b", 0}, "max-priority=3"}));
-  EXPECT_THROW(read_key_file(folder.write("keys", "one max-priority=-1\n")), Error);
-  EXPECT_THROW(read_key_file(folder.write("empty", "# nothing\n")), Error);
+  EXPECT_THROW(read_key_file(secret(folder, "one max-priority=-1\n")), Error);
+  EXPECT_THROW(read_key_file(secret(folder, "# nothing\n")), Error);
   EXPECT_THROW(read_key_file((folder.path() / "absent").string()), Error);
+}
+
+TEST(AccessRules, TakeNoKeysFromAFileOfOthers) {
+  using std::filesystem::perms;
+  const TemporaryFolder folder;
+  const std::string path = secret(folder, "one\n");
+  for (const perms more : {perms::others_read, perms::others_write, perms::group_write}) {
+    std::filesystem::permissions(path, perms::owner_read | more);
+    EXPECT_THAT(test::error_of([&] { read_key_file(path); }), testing::StartsWith(path + ": others may read or change the file"));
+  }
+  std::filesystem::permissions(path, perms::owner_read | perms::group_read);
+  EXPECT_EQ(read_key_file(path).size(), 1u) << "of the group that the service runs in";
+}
+
+TEST(RequestLog, OfPromptsIsItsOwnersAlone) {
+  using std::filesystem::perms;
+  const TemporaryFolder folder;
+  const auto mode_of = [&](const char* name, bool requests) {
+    const std::string path = (folder.path() / name).string();
+    RequestLog({.requests = requests, .file = path}).event("begun");
+    return std::filesystem::status(path).permissions();
+  };
+  EXPECT_EQ(mode_of("prompts", true), perms::owner_read | perms::owner_write);
+  EXPECT_NE(mode_of("usual", false) & perms::group_read, perms::none);
 }
 
 std::string problem_of(const std::string& body) {

@@ -155,7 +155,7 @@ TEST_F(ProcessTest, SamplingIsTheFilesThenTheFlagsThenTheRequests) {
 }
 
 TEST_F(ProcessTest, AnOpenAddressWithoutAKeyIsWarnedOf) {
-  const std::string warning = "anybody who reaches 0.0.0.0 may use this server; --api-key asks for a key";
+  const std::string warning = "anybody who reaches 0.0.0.0 may use this server; --api-key-file asks for a key";
   ServeProcess open({demo_model().string(), "--host", "0.0.0.0"});
   EXPECT_TRUE(open.waits_for("info serving"));
   EXPECT_NE(open.output().find(warning), std::string::npos) << open.output();

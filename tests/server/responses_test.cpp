@@ -3,6 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
 #include "server/api/api_error.h"
 #include "server/api/response_store.h"
 #include "server/api/responses_request.h"
@@ -225,17 +232,19 @@ TEST(Responses, GoOnFromOneThatWasKept) {
   EXPECT_EQ(get(server.port(), "/v1/responses/" + id).status, 404);
 }
 
+ResponseStore::Text text(std::string of) { return std::make_shared<const std::string>(std::move(of)); }
+
 TEST(ResponseStore, HoldsSoManyAndSoMuch) {
   ResponseStore store;
   for (std::size_t i = 0; i <= ResponseStore::most_responses; ++i) {
-    store.add(std::to_string(i), {.client = "a", .messages = "[]", .response = "{}"});
+    store.add(std::to_string(i), {.client = "a", .messages = text("[]"), .response = "{}"});
   }
   EXPECT_FALSE(store.find("0", "")) << "the oldest made room";
   EXPECT_TRUE(store.find("1", ""));
   store.add("next", {.client = "a"});
   EXPECT_TRUE(store.find("1", "")) << "was used after the next older one";
   EXPECT_FALSE(store.find("2", ""));
-  store.add("too large", {.client = "a", .messages = std::string(ResponseStore::most_bytes, ' ')});
+  store.add("too large", {.client = "a", .messages = text(std::string(ResponseStore::most_bytes, ' '))});
   EXPECT_FALSE(store.find("too large", ""));
   EXPECT_TRUE(store.remove("1", ""));
   EXPECT_FALSE(store.remove("1", ""));
@@ -243,10 +252,10 @@ TEST(ResponseStore, HoldsSoManyAndSoMuch) {
 
 TEST(ResponseStore, WhoHoldsMostMakesRoom) {
   ResponseStore store;
-  store.add("small", {.client = "b", .messages = "[]"});
+  store.add("small", {.client = "b", .messages = text("[]")});
   const std::string quarter(ResponseStore::most_bytes / 4, ' ');
   for (int i = 0; i < 8; ++i) {
-    store.add("large " + std::to_string(i), {.client = "a", .messages = quarter});
+    store.add("large " + std::to_string(i), {.client = "a", .messages = text(quarter)});
   }
   EXPECT_TRUE(store.find("small", "")) << "another client's";
   EXPECT_TRUE(store.find("large 7", ""));
@@ -257,18 +266,18 @@ TEST(ResponseStore, OneClientsEntriesDoNotDriveOutTheFewOfAnother) {
   for (const std::size_t size : {std::size_t{8}, std::size_t{4} << 20}) {
     ResponseStore store;
     for (int i = 0; i < 3; ++i) {
-      store.add("few " + std::to_string(i), {.client = "b", .messages = std::string(size, ' ')});
+      store.add("few " + std::to_string(i), {.client = "b", .messages = text(std::string(size, ' '))});
     }
     for (std::size_t i = 0; i < ResponseStore::most_responses + 16; ++i) {
-      store.add("many " + std::to_string(i), {.client = "a", .messages = "[]"});
+      store.add("many " + std::to_string(i), {.client = "a", .messages = text("[]")});
     }
     for (int i = 0; i < 3; ++i) {
       EXPECT_TRUE(store.find("few " + std::to_string(i), "")) << i << ", of " << size << " bytes";
     }
-    store.add("huge", {.client = "c", .messages = std::string(ResponseStore::most_bytes - 100, ' ')});
+    store.add("huge", {.client = "c", .messages = text(std::string(ResponseStore::most_bytes - 100, ' '))});
     EXPECT_FALSE(store.find("huge", "")) << "others store less than it";
     EXPECT_TRUE(store.find("few 0", ""));
-    store.add("last", {.client = "c", .messages = "[]"});
+    store.add("last", {.client = "c", .messages = text("[]")});
     EXPECT_TRUE(store.find("last", "")) << "who stores most makes room";
   }
 }
@@ -311,6 +320,60 @@ TEST(Responses, BelongToTheKeyThatMadeThem) {
   const std::string path = "/cancel/" + running.received().substr(at, running.received().find('"', at) - at);
   EXPECT_EQ(post(server.port(), path, Json::object(), beta).status, 404);
   EXPECT_EQ(post(server.port(), path, Json::object(), alpha).status, 200);
+}
+
+/// Metadata of so many bytes, which every response repeats.
+Json large_metadata(std::size_t bytes) { return {{"note", std::string(bytes, 'm')}}; }
+
+TEST(Responses, AStreamThatRepeatsALargeRequestIsWhole) {
+  TestServerOptions options = options_that_show_all();
+  options.server.http.unread_bytes = 100'000;
+  const FakeServer server(options, say("hi", {}, '|'));
+  const Json metadata = large_metadata(2'000'000);
+  const Json request = {{"input", "q"}, {"metadata", metadata}, {"max_output_tokens", 8}};
+  const std::vector<Json> events = events_of(server, request);
+  ASSERT_GE(events.size(), 3u);
+  for (const std::size_t i : {std::size_t{0}, std::size_t{1}, events.size() - 1}) {
+    EXPECT_EQ(events[i]["response"]["metadata"], metadata) << events[i]["type"];
+  }
+  EXPECT_EQ(events.back()["type"], "response.completed");
+  EXPECT_EQ(events.back()["response"]["output"][0]["content"][0]["text"], "hi");
+  const Json whole = ask(server, request);
+  EXPECT_EQ(whole["metadata"], metadata);
+  const HttpAnswer stored = get(server.port(), "/v1/responses/" + whole["id"].get<std::string>());
+  EXPECT_EQ(stored.json(), whole);
+  EXPECT_EQ(stored.headers.at("transfer-encoding"), "chunked");
+}
+
+TEST(Responses, StoredOnesCountUntilTheirReadersHaveThem) {
+  TestServerOptions options = options_that_show_all();
+  options.server.request_memory = 64 << 20;
+  const FakeServer server(options, say("hi", {}, '|'));
+  const Json whole = ask(server, {{"input", "q"}, {"metadata", large_metadata(3'000'000)}, {"max_output_tokens", 8}});
+  const std::string path = "/v1/responses/" + whole["id"].get<std::string>();
+  std::vector<std::unique_ptr<Connection>> readers;
+  int refused = 0;
+  for (int i = 0; i < 40; ++i) {
+    Connection& reader = *readers.emplace_back(std::make_unique<Connection>(server.port()));
+    reader.receive_slowly();
+    reader.send(request_text("GET", path));
+    EXPECT_TRUE(reader.read_until("\r\n\r\n"));
+    const bool is_refused = reader.received().starts_with("HTTP/1.1 503");
+    EXPECT_TRUE(is_refused || reader.received().starts_with("HTTP/1.1 200")) << reader.received().substr(0, 200);
+    refused += is_refused ? 1 : 0;
+  }
+  EXPECT_GT(refused, 15) << "64 MiB hold no more than 21 of them";
+  EXPECT_LT(refused, 40);
+  Connection other(server.port(), "127.0.0.2");
+  other.send(request_text("POST", "/v1/responses", Json{{"input", "q"}, {"max_output_tokens", 2}}.dump()));
+  EXPECT_EQ(other.read_answer().status, 200);
+  readers.clear();
+  int status = 503;
+  for (int i = 0; i < 1000 && status == 503; ++i) {  // until all who have left are known to have
+    status = get(server.port(), path).status;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_EQ(status, 200);
 }
 
 }  // namespace

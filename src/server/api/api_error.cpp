@@ -30,6 +30,9 @@ std::string_view error_type(int status) {
 
 namespace {
 
+/// Of a field: a client may have made it up.
+constexpr std::size_t longest_name = 200;
+
 std::string_view anthropic_error_type(int status) {
   switch (status) {
     case 403:
@@ -55,11 +58,11 @@ ApiError took_too_long(std::chrono::milliseconds limit) {
   return ApiError(504, fmt::format("the request took longer than {:.3g} s", std::chrono::duration<double>(limit).count()));
 }
 
-ApiError::ApiError(int http_status, std::string_view message_text, std::string parameter, std::string error_code)
+ApiError::ApiError(int http_status, std::string_view message_text, const std::string& parameter, std::string error_code)
     : status(http_status),
       message(printable(message_text, longest_line)),
       type(error_type(http_status)),
-      param(std::move(parameter)),
+      param(printable(parameter, longest_name)),
       code(std::move(error_code)) {}
 
 Json ApiError::json(ErrorForm form) const {

@@ -21,8 +21,8 @@ enum class ErrorForm {
 /// An error that ends a request, with what the client gets.
 class ApiError : public std::exception {
  public:
-  /// `message_text` may quote the caller; it is made printable() and one line.
-  ApiError(int http_status, std::string_view message_text, std::string parameter = {}, std::string error_code = {});
+  /// `message_text` may quote the caller; it is made printable(), one line of at most longest_line bytes.
+  ApiError(int http_status, std::string_view message_text, const std::string& parameter = {}, std::string error_code = {});
 
   [[nodiscard]] const char* what() const noexcept override { return message.c_str(); }
   /// The error object of that form with all its keys; those without a value are null.

@@ -19,6 +19,7 @@ std::int64_t bytes_of(const Request& request) {
   constexpr std::size_t bias_bytes = 72;  // a node of a map
   std::size_t bytes =
       base + copies * (request.prompt.size() * sizeof(std::int32_t) + request.sampling.logit_bias.size() * bias_bytes);
+  bytes += copies * request.cache_salt.size();
   for (const std::string& stop : request.stop) {
     bytes += copies * (stop.size() + sizeof(stop));
   }
@@ -34,6 +35,13 @@ ApiError no_memory() {
   ApiError error(503, "not enough memory for this answer");
   error.retry_after_seconds = 1;
   return error;
+}
+
+/// The salt of a request in the space of its client. It holds a secret: with the salts of others known, a client could
+/// choose tokens whose keys in the prefix cache collide with theirs, and so find out what they have asked.
+std::string salt_in_space(const std::string& space, const std::string& salt) {
+  static const std::string secret = random_id();
+  return space.empty() && salt.empty() ? "" : fmt::format("{} {}\n{}", secret, space, salt);
 }
 
 double per_second(double count, double seconds) { return seconds > 0.0 ? count / seconds : 0.0; }
@@ -89,6 +97,7 @@ void Generation::start(std::vector<Request> requests, int count) {
     prompt_sizes_.push_back(request.prompt.size());
     request.deadline = exchange_->allowance().deadline;
     request.deadline_is_for_first_token = options_.stream;
+    request.cache_salt = salt_in_space(exchange_->allowance().prefix_space, request.cache_salt);
     bytes += count * bytes_of(request);
   }
   exchange_->keep(bytes);
@@ -228,10 +237,23 @@ void Generation::write(const Json& event) {
     events_ += to_text(event) + "\n";
     return;
   }
-  if (stream_form() == StreamForm::named_events) {
-    events_ += fmt::format("event: {}\n", event.at("type").get_ref<const std::string&>());
+  const bool is_named = stream_form() == StreamForm::named_events;
+  std::string begin = is_named ? fmt::format("event: {}\n", event.at("type").get_ref<const std::string&>()) : "";
+  begin += "data: ";
+  if (TextPieces text = long_event(event)) {  // written at once: a heartbeat may stand between events alone
+    TextPieces whole = pieces_of({pieces_of(std::move(begin)), std::move(text), pieces_of("\n\n")});
+    long_events_.push_back({std::exchange(events_, {}), std::move(whole)});
+  } else {
+    events_ += fmt::format("{}{}\n\n", begin, to_text(event));
   }
-  events_ += fmt::format("data: {}\n\n", to_text(event));
+}
+
+bool Generation::flush() {
+  bool goes_on = true;
+  for (LongEvent& event : std::exchange(long_events_, {})) {
+    goes_on = goes_on && exchange_->write(event.before) && exchange_->write_pieces(std::move(event.text));
+  }
+  return goes_on && exchange_->write(std::exchange(events_, {}));
 }
 
 void Generation::begin_stream() {
@@ -253,11 +275,11 @@ void Generation::stream(int index, const StepOutput& output) {
     }
     write(event);
   }
-  if (events_.empty()) {
+  if (events_.empty() && long_events_.empty()) {
     return;
   }
   begin_stream();
-  if (!exchange_->write(std::exchange(events_, {}))) {
+  if (!flush()) {
     cancel();
   }
 }
@@ -275,32 +297,30 @@ void Generation::finish() {
   if (says_done()) {
     events_ += "data: [DONE]\n\n";
   }
-  exchange_->write(std::exchange(events_, {}));
+  flush();
   exchange_->end();
 }
 
 TextPieces Generation::whole() {
-  const auto self = shared_from_this();
-  const auto entry_in_pieces = [self](std::size_t i) {
-    const int index = static_cast<int>(i);
-    return with_member(self->entry(index), self->logprobs_name(), self->logprobs(index));
-  };
+  const auto self = shared_from_this();  // choices are made as the client takes them
   if (is_single()) {
     return entry_in_pieces(0);
   }
   const Json around = envelope();
-  TextPieces entries = list_of_pieces(num_entries(), entry_in_pieces);
+  TextPieces entries =
+      list_of_pieces(num_entries(), [self](std::size_t i) { return self->entry_in_pieces(static_cast<int>(i)); });
   return around.is_null() ? entries : with_member(around, entries_name(), std::move(entries));
 }
 
 void Generation::fail(const ApiError& error) {
   ended_ = true;
   events_.clear();
+  long_events_.clear();
   backend_.active.remove(id_);
   exchange_->note("error", error.message);
   if (begun_) {
     write(error_event(error));
-    exchange_->write(std::exchange(events_, {}));
+    flush();
     exchange_->end();
   } else {
     exchange_->send(error.response(error_form()));

@@ -104,6 +104,10 @@ class Generation : public OutputListener, public std::enable_shared_from_this<Ge
   [[nodiscard]] virtual std::size_t num_entries() const { return choices_.size(); }
   /// The entry of a choice without its log probabilities: they replace the member logprobs_name(), which is null here.
   virtual Json entry(int index) = 0;
+  /// The same as text with its log probabilities.
+  virtual TextPieces entry_in_pieces(int index) { return with_member(entry(index), logprobs_name(), logprobs(index)); }
+  /// The text of an event that is too long to be made at once; null for the others.
+  virtual TextPieces long_event(const Json& /*event*/) { return nullptr; }
   [[nodiscard]] virtual std::string_view logprobs_name() const { return ""; }
   virtual TextPieces logprobs(int /*index*/) { return nullptr; }
   /// Bytes of the subclass's own data, which are counted for the request until it ends.
@@ -147,6 +151,8 @@ class Generation : public OutputListener, public std::enable_shared_from_this<Ge
   void begin_stream();
   void stream(int index, const StepOutput& output);
   void write(const Json& event);
+  /// Sends what was written. Returns false if the client has disconnected.
+  bool flush();
   void fail(const ApiError& error);
   void finish();
   [[nodiscard]] ApiError error_of(const StepOutput& output) const;
@@ -164,7 +170,13 @@ class Generation : public OutputListener, public std::enable_shared_from_this<Ge
   std::int64_t uncounted_bytes_ = 0;
   bool begun_ = false;  ///< the stream has begun
   bool ended_ = false;
-  std::string events_;  ///< of one output
+  struct LongEvent {
+    std::string before;  ///< text of events before it
+    TextPieces text;
+  };
+  // Events of one output.
+  std::vector<LongEvent> long_events_;
+  std::string events_;  ///< behind the long ones
   std::mutex mutex_;    // guards the ticket: a client may cancel before the ticket is known
   EngineLoop::Ticket ticket_ = 0;
   bool cancelled_ = false;

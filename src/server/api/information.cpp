@@ -125,7 +125,11 @@ void serve_slots(const std::shared_ptr<Exchange>& exchange, ServerState& state) 
     while (slots.size() < static_cast<std::size_t>(backend->model.parallel)) {
       slots.push_back({{"id", slots.size()}, {"n_ctx", backend->model.context_length}, {"is_processing", false}});
     }
-    exchange->send_json(slots);
+    try {
+      exchange->send_json(slots);
+    } catch (const ApiError& problem) {
+      exchange->send(problem.response());
+    }
   });
 }
 

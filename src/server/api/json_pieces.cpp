@@ -21,6 +21,15 @@ TextPieces pieces_of(std::string text) {
   };
 }
 
+TextPieces pieces_of(std::shared_ptr<const std::string> text) {
+  constexpr std::size_t size = std::size_t{64} << 10;
+  return [text = std::move(text), at = std::size_t{0}](std::string& out) mutable {
+    out += std::string_view(*text).substr(at, size);
+    at = std::min(at + size, text->size());
+    return at < text->size();
+  };
+}
+
 TextPieces list_in_pieces(std::size_t count, std::function<std::string(std::size_t)> value) {
   return [count, value = std::move(value), next = std::size_t{0}](std::string& out) mutable {
     out += next == 0 ? '[' : ',';

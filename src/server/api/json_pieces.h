@@ -17,6 +17,8 @@ namespace rocmforge {
 /// One after another.
 TextPieces pieces_of(std::vector<TextPieces> parts);
 TextPieces pieces_of(std::string text);
+/// A long text that others share, which is not copied as a whole.
+TextPieces pieces_of(std::shared_ptr<const std::string> text);
 
 /// An array of `count` values. `value` gives the text of one; it is called in order.
 TextPieces list_in_pieces(std::size_t count, std::function<std::string(std::size_t)> value);

@@ -57,14 +57,14 @@ class PullLines {
 
 }  // namespace
 
-void ModelPulls::start(const std::shared_ptr<Exchange>& exchange, const PullFunction& pull, const std::string& name,
+void ModelPulls::start(const std::shared_ptr<Exchange>& exchange, const PullFunction& pull, const PullRequest& request,
                        bool streams) {
   const std::scoped_lock lock(mutex_);
   if (busy_ || stopping_) {
     throw ApiError(503, stopping_ ? "the server is shutting down" : "another model is being downloaded: one at a time");
   }
   try {
-    thread_ = std::jthread([this, exchange, &pull, name, streams] { run(*exchange, pull, name, streams); });
+    thread_ = std::jthread([this, exchange, &pull, request, streams] { run(*exchange, pull, request, streams); });
   } catch (const std::system_error& error) {
     throw ApiError(503, fmt::format("there is no thread for a download: {}", error.what()));
   }
@@ -78,10 +78,10 @@ void ModelPulls::stop() {
   }
 }
 
-std::string ModelPulls::download(Exchange& exchange, const PullFunction& pull, const std::string& name, bool streams) {
+std::string ModelPulls::download(Exchange& exchange, const PullFunction& pull, const PullRequest& request, bool streams) {
   try {
     PullLines lines(exchange);
-    pull(name, [&](const PullStatus& status) {
+    pull(request, [&](const PullStatus& status) {
       return !stopping_ && exchange.interruption() == Interruption::none && (!streams || lines.tell(status));
     });
     return "";
@@ -92,7 +92,7 @@ std::string ModelPulls::download(Exchange& exchange, const PullFunction& pull, c
   }
 }
 
-void ModelPulls::run(Exchange& exchange, const PullFunction& pull, const std::string& name, bool streams) noexcept {
+void ModelPulls::run(Exchange& exchange, const PullFunction& pull, const PullRequest& request, bool streams) noexcept {
   bool is_over = false;
   // Called before the answer ends: a client that has read it may start the next download, which joins this thread.
   const auto make_way = [&] {
@@ -106,7 +106,7 @@ void ModelPulls::run(Exchange& exchange, const PullFunction& pull, const std::st
     if (streams) {
       begin_lines(exchange);
     }
-    const std::string problem = download(exchange, pull, name, streams);
+    const std::string problem = download(exchange, pull, request, streams);
     make_way();
     if (!problem.empty()) {
       exchange.note("error", problem);
@@ -125,15 +125,14 @@ void ModelPulls::run(Exchange& exchange, const PullFunction& pull, const std::st
   }
 }
 
-void serve_ollama_pull(const std::shared_ptr<Exchange>& exchange, const std::string& served, const PullFunction& pull,
-                       ModelPulls& pulls) {
+void serve_ollama_pull(const std::shared_ptr<Exchange>& exchange, const ServerOptions& options, ModelPulls& pulls) {
   const Document body(exchange->take_json());
   Fields fields(body.root);
   fields.ignore({"insecure", "username", "password"});
   const std::optional<std::string> model = fields.text("model");
   const std::string name = model ? *model : fields.needed_text("name");
   const bool streams = fields.boolean("stream").value_or(true);
-  if (name == served) {
+  if (name == options.model_id) {
     if (!streams) {
       return exchange->send_json({{"status", "success"}});
     }
@@ -141,11 +140,12 @@ void serve_ollama_pull(const std::shared_ptr<Exchange>& exchange, const std::str
     exchange->write("{\"status\":\"success\"}\n");
     return exchange->end();
   }
-  if (!pull) {
+  if (!options.pull) {
     throw ApiError(403, fmt::format("this server serves {} alone; it downloads models for clients only with --allow-pull",
-                                    printable(served, 200)));
+                                    printable(options.model_id, 200)));
   }
-  pulls.start(exchange, pull, name, streams);
+  const bool has_key = !exchange->request.owner.empty();
+  pulls.start(exchange, options.pull, {.name = name, .with_token = has_key || options.pull_token}, streams);
 }
 
 }  // namespace rocmforge

@@ -21,7 +21,7 @@ class ModelPulls {
 
   /// Answers `exchange` with lines of JSON during the download, or once at its end. Throws ApiError(503) during another
   /// download, or when no thread can be started.
-  void start(const std::shared_ptr<Exchange>& exchange, const PullFunction& pull, const std::string& name, bool streams);
+  void start(const std::shared_ptr<Exchange>& exchange, const PullFunction& pull, const PullRequest& request, bool streams);
   /// Cancels the running download, and starts no other.
   void interrupt() { stopping_ = true; }
   /// The same, and waits for its end.
@@ -29,8 +29,8 @@ class ModelPulls {
 
  private:
   /// Why it failed; "" if it has not.
-  std::string download(Exchange& exchange, const PullFunction& pull, const std::string& name, bool streams);
-  void run(Exchange& exchange, const PullFunction& pull, const std::string& name, bool streams) noexcept;
+  std::string download(Exchange& exchange, const PullFunction& pull, const PullRequest& request, bool streams);
+  void run(Exchange& exchange, const PullFunction& pull, const PullRequest& request, bool streams) noexcept;
 
   std::atomic<bool> stopping_{false};
   std::mutex mutex_;  // guards the members below
@@ -38,8 +38,7 @@ class ModelPulls {
   std::jthread thread_;
 };
 
-/// POST /api/pull: success for the served model. Others are downloaded if `pull` is not empty.
-void serve_ollama_pull(const std::shared_ptr<Exchange>& exchange, const std::string& served, const PullFunction& pull,
-                       ModelPulls& pulls);
+/// POST /api/pull: success for the served model. Others are downloaded if ServerOptions::pull is not empty.
+void serve_ollama_pull(const std::shared_ptr<Exchange>& exchange, const ServerOptions& options, ModelPulls& pulls);
 
 }  // namespace rocmforge

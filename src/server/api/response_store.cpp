@@ -6,9 +6,14 @@
 
 namespace rocmforge {
 
+std::size_t ResponseStore::Entry::bytes() const {
+  const auto size = [](const Text& text) { return text != nullptr ? text->size() : 0; };
+  return size(messages) + answer.size() + response.size() + size(repeated);
+}
+
 void ResponseStore::add(const std::string& id, Entry entry) {
   constexpr std::size_t least_cost = most_bytes / most_responses;
-  const std::size_t bytes = entry.messages.size() + entry.response.size() + id.size();
+  const std::size_t bytes = entry.bytes() + id.size();
   const std::size_t cost = std::max(bytes, least_cost);
   auto shared = std::make_shared<const Entry>(std::move(entry));
   const std::lock_guard lock(mutex_);

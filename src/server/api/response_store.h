@@ -17,11 +17,17 @@ class ResponseStore {
   static constexpr std::size_t most_responses = 1024;
   static constexpr std::size_t most_bytes = std::size_t{64} << 20;
 
+  using Text = std::shared_ptr<const std::string>;
+  /// The long texts that come from the request are shared with who writes its answer.
   struct Entry {
     std::string client{};    ///< whose share it is counted in
     std::string owner{};     ///< the API key that may use it; empty: there are no keys, and whoever knows its id may
-    std::string messages{};  ///< the conversation with the answer, in the form of /v1/chat/completions
-    std::string response{};  ///< the answer
+    Text messages{};         ///< of the request, in the form of /v1/chat/completions: an array without its end
+    std::string answer{};    ///< the rest of that array: the answer as one more message
+    std::string response{};  ///< the answer: an object without its end
+    Text repeated{};         ///< the rest of that object: what it repeats of the request
+
+    [[nodiscard]] std::size_t bytes() const;
   };
 
   /// To make room, the least recently used answers of the client that stores most, with the new one counted, are dropped.

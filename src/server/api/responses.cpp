@@ -12,8 +12,12 @@
 namespace rocmforge {
 namespace {
 
-/// Fields of the request that the response repeats.
-Json repeated(const Json& body) {
+using Text = ResponseStore::Text;
+
+/// Fields of the request that the response repeats, as the rest of a JSON object with other members. They may be as large as
+/// the request, and every stored response and several events of a stream have them: so they become text once, by the thread
+/// that reads the request.
+Text repeated(const Json& body) {
   Json json = {{"background", false},
                {"instructions", nullptr},
                {"max_output_tokens", nullptr},
@@ -35,16 +39,26 @@ Json repeated(const Json& body) {
       value = *given;
     }
   }
-  return json;
+  const Document document(std::move(json));
+  std::string text = json_text(document.root);
+  text.front() = ',';
+  return std::make_shared<const std::string>(std::move(text));
 }
 
 /// What a response continues, and what is stored of it.
 struct Place {
-  Json repeated;
-  std::string messages;  ///< of the conversation, a JSON array, if it is to be stored
+  Text repeated;
+  Text messages;  ///< of the conversation, a JSON array without its end, if it is to be stored
   bool is_stored = true;
   OfferedTools tools{};  ///< how calls of them look
 };
+
+/// The text of an object without its last brace.
+std::string without_end(const Json& object) {
+  std::string text = to_text(object);
+  text.pop_back();
+  return text;
+}
 
 /// A response of items: reasoning, text and calls in their order.
 class ResponseGeneration final : public MessageGeneration {
@@ -84,6 +98,11 @@ class ResponseGeneration final : public MessageGeneration {
     return list;
   }
 
+  TextPieces long_event(const Json& event) override {
+    const auto response = event.find("response");
+    return response == event.end() ? nullptr : with_member(event, "response", with_repeated(*response));
+  }
+
   std::vector<Json> last_events() override {
     Json whole = complete();
     const std::string type = fmt::format("response.{}", whole["status"].get_ref<const std::string&>());
@@ -99,10 +118,10 @@ class ResponseGeneration final : public MessageGeneration {
   Json envelope() override { return nullptr; }
   [[nodiscard]] bool is_single() const override { return true; }
   Json entry(int) override { return complete(); }
+  TextPieces entry_in_pieces(int) override { return with_repeated(complete()); }
 
   [[nodiscard]] std::int64_t own_bytes() const override {
-    return MessageGeneration::own_bytes() +
-           static_cast<std::int64_t>(to_text(place_.repeated).size() + place_.messages.size());
+    return MessageGeneration::own_bytes() + static_cast<std::int64_t>(place_.repeated->size() + place_.messages->size());
   }
   [[nodiscard]] bool says_done() const override { return false; }
   [[nodiscard]] StreamForm stream_form() const override { return StreamForm::named_events; }
@@ -222,12 +241,14 @@ class ResponseGeneration final : public MessageGeneration {
     }
   }
 
+  /// Without what it repeats of the request.
   [[nodiscard]] Json response(std::string_view status, Json output) {
-    Json json = {{"id", id()},          {"object", "response"},       {"created_at", created()},
-                 {"status", status},    {"error", nullptr},           {"incomplete_details", nullptr},
-                 {"model", model().id}, {"output", std::move(output)}};
-    json.update(place_.repeated);
-    return json;
+    return {{"id", id()},          {"object", "response"},       {"created_at", created()},
+            {"status", status},    {"error", nullptr},           {"incomplete_details", nullptr},
+            {"model", model().id}, {"output", std::move(output)}};
+  }
+  [[nodiscard]] TextPieces with_repeated(const Json& response) const {
+    return pieces_of({pieces_of(without_end(response)), pieces_of(place_.repeated)});
   }
 
   /// The response at its end; it is stored from now on.
@@ -244,13 +265,18 @@ class ResponseGeneration final : public MessageGeneration {
                      {"output_tokens_details", {{"reasoning_tokens", message(0).reasoning_tokens}}},
                      {"total_tokens", stats.prompt_tokens + stats.generated_tokens}};
     if (std::exchange(place_.is_stored, false)) {
-      responses().add(id(),
-                      {.client = client(), .owner = owner(), .messages = messages_with_answer(), .response = to_text(json)});
+      responses().add(id(), {.client = client(),
+                             .owner = owner(),
+                             .messages = place_.messages,
+                             .answer = answer_as_message(),
+                             .response = without_end(json),
+                             .repeated = place_.repeated});
     }
     return json;
   }
 
-  [[nodiscard]] std::string messages_with_answer() {
+  /// The end of the array of messages.
+  [[nodiscard]] std::string answer_as_message() {
     const Message& answer = message(0);
     Json json = {{"role", "assistant"}, {"content", answer.content}};
     if (!answer.reasoning.empty()) {
@@ -259,9 +285,7 @@ class ResponseGeneration final : public MessageGeneration {
     for (const ToolCall& call : whole_calls(0)) {
       json["tool_calls"].push_back(call_json(call));
     }
-    std::string messages = std::move(place_.messages);
-    messages.pop_back();
-    return fmt::format("{}{}{}]", messages, messages.size() > 1 ? "," : "", to_text(json));
+    return fmt::format("{}{}]", place_.messages->size() > 1 ? "," : "", to_text(json));
   }
 
   Place place_;
@@ -299,19 +323,20 @@ Json earlier_messages(const Json& body, Exchange& exchange, const Backend& backe
   if (entry == nullptr) {
     throw not_stored(id, "previous_response_id");
   }
+  exchange.hold(static_cast<std::int64_t>(entry->messages->size() + entry->answer.size()));
   JsonDocument document =
-      read_json(entry->messages, {.budget = &exchange.budget, .hold = [&](std::int64_t bytes) { exchange.hold(bytes); }});
+      read_json(*entry->messages + entry->answer, {.budget = &exchange.budget, .hold = [&](std::int64_t bytes) { exchange.hold(bytes); }});
   return std::move(document.value);
 }
 
 /// The conversation without its instructions, which belong to one response only.
-std::string kept_messages(const Json& chat, bool has_instructions) {
+Text kept_messages(const Json& chat, bool has_instructions) {
   std::string text = "[";
   const Json& messages = chat.at("messages");
   for (std::size_t i = has_instructions ? 1 : 0; i < messages.size(); ++i) {
     text += (text.size() > 1 ? "," : "") + to_text(messages[i]);
   }
-  return text + "]";
+  return std::make_shared<const std::string>(std::move(text));
 }
 
 }  // namespace
@@ -325,7 +350,7 @@ void serve_response(const std::shared_ptr<Exchange>& exchange, const Backend& ba
   ChatBody chat(chat_body_of_responses(given, earlier_messages(body, *exchange, backend), tools), given);
   Fields& fields = chat.fields;
   Place place{.repeated = repeated(body),
-              .messages = "",
+              .messages = std::make_shared<const std::string>(),
               .is_stored = fields.boolean("store").value_or(true),
               .tools = std::move(tools)};
   if (place.is_stored) {
@@ -353,7 +378,8 @@ void serve_stored_response(const std::shared_ptr<Exchange>& exchange, const Back
   if (entry == nullptr) {
     throw not_stored(id, "");
   }
-  exchange->send(HttpResponse{.body = entry->response});
+  exchange->hold(static_cast<std::int64_t>(entry->bytes()));  // it may leave the store before the client has taken it
+  exchange->send_pieces(pieces_of({pieces_of(Text(entry, &entry->response)), pieces_of(entry->repeated)}));
 }
 
 void serve_response_removal(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {

@@ -15,6 +15,7 @@ namespace {
 constexpr std::size_t most_stops = 16;
 constexpr std::size_t longest_stop = 1024;
 constexpr std::size_t most_biases = 4096;
+constexpr std::size_t longest_salt = 256;
 
 void read_stop(Fields& fields, Request& request) {
   const Json* stop = fields.find("stop");
@@ -138,6 +139,10 @@ void read_sampling(Fields& fields, const ServedModel& model, Request& request) {
   read_stop(fields, request);
   request.ignore_eos = fields.boolean("ignore_eos").value_or(false);
   request.priority = static_cast<std::int32_t>(fields.integer("priority", -1000, 1000).value_or(0));
+  request.cache_salt = fields.text("cache_salt").value_or("");
+  if (request.cache_salt.size() > longest_salt) {
+    fields.fail("cache_salt", fmt::format("has {} bytes, at most {}", request.cache_salt.size(), longest_salt));
+  }
   if (const std::string problem = params.validate(); !problem.empty()) {
     throw ApiError(400, problem);
   }

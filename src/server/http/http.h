@@ -39,7 +39,7 @@ struct HttpResponse {
   std::string body{};
   HttpHeaders headers{};
   /// Makes the rest of the body when the client has taken what there is, on the network thread: a piece must be
-  /// small.
+  /// small. The thread serves others between pieces that take long together.
   TextPieces more{};
   std::string_view heartbeat{};   ///< of begin(): a literal that is written when nothing was for HttpLimits::heartbeat_time
   std::shared_ptr<void> holds{};  ///< kept until the client has taken the whole answer, or has disconnected
@@ -60,6 +60,8 @@ class HttpReply {
   virtual void begin(HttpResponse head) = 0;
   /// Adds a part. Does not block. False when the client has disconnected, or left so much unread that it was disconnected.
   virtual bool write(std::string_view part) = 0;
+  /// Adds a part that is made as the client takes it, as HttpResponse::more: it does not count as unread.
+  virtual bool write_pieces(TextPieces more) = 0;
   virtual void end() = 0;
   /// Closes the connection. Allocates nothing.
   virtual void drop() noexcept = 0;

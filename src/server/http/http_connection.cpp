@@ -28,6 +28,7 @@ class ConnectionReply final : public HttpReply {
   void send(HttpResponse response) override { connection_->send(serial_, std::move(response)); }
   void begin(HttpResponse head) override { connection_->begin(serial_, std::move(head)); }
   bool write(std::string_view part) override { return connection_->write(serial_, part); }
+  bool write_pieces(TextPieces more) override { return connection_->write_pieces(serial_, std::move(more)); }
   void end() override { connection_->end(serial_); }
   void drop() noexcept override { connection_->drop(serial_); }
   void on_drop(std::function<void()> dropped) override { connection_->on_drop(serial_, std::move(dropped)); }
@@ -382,7 +383,7 @@ void HttpConnection::close() {
   socket_.close(ignored);
   more_ = nullptr;
   std::function<void()> dropped;
-  std::function<bool(std::string&)> unmade;  // both destroyed after the lock
+  std::list<Queued> unmade;  // both destroyed after the lock
   std::shared_ptr<void> held;
   {
     const std::lock_guard lock(mutex_);
@@ -390,7 +391,7 @@ void HttpConnection::close() {
     outbox_ = {};
     unread_.reset();
     std::swap(dropped, on_drop_);
-    std::swap(unmade, later_);
+    std::swap(unmade, queued_);
     std::swap(held, holds_);
   }
   if (dropped) {

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <exception>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -106,6 +107,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void send(std::uint64_t serial, HttpResponse response);
   void begin(std::uint64_t serial, HttpResponse head);
   bool write(std::uint64_t serial, std::string_view part);
+  bool write_pieces(std::uint64_t serial, TextPieces more);
   void end(std::uint64_t serial);
   void on_drop(std::uint64_t serial, std::function<void()> dropped);
   /// The reply was destroyed without an answer: sends a 500, or closes the connection if an answer had begun.
@@ -179,8 +181,10 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   bool append(std::uint64_t serial, std::string_view bytes, bool last, bool limited);
   void schedule_flush();
   void flush();
-  /// Adds the next piece of a body that is made on demand.
-  void make_piece();
+  /// Takes the text that is to be written next, or else the pieces. False when there is nothing.
+  bool take_next();
+  /// Makes text that is written next. False when there is none yet, or the connection had to be closed.
+  bool make_piece();
   void write_some();
   void on_written(Error error, std::size_t size);
   void on_answered();
@@ -210,7 +214,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   HttpRequest request_;  ///< its head is kept while the body is read
   std::string written_;  ///< text being written, from offset_ on
   std::size_t offset_ = 0;
-  TextPieces more_;  ///< makes the rest of the body
+  TextPieces more_;  ///< makes text that is written before the outbox
   std::uint64_t timer_serial_ = 0;
   bool timed_out_ = false;
   bool watching_ = false;     ///< a read that detects that the client disconnects is pending
@@ -222,9 +226,15 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
   std::mutex mutex_;  // guards the members below
   std::uint64_t serial_ = 0;
+  /// Pieces behind the outbox, and the text behind them.
+  struct Queued {
+    TextPieces pieces;
+    std::string behind{};
+  };
   std::string outbox_;
-  std::optional<MemoryClaim> unread_;  ///< counts a stream's unread bytes in the outbox
-  TextPieces later_;                   ///< becomes more_
+  std::list<Queued> queued_;
+  std::size_t queued_bytes_ = 0;       ///< of text in queued_
+  std::optional<MemoryClaim> unread_;  ///< counts a stream's unread text
   std::string_view heartbeat_;         ///< of the stream that has begun
   std::shared_ptr<void> holds_;        ///< kept until the answer has been taken
   bool flush_scheduled_ = false;       ///< has been posted and has not run

@@ -4,6 +4,7 @@
 #include <boost/asio/post.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <ctime>
 #include <exception>
 #include <utility>
@@ -48,10 +49,13 @@ void HttpConnection::send(std::uint64_t serial, HttpResponse response) {
     const std::lock_guard lock(mutex_);
     if (!dropped_ && !ended_ && serial == serial_ && !head_only_) {
       std::swap(holds_, response.holds);
-      std::swap(later_, response.more);
     }
   }
-  append(serial, text, true, false);
+  if (!streamed || head_only_) {
+    append(serial, text, true, false);
+  } else if (append(serial, text, false, false) && write_pieces(serial, std::move(response.more))) {
+    end(serial);
+  }
 }
 
 void HttpConnection::begin(std::uint64_t serial, HttpResponse head) {
@@ -73,6 +77,16 @@ bool HttpConnection::write(std::uint64_t serial, std::string_view part) {
   return part.empty() || append(serial, old_version_ ? std::string(part) : chunk(part), false, true);
 }
 
+bool HttpConnection::write_pieces(std::uint64_t serial, TextPieces more) {
+  const std::lock_guard lock(mutex_);
+  if (dropped_ || ended_ || serial != serial_) {
+    return false;
+  }
+  queued_.push_back({std::move(more)});
+  schedule_flush();
+  return true;
+}
+
 void HttpConnection::end(std::uint64_t serial) { append(serial, old_version_ ? "" : "0\r\n\r\n", true, false); }
 
 bool HttpConnection::append(std::uint64_t serial, std::string_view bytes, bool last, bool limited) {
@@ -85,12 +99,17 @@ bool HttpConnection::append(std::uint64_t serial, std::string_view bytes, bool l
   const auto counts = [&](std::size_t unread) {
     return unread_->set(std::max(unread_->amount(), static_cast<std::int64_t>(unread)));
   };
-  const std::size_t unread = outbox_.size() + bytes.size();
+  const std::size_t unread = outbox_.size() + queued_bytes_ + bytes.size();
   if (limited && (unread > shared_->limits.unread_bytes || !counts(unread))) {
     post_close();
     return false;
   }
-  outbox_ += bytes;
+  if (queued_.empty()) {
+    outbox_ += bytes;
+  } else {
+    queued_.back().behind += bytes;
+    queued_bytes_ += bytes.size();
+  }
   begun_ = true;
   ended_ = last;
   if (last) {
@@ -123,30 +142,43 @@ void HttpConnection::flush() {
   if (state_ != State::answering || writing_) {
     return;
   }
+  offset_ = 0;
+  written_.clear();
+  while (written_.empty()) {
+    if (!more_ && !take_next()) {
+      return;
+    }
+    if (more_ && !make_piece()) {
+      return;
+    }
+  }
+  write_some();
+}
+
+bool HttpConnection::take_next() {
   bool answered = false, waits = false;
   {
     const std::lock_guard lock(mutex_);
-    written_.clear();
     std::swap(written_, outbox_);
-    if (later_) {
-      std::swap(more_, later_);
-      later_ = nullptr;
+    if (!written_.empty()) {
+      return true;
     }
-    answered = written_.empty() && ended_ && !more_;
-    waits = written_.empty() && begun_ && !ended_ && !heartbeat_.empty();
-  }
-  offset_ = 0;
-  if (written_.empty() && more_) {
-    make_piece();  // may close the connection
-    answered = state_ == State::answering && written_.empty();
+    answered = ended_ && queued_.empty();
+    if (!queued_.empty()) {
+      more_ = std::move(queued_.front().pieces);
+      outbox_ = std::move(queued_.front().behind);
+      queued_bytes_ -= outbox_.size();
+      queued_.pop_front();
+      return true;
+    }
+    waits = begun_ && !ended_ && !heartbeat_.empty();
   }
   if (answered) {
     on_answered();
-  } else if (!written_.empty()) {
-    write_some();
   } else if (waits) {
     arm(shared_->limits.heartbeat_time);
   }
+  return false;
 }
 
 void HttpConnection::beat() {
@@ -160,21 +192,30 @@ void HttpConnection::beat() {
   write(serial, text);
 }
 
-void HttpConnection::make_piece() {
+// Pieces may be many and empty: after a while the other connections have their turn.
+bool HttpConnection::make_piece() {
   constexpr std::size_t enough = std::size_t{64} << 10;
+  constexpr std::chrono::milliseconds longest{1};
   try {
+    const auto end = std::chrono::steady_clock::now() + longest;
     std::string text;
     bool goes_on = true;
-    while (goes_on && text.size() < enough) {
+    do {
       goes_on = more_(text);
-    }
+    } while (goes_on && text.size() < enough && std::chrono::steady_clock::now() < end);
     if (!goes_on) {
       more_ = nullptr;
     }
     written_ = old_version_ || text.empty() ? text : chunk(text);
-    written_ += goes_on || old_version_ ? "" : "0\r\n\r\n";
+    if (written_.empty() && goes_on) {
+      const std::lock_guard lock(mutex_);
+      schedule_flush();
+      return false;
+    }
+    return true;
   } catch (const std::exception&) {  // a part of the answer was sent: only closing the connection can report it
     close();
+    return false;
   }
 }
 
