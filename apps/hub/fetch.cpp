@@ -45,8 +45,8 @@ std::uint64_t total_bytes(const std::vector<RemoteFile>& files, const ModelName&
   std::uint64_t total = 0;
   for (const RemoteFile& file : files) {
     if (file.size > most - total) {
-      throw Error(fmt::format("{}: the hub says that its {} files have more than {} TiB", name.title(), files.size(),
-                              most >> 40));
+      throw Error(
+          fmt::format("{}: the hub says that its {} files have more than {} TiB", name.title(), files.size(), most >> 40));
     }
     total += file.size;
   }

@@ -43,10 +43,10 @@ class TransferError : public Error {
 
 struct HttpSettings {
   std::string user_agent;
-  std::string certificates;      ///< a file of them; "": the system's
-  int stall_seconds = 30;        ///< the longest time without a byte of the body
-  std::uint64_t least_speed = 0; ///< bytes of the body a second, in every `stall_seconds` of a transfer; 0: any
-  std::function<void()> beat{};  ///< called at least once a second during a wait; an exception ends it
+  std::string certificates;       ///< a file of them; "": the system's
+  int stall_seconds = 30;         ///< the longest time without a byte of the body
+  std::uint64_t least_speed = 0;  ///< bytes of the body a second, in every `stall_seconds` of a transfer; 0: any
+  std::function<void()> beat{};   ///< called at least once a second during a wait; an exception ends it
 };
 
 /// HTTP and HTTPS by libcurl; its environment variables set proxies. Not thread-safe.

@@ -15,9 +15,9 @@ struct Settings {
       token;  ///< HF_TOKEN, HUGGING_FACE_HUB_TOKEN, else the file HF_TOKEN_PATH or HF_HOME/token; for `endpoint` alone
   std::string certificates;  ///< CURL_CA_BUNDLE, SSL_CERT_FILE; "": the system's
   std::string user_agent = "rocmforge";
-  bool offline = false;     ///< HF_HUB_OFFLINE
-  int answer_seconds = 30;  ///< time limit of a list or a manifest: HF_HUB_ETAG_TIMEOUT
-  int stall_seconds = 30;   ///< longest time without a byte of a file: HF_HUB_DOWNLOAD_TIMEOUT
+  bool offline = false;           ///< HF_HUB_OFFLINE
+  int answer_seconds = 30;        ///< time limit of a list or a manifest: HF_HUB_ETAG_TIMEOUT
+  int stall_seconds = 30;         ///< longest time without a byte of a file: HF_HUB_DOWNLOAD_TIMEOUT
   std::uint64_t least_speed = 0;  ///< bytes of a file a second, in every `stall_seconds`; 0: any
 };
 

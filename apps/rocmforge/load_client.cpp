@@ -9,13 +9,13 @@
 
 #include "base/error.h"
 #include "base/printable.h"
-#include "chat/json.h"
+#include "chat/json_document.h"
 #include "text.h"
 
 namespace rocmforge::app {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 json member(const json& object, const char* key) {
   return object.is_object() && object.contains(key) ? object.at(key) : json();
@@ -28,7 +28,7 @@ std::int32_t count_of(const json& object, const char* key) {
 
 /// The message of an error, in any of the forms that servers use.
 std::string message_of(const std::string& body) {
-  const json answer = json::parse(body, nullptr, false);
+  const json answer = read_json(body).value;
   for (const json& message :
        {member(member(answer, "error"), "message"), member(answer, "message"), member(answer, "error")}) {
     if (message.is_string()) {
@@ -111,7 +111,7 @@ class Reader {
   }
 
   void take_numbers(std::string_view event) {
-    const json chunk = json::parse(event, nullptr, false);
+    const json chunk = read_json(event).value;
     if (!member(chunk, "error").is_null()) {
       sample_.error = "error in the stream: " + message_of(std::string(event));
       return;
@@ -176,7 +176,7 @@ void find_model_of(LoadTarget& target) {
   if (status != 200) {
     throw Error(fmt::format("{} answers {} to /v1/models: {}", target.url, status, message_of(text)));
   }
-  const json list = member(json::parse(text, nullptr, false), "data");
+  const json list = member(read_json(text).value, "data");
   const json model = list.is_array() && !list.empty() ? list.front() : json();
   const json id = member(model, "id");
   if (!id.is_string()) {

@@ -195,7 +195,7 @@ void PrefixCache::evict_states(std::int32_t count) {
 }
 
 PrefixCache::Entry& PrefixCache::add(std::uint64_t key, const Position& position, std::span<const std::int32_t> tokens,
-                                    BlockId block) {
+                                     BlockId block) {
   check(entry_of_block_[static_cast<std::size_t>(block)] == nullptr, "a block holds the tokens of one entry");
   ByAge places;
   std::vector<std::int32_t> copy(tokens.begin(), tokens.end());

@@ -53,8 +53,8 @@ class AccessRules {
 std::vector<std::string> machine_names();
 
 /// Reads one key per line, optionally followed by "max-priority=N"; blank lines and lines that begin with '#' are skipped.
-/// Throws Error for a file without a key, for an N that is not a number from 0 to 1000, and for a file that every user of the
-/// machine may read, or that others than its owner may write.
+/// Throws Error for a file without a key, for an N that is not a number from 0 to 1000, and for a file that every user of
+/// the machine may read, or that others than its owner may write.
 std::vector<ApiKey> read_key_file(const std::string& path);
 
 }  // namespace rocmforge

@@ -91,6 +91,7 @@ COUNTED = {
     "stop strings": lambda n: completion(stop=["x"] * n),
     "stop string bytes": lambda n: completion(stop="x" * n),
     "logit_bias entries": lambda n: completion(logit_bias=[[5, 0]] * n),
+    "cache_salt bytes": lambda n: completion(cache_salt="s" * n),
     "response_fields": lambda n: native(response_fields=["content"] * n),
     "top_logprobs": lambda n: chat(logprobs=True, top_logprobs=n),
     "logprobs": lambda n: completion(logprobs=n),

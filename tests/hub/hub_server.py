@@ -88,10 +88,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.most_bytes is not None and len(content) > self.most_bytes:
             content = content[:self.most_bytes]
             self.close_connection = True
-        pause = self.server.hub.pause_seconds
-        for begin in range(0, len(content), 65536):
-            self.wfile.write(content[begin:begin + 65536])
-            self.server.hub.bytes_sent[self.server.name] += len(content[begin:begin + 65536])
+        pause, size = self.server.hub.pause_seconds, self.server.hub.piece_bytes
+        for begin in range(0, len(content), size):
+            self.wfile.write(content[begin:begin + size])
+            self.server.hub.bytes_sent[self.server.name] += len(content[begin:begin + size])
             time.sleep(pause)
 
     def reply_json(self, document, headers=None):
@@ -183,7 +183,7 @@ class Hub:
         self.listings, self.contents, self.ollama = {}, {}, {}
         self.requests, self.faults = [], {"api": [], "files": []}
         self.bytes_sent = {"api": 0, "files": 0}
-        self.token, self.etag, self.page_size, self.pause_seconds = "", "first", 1000, 0
+        self.token, self.etag, self.page_size, self.pause_seconds, self.piece_bytes = "", "first", 1000, 0, 65536
         self.lock, self.stopped = threading.Lock(), threading.Event()
         self.scheme, self.servers = "https" if certificate else "http", {}
         for name, host in (("api", "127.0.0.1"), ("files", "localhost")):

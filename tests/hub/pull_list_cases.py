@@ -112,6 +112,13 @@ class HostileLists(PullTest):
             self.hub.listings[NAME][0]["lfs"]["size"] = size
             self.assertIn("gives no size and checksum of " + FILE, self.refused())
 
+    def test_sizes_whose_sum_has_no_type(self):
+        part = hub_server.entry("", b"x")
+        self.hub.listings[NAME] = [part | {"path": f"tiny-Q4_K_M-{i + 1:05}-of-16384.gguf", "lfs": part["lfs"] | {"size": 1 << 50}}
+                                   for i in range(16_384)]
+        self.assertIn("the hub says that its 16384 files have more than 1024 TiB", self.refused())
+        self.assertEqual(self.files_in_cache(), [])
+
     def test_commits_that_lead_out(self):
         for sha in ("../../evil", "", None, 5, "c0ffee"):
             self.hub.faults["api"] = [hub_server.body(json.dumps({"sha": sha}).encode())]

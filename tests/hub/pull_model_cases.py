@@ -45,16 +45,17 @@ class Commands(ModelTest):
             self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(json.loads(self.rocmforge("inspect", "-hf", NAME, "--json").stdout)["path"], path)
 
-    def serve(self, model, *flags):
-        with mock.patch.dict(os.environ, self.environment()):
+    def serve(self, model, *flags, **variables):
+        with mock.patch.dict(os.environ, self.environment(**variables)):
             server = DemoServer(self.program, model, "--threads", "2", *flags)
         self.addCleanup(lambda: server.process.poll() is None and server.kill())
         return server
 
-    def pulled_by_client(self, server, name, **more):
+    def pulled_by_client(self, server, name, key="", **more):
         """The lines that a client gets."""
         body = json.dumps({"model": name, **more}).encode()
-        request = urllib.request.Request(server.url + "/api/pull", body, {"Content-Type": "application/json"})
+        headers = {"Content-Type": "application/json", **({"X-Api-Key": key} if key else {})}
+        request = urllib.request.Request(server.url + "/api/pull", body, headers)
         try:
             with urllib.request.urlopen(request, timeout=SECONDS) as answer:
                 return [json.loads(line) for line in answer.read().splitlines()]
@@ -94,6 +95,27 @@ class Commands(ModelTest):
             self.assertEqual((code, error), (503, {"error": "another model is being downloaded: one at a time"}))
         server.wait_until(lambda: self.pulled_by_client(server, "tiny")[-1] != 503, "is done with who has left")
         self.assertTrue(list(self.cache.rglob("*.incomplete")))
+        self.assertEqual(server.stop(), 0)
+
+    def test_the_token_is_for_clients_with_a_key(self):
+        self.hub.token = "hf_right"
+        for flags, key, serves in (((), "", False), (("--pull-with-token",), "", True), (("--api-key", "k"), "k", True)):
+            with self.subTest(flags):
+                server = self.serve(self.model, "--allow-pull", *flags, HF_TOKEN="hf_right")
+                last = self.pulled_by_client(server, NAME, key)[-1]
+                self.assertEqual(last.get("status") == "success", serves, last)
+                if not serves:
+                    self.assertIn("set HF_TOKEN", last["error"])
+                self.assertEqual(server.stop(), 0)
+
+    def test_a_download_for_a_client_has_a_least_speed(self):
+        self.hub.add_ollama("library/tiny", "latest", CONTENT)
+        server = self.serve(self.model, "--allow-pull", HF_HUB_DOWNLOAD_TIMEOUT="1")
+        self.hub.pause_seconds, self.hub.piece_bytes = 0.2, 500  # no second without a byte
+        last = self.pulled_by_client(server, "tiny")[-1]
+        self.assertRegex(last.get("error", ""), "less than 16384 bytes come a second")
+        self.hub.pause_seconds = 0
+        self.assertEqual(self.pulled_by_client(server, "tiny")[-1], {"status": "success"})
         self.assertEqual(server.stop(), 0)
 
     def test_a_server_that_ends_does_not_wait_for_downloads(self):

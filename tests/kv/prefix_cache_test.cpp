@@ -70,7 +70,8 @@ TEST(PrefixCache, FindsTheLongestRunOfFullBlocks) {
 
 TEST(PrefixCache, FindsOnlyBlocksOfTheSameSalt) {
   const auto all_collide = [](std::uint64_t parent, std::span<const std::int32_t>) { return parent + 1; };
-  for (const PrefixCache::BlockHash hash : {PrefixCache::BlockHash(PrefixCache::hash_block), PrefixCache::BlockHash(all_collide)}) {
+  for (const PrefixCache::BlockHash hash :
+       {PrefixCache::BlockHash(PrefixCache::hash_block), PrefixCache::BlockHash(all_collide)}) {
     BlockAllocator allocator(32);
     PrefixCache cache(allocator, 4, hash);
     const Tokens tokens = counting(0, 8), longer = counting(0, 9);

@@ -225,6 +225,64 @@ TEST(Priority, IsRaisedOnlyAsFarAsAllowed) {
   EXPECT_EQ(ask("none", -1).status, 400);
 }
 
+/// How many tokens of the prompt came from the cache.
+int cached_tokens(const FakeServer& server, const Json& more, const std::string& key) {
+  Json request = {{"prompt", std::string(100, 'p') + ">"}, {"max_tokens", 1}};
+  request.update(more);
+  const HttpAnswer answer = post(server.port(), "/v1/completions", request, {"Authorization: Bearer " + key});
+  EXPECT_EQ(answer.status, 200) << answer.body;
+  return answer.json()["usage"]["prompt_tokens_details"]["cached_tokens"].get<int>();
+}
+
+TEST(Prefixes, OfOneKeyAreNotSeenByAnother) {
+  TestServerOptions options;
+  options.server.keys = {"alpha", "beta"};
+  const FakeServer server(options, say("hi"));
+  EXPECT_EQ(cached_tokens(server, {}, "alpha"), 0);
+  EXPECT_GT(cached_tokens(server, {}, "alpha"), 0);
+  EXPECT_EQ(cached_tokens(server, {}, "beta"), 0);
+  EXPECT_GT(cached_tokens(server, {}, "beta"), 0);
+  EXPECT_EQ(cached_tokens(server, {{"cache_salt", "a user"}}, "alpha"), 0);
+  EXPECT_GT(cached_tokens(server, {{"cache_salt", "a user"}}, "alpha"), 0);
+  EXPECT_EQ(cached_tokens(server, {{"cache_salt", "another"}}, "alpha"), 0);
+  EXPECT_EQ(cached_tokens(server, {{"cache_salt", "a user"}}, "beta"), 0);
+}
+
+TEST(Prefixes, AreSharedWhereThatIsWanted) {
+  TestServerOptions options;
+  options.server.keys = {"alpha", "beta"};
+  options.server.share_prefixes = true;
+  const FakeServer server(options, say("hi"));
+  EXPECT_EQ(cached_tokens(server, {}, "alpha"), 0);
+  EXPECT_GT(cached_tokens(server, {}, "beta"), 0);
+  EXPECT_EQ(cached_tokens(server, {{"cache_salt", "a user"}}, "alpha"), 0) << "a salt keeps apart all the same";
+  EXPECT_GT(cached_tokens(server, {{"cache_salt", "a user"}}, "beta"), 0);
+}
+
+TEST(Bodies, WithBytesBehindANulAreRefused) {
+  const FakeServer server({}, say("hi"));
+  const std::string body = R"({"prompt": "x>"})";
+  EXPECT_EQ(post_text(server.port(), "/v1/completions", body).status, 200);
+  for (const std::string& more : {std::string("\0", 1), std::string("\0{\"prompt\": 1}", 15)}) {
+    const HttpAnswer answer = post_text(server.port(), "/v1/completions", body + more);
+    EXPECT_EQ(answer.status, 400);
+    EXPECT_EQ(message(answer), "the body is not valid JSON: byte 17 is NUL");
+  }
+}
+
+TEST(Errors, QuoteOnlySoMuchOfARequest) {
+  const FakeServer server({}, say("hi"));
+  const std::string name(1'000'000, 'n');
+  for (const Json& body :
+       {Json{{"prompt", "x>"}, {"temperature", name}}, Json{{"prompt", "x>"}, {"grammar", name}},
+        Json{{"prompt", "x>"}, {"response_format", {{"type", name}}}}, Json{{"prompt", "x>"}, {"logit_bias", {{name, 1}}}},
+        Json{{"prompt", {name, {name}}}}, Json{{"prompt", "x>"}, {"json_schema", {{name, 1}, {"type", name}}}}}) {
+    const HttpAnswer answer = post(server.port(), "/v1/completions", body);
+    EXPECT_EQ(answer.status, 400) << answer.body.substr(0, 300);
+    EXPECT_LT(answer.body.size(), 1000u) << answer.body.substr(0, 300);
+  }
+}
+
 TEST(Watching, IsPossibleHoweverManyConnectionsThereAre) {
   TestServerOptions options;
   options.server.http.connections = 8;

@@ -483,8 +483,8 @@ TEST_F(HttpTest, PiecesStandInAStreamWhereTheyWereWritten) {
   EXPECT_FALSE(reply->write_pieces(pieces('d', 1)));
   const HttpAnswer answer = connection.read_answer();
   EXPECT_TRUE(answer.complete);
-  EXPECT_TRUE(answer.body == "1" + std::string(1'000'000, 'a') + std::string(10'000, 'b') + "2" +
-                                 std::string(1'000'000, 'c') + "3");
+  EXPECT_TRUE(answer.body ==
+              "1" + std::string(1'000'000, 'a') + std::string(10'000, 'b') + "2" + std::string(1'000'000, 'c') + "3");
   connection.send(request_text("GET", "/next"));
   EXPECT_EQ(connection.read_answer().body, "GET /next? []");
 }

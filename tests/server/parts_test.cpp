@@ -100,7 +100,8 @@ TEST(AccessRules, TakeNoKeysFromAFileOfOthers) {
   const std::string path = secret(folder, "one\n");
   for (const perms more : {perms::others_read, perms::others_write, perms::group_write}) {
     std::filesystem::permissions(path, perms::owner_read | more);
-    EXPECT_THAT(test::error_of([&] { read_key_file(path); }), testing::StartsWith(path + ": others may read or change the file"));
+    EXPECT_THAT(test::error_of([&] { read_key_file(path); }),
+                testing::StartsWith(path + ": others may read or change the file"));
   }
   std::filesystem::permissions(path, perms::owner_read | perms::group_read);
   EXPECT_EQ(read_key_file(path).size(), 1u) << "of the group that the service runs in";

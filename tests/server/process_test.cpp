@@ -12,6 +12,7 @@
 
 #include "apps/program.h"
 #include "paths.h"
+#include "server/access.h"
 #include "server/client.h"
 
 namespace rocmforge {
@@ -283,6 +284,24 @@ TEST_F(ProcessTest, SaysInALineWhyItCannotStart) {
   EXPECT_EQ(line({"serve", model, "--port", "0", "--log-file", "/dev/null/log"}).first, 1);
   EXPECT_EQ(line({"serve", model, "--port", "0", "--api-key-file", "/no/such/keys"}).first, 1);
   EXPECT_EQ(line({"serve", model, "--port", "0", "--parallel", "0"}).first, 2);
+  const ProgramResult empty = run_program({"serve", model, "--port", "0"}, "", {"ROCMFORGE_API_KEY="});
+  EXPECT_EQ(empty.exit_code, 2);
+  EXPECT_EQ(empty.err, "rocmforge: ROCMFORGE_API_KEY is empty: unset it to serve without a key\n");
+}
+
+TEST_F(ProcessTest, AServerWithoutAKeyAnswersToItsNamesAlone) {
+  ServeProcess server({demo_model().string(), "--host", "0.0.0.0", "--allowed-hosts", "forge.example"});
+  const auto status_for = [&](const std::string& host) {
+    Connection connection(server.port());
+    connection.send("GET /version HTTP/1.1\r\nHost: " + host + "\r\n\r\n");
+    return connection.read_answer().status;
+  };
+  std::vector<std::string> hosts = machine_names();
+  hosts.insert(hosts.end(), {"localhost", "127.0.0.1:1", "192.168.7.7", "forge.example:80"});
+  for (const std::string& host : hosts) {
+    EXPECT_EQ(status_for(host), 200) << host;
+  }
+  EXPECT_EQ(status_for("evil.example"), 403);
 }
 
 }  // namespace

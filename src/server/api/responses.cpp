@@ -243,9 +243,8 @@ class ResponseGeneration final : public MessageGeneration {
 
   /// Without what it repeats of the request.
   [[nodiscard]] Json response(std::string_view status, Json output) {
-    return {{"id", id()},          {"object", "response"},       {"created_at", created()},
-            {"status", status},    {"error", nullptr},           {"incomplete_details", nullptr},
-            {"model", model().id}, {"output", std::move(output)}};
+    return {{"id", id()},       {"object", "response"},          {"created_at", created()}, {"status", status},
+            {"error", nullptr}, {"incomplete_details", nullptr}, {"model", model().id},     {"output", std::move(output)}};
   }
   [[nodiscard]] TextPieces with_repeated(const Json& response) const {
     return pieces_of({pieces_of(without_end(response)), pieces_of(place_.repeated)});
@@ -324,8 +323,8 @@ Json earlier_messages(const Json& body, Exchange& exchange, const Backend& backe
     throw not_stored(id, "previous_response_id");
   }
   exchange.hold(static_cast<std::int64_t>(entry->messages->size() + entry->answer.size()));
-  JsonDocument document =
-      read_json(*entry->messages + entry->answer, {.budget = &exchange.budget, .hold = [&](std::int64_t bytes) { exchange.hold(bytes); }});
+  JsonDocument document = read_json(*entry->messages + entry->answer,
+                                    {.budget = &exchange.budget, .hold = [&](std::int64_t bytes) { exchange.hold(bytes); }});
   return std::move(document.value);
 }
 
