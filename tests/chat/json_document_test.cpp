@@ -25,6 +25,7 @@ TEST(JsonDocument, IntegersOfAnyLengthStayAsTheyAre) {
 TEST(JsonDocument, SaysWhatIsWrong) {
   EXPECT_EQ(read_json("[1" + std::string(400, '0') + "]").problem, "it holds a number that is too large");
   EXPECT_NE(read_json("{\"a\": }").problem.find("line 1, column 7"), std::string::npos) << read_json("{\"a\": }").problem;
+  EXPECT_EQ(read_json(std::string("{}\0{", 4)).problem, "byte 3 is NUL");
   EXPECT_NE(read_json(std::string(1000, '[')).problem.find("nested deeper than 96 levels"), std::string::npos);
 }
 

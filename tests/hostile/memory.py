@@ -7,7 +7,7 @@ import wire
 from arena import Attack
 from expect import BUSY, FREE, answer_problems, requests
 
-COMPLETIONS, GENERATE, TOKENIZE = "/v1/completions", "/generate", "/tokenize"
+COMPLETIONS, GENERATE, RESPONSES, TOKENIZE = "/v1/completions", "/generate", "/v1/responses", "/tokenize"
 BODY = 8 << 20
 LONGEST_SECONDS = 10  # that an attacker waits for an answer before it leaves
 STALLED_SECONDS = 1  # without a byte taken
@@ -113,6 +113,39 @@ def different_grammars():
             for i in range(GRAMMARS)]
 
 
+def unread_stored(arena, data):
+    """300 clients ask for a stored response of megabytes, and read nothing."""
+    made = arena.exchange(data)
+    if made.status != 200:
+        yield f"the response to store: {made.status}: {made.message() or made.trouble}"
+        return
+    clients = [wire.Client(arena.port, f"127.0.0.{2 + i % 100}", arena.deadline()) for i in range(300)]
+    try:
+        for client in clients:
+            client.send(wire.get(f"/v1/responses/{made.json()['id']}"))
+        yield from arena.innocents_served(3)
+        for client in clients:
+            yield from status_problems(arena, client, FREE)
+    finally:
+        for client in clients:
+            client.close()
+
+
+def repeated(size, **more):
+    """A response repeats the metadata of its request."""
+    return {"input": "a", "max_output_tokens": 2, "metadata": {"note": "m" * size}, **more}
+
+
+def whole_streams(arena, data):
+    """Streams that repeat megabytes three times come to their end for clients that read."""
+    def body(i):
+        answer = arena.exchange(data, i)
+        yield from answer_problems(answer, FREE)
+        if answer.status == 200 and b'"type":"response.incomplete"' not in answer.body and b'"type":"response.completed"' not in answer.body:
+            yield f"the stream was cut: it has {len(answer.body)} bytes"
+    return arena.together(4, body)
+
+
 def body_text():
     return b'{"prompt": "' + b"a" * (BODY - 14) + b'"'
 
@@ -131,6 +164,9 @@ PLENTY = [
     Attack("16 prompts, 60 answers to each, 20 probabilities", *leaves(GENERATE, lambda: probabilities(16, 60))),
     requests("8 MiB are tokenized, with pieces", TOKENIZE, lambda: tokenize(BODY), FREE, clients=2),
     requests("8 MiB of empty arrays from 8 clients", COMPLETIONS, arrays, FREE, clients=8),
+    requests("8 MB of ids are made text, for 4 clients", "/detokenize", lambda: b'{"tokens": [%s5]}' % (b"5," * (BODY // 2 - 32)), FREE),
+    Attack("300 unread answers of a stored response", unread_stored, lambda: wire.post(RESPONSES, repeated(5 << 20))),
+    Attack("streams that repeat requests of 2 MB", whole_streams, lambda: wire.post(RESPONSES, repeated(2 << 20, stream=True))),
     Attack("64 slow readers of large answers", slow_readers, lambda: wire.post(TOKENIZE, tokenize(256 << 10))),
     Attack("200 unfinished bodies of 8 MiB", unfinished_bodies, body_text),
 ]
