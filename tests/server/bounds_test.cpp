@@ -238,10 +238,10 @@ TEST(Prefixes, OfOneKeyAreNotSeenByAnother) {
   TestServerOptions options;
   options.server.keys = {"alpha", "beta"};
   const FakeServer server(options, say("hi"));
-  EXPECT_EQ(cached_tokens(server, {}, "alpha"), 0);
-  EXPECT_GT(cached_tokens(server, {}, "alpha"), 0);
-  EXPECT_EQ(cached_tokens(server, {}, "beta"), 0);
-  EXPECT_GT(cached_tokens(server, {}, "beta"), 0);
+  EXPECT_EQ(cached_tokens(server, Json::object(), "alpha"), 0);
+  EXPECT_GT(cached_tokens(server, Json::object(), "alpha"), 0);
+  EXPECT_EQ(cached_tokens(server, Json::object(), "beta"), 0);
+  EXPECT_GT(cached_tokens(server, Json::object(), "beta"), 0);
   EXPECT_EQ(cached_tokens(server, {{"cache_salt", "a user"}}, "alpha"), 0);
   EXPECT_GT(cached_tokens(server, {{"cache_salt", "a user"}}, "alpha"), 0);
   EXPECT_EQ(cached_tokens(server, {{"cache_salt", "another"}}, "alpha"), 0);
@@ -253,8 +253,8 @@ TEST(Prefixes, AreSharedWhereThatIsWanted) {
   options.server.keys = {"alpha", "beta"};
   options.server.share_prefixes = true;
   const FakeServer server(options, say("hi"));
-  EXPECT_EQ(cached_tokens(server, {}, "alpha"), 0);
-  EXPECT_GT(cached_tokens(server, {}, "beta"), 0);
+  EXPECT_EQ(cached_tokens(server, Json::object(), "alpha"), 0);
+  EXPECT_GT(cached_tokens(server, Json::object(), "beta"), 0);
   EXPECT_EQ(cached_tokens(server, {{"cache_salt", "a user"}}, "alpha"), 0) << "a salt keeps apart all the same";
   EXPECT_GT(cached_tokens(server, {{"cache_salt", "a user"}}, "beta"), 0);
 }

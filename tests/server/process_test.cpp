@@ -80,8 +80,8 @@ class ServeProcess {
       throw std::runtime_error("the server does not start: " + output());
     }
     const std::string text = output();
-    const std::string mark = "http://127.0.0.1:";
-    return static_cast<std::uint16_t>(std::stoi(text.substr(text.find(mark) + mark.size())));
+    const std::size_t address = text.find("http://") + 7;
+    return static_cast<std::uint16_t>(std::stoi(text.substr(text.find(':', address) + 1)));
   }
   void signal(int number) const { kill(process_, number); }
   /// The exit code, with all output there; -1 when the end does not come.

@@ -347,9 +347,9 @@ TEST(Responses, AStreamThatRepeatsALargeRequestIsWhole) {
 
 TEST(Responses, StoredOnesCountUntilTheirReadersHaveThem) {
   TestServerOptions options = options_that_show_all();
-  options.server.request_memory = 64 << 20;
+  options.server.request_memory = 192 << 20;
   const FakeServer server(options, say("hi", {}, '|'));
-  const Json whole = ask(server, {{"input", "q"}, {"metadata", large_metadata(3'000'000)}, {"max_output_tokens", 8}});
+  const Json whole = ask(server, {{"input", "q"}, {"metadata", large_metadata(6'000'000)}, {"max_output_tokens", 8}});
   const std::string path = "/v1/responses/" + whole["id"].get<std::string>();
   std::vector<std::unique_ptr<Connection>> readers;
   int refused = 0;
@@ -362,7 +362,7 @@ TEST(Responses, StoredOnesCountUntilTheirReadersHaveThem) {
     EXPECT_TRUE(is_refused || reader.received().starts_with("HTTP/1.1 200")) << reader.received().substr(0, 200);
     refused += is_refused ? 1 : 0;
   }
-  EXPECT_GT(refused, 15) << "64 MiB hold no more than 21 of them";
+  EXPECT_GT(refused, 10) << "192 MiB hold no more than 32 of them, and one client does not get all";
   EXPECT_LT(refused, 40);
   Connection other(server.port(), "127.0.0.2");
   other.send(request_text("POST", "/v1/responses", Json{{"input", "q"}, {"max_output_tokens", 2}}.dump()));
