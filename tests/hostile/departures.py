@@ -21,7 +21,7 @@ NAME = {"model": "forge-demo"}
 # What is asked of the routes that take a body, without `/v1` and below the routes that end with ID.
 BODIES = {
     "/chat/completions": CONVERSATION, "/completions": PROMPT, "/completion": PROMPT, "/generate": PROMPT,
-    "/responses": {"input": "What is 1 + 1?", "max_output_tokens": 8}, "/responses/input_tokens": {"input": "What is 1 + 1?"},
+    "/responses": {"input": "What is 1 + 1?", "max_output_tokens": 8, "store": False}, "/responses/input_tokens": {"input": "What is 1 + 1?"},
     "/messages": CONVERSATION, "/messages/count_tokens": CONVERSATION,
     "/embeddings": TEXTS, "/rerank": DOCUMENTS, "/v2/rerank": DOCUMENTS, "/reranking": DOCUMENTS,
     "/api/chat": CONVERSATION, "/api/generate": PROMPT, "/api/embed": TEXTS, "/api/embeddings": {"prompt": "one"},

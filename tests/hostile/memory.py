@@ -120,15 +120,17 @@ def unread_stored(arena, data):
         yield f"the response to store: {made.status}: {made.message() or made.trouble}"
         return
     clients = [wire.Client(arena.port, f"127.0.0.{2 + i % 100}", arena.deadline()) for i in range(300)]
+    asked = wire.get(f"/v1/responses/{made.json()['id']}")
     try:
         for client in clients:
-            client.send(wire.get(f"/v1/responses/{made.json()['id']}"))
+            client.send(asked)
         yield from arena.innocents_served(3)
         for client in clients:
             yield from status_problems(arena, client, FREE)
     finally:
         for client in clients:
             client.close()
+    yield from answer_problems(arena.exchange(asked.replace(b"GET", b"DELETE", 1)), {200})
 
 
 def repeated(size, **more):
@@ -166,7 +168,7 @@ PLENTY = [
     requests("8 MiB of empty arrays from 8 clients", COMPLETIONS, arrays, FREE, clients=8),
     requests("8 MB of ids are made text, for 4 clients", "/detokenize", lambda: b'{"tokens": [%s5]}' % (b"5," * (BODY // 2 - 32)), FREE),
     Attack("300 unread answers of a stored response", unread_stored, lambda: wire.post(RESPONSES, repeated(5 << 20))),
-    Attack("streams that repeat requests of 2 MB", whole_streams, lambda: wire.post(RESPONSES, repeated(2 << 20, stream=True))),
+    Attack("streams that repeat requests of 2 MB", whole_streams, lambda: wire.post(RESPONSES, repeated(2 << 20, stream=True, store=False))),
     Attack("64 slow readers of large answers", slow_readers, lambda: wire.post(TOKENIZE, tokenize(256 << 10))),
     Attack("200 unfinished bodies of 8 MiB", unfinished_bodies, body_text),
 ]
