@@ -23,7 +23,7 @@ BODIES = {
     "/chat/completions": CONVERSATION, "/completions": PROMPT, "/completion": PROMPT, "/generate": PROMPT,
     "/responses": {"input": "What is 1 + 1?", "max_output_tokens": 8, "store": False}, "/responses/input_tokens": {"input": "What is 1 + 1?"},
     "/messages": CONVERSATION, "/messages/count_tokens": CONVERSATION,
-    "/embeddings": TEXTS, "/rerank": DOCUMENTS, "/v2/rerank": DOCUMENTS, "/reranking": DOCUMENTS,
+    "/embeddings": TEXTS, "/embedding": {"content": "one"}, "/rerank": DOCUMENTS, "/v2/rerank": DOCUMENTS, "/reranking": DOCUMENTS,
     "/api/chat": CONVERSATION, "/api/generate": PROMPT, "/api/embed": TEXTS, "/api/embeddings": {"prompt": "one"},
     "/api/show": NAME, "/api/pull": NAME,
     "/infill": {"input_prefix": "one", "input_suffix": "three", "n_predict": 4},

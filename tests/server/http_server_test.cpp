@@ -442,53 +442,6 @@ TEST_F(HttpTest, MakesABodyAsItIsTaken) {
   EXPECT_TRUE(weak.expired());
 }
 
-TEST_F(HttpTest, OthersAreServedWhileABodyIsMadeHoweverManyPiecesAreEmpty) {
-  start();
-  Connection connection(port());
-  connection.send(request_text("GET", "/hold"));
-  const auto reply = held();
-  constexpr int many = 20'000'000;  // the body ends at last, and so does the test
-  int made = 0;
-  std::atomic<bool> others_served = false;
-  reply->send({.content_type = "text/plain", .body = "first", .more = [&](std::string& out) {
-                 const bool goes_on = !others_served && ++made < many;
-                 out += goes_on ? "" : " last";
-                 return goes_on;
-               }});
-  EXPECT_EQ(get(port(), "/").status, 200);
-  others_served = true;
-  EXPECT_EQ(connection.read_answer().body, "first last");
-  EXPECT_LT(made, many) << "the other request has waited for the body";
-}
-
-TEST_F(HttpTest, PiecesStandInAStreamWhereTheyWereWritten) {
-  start({.unread_bytes = 100'000});
-  Connection connection(port());
-  connection.send(request_text("GET", "/hold"));
-  const auto reply = held();
-  const auto pieces = [](char of, int count) {
-    return [of, left = count](std::string& out) mutable {
-      out += std::string(10'000, of);
-      return --left > 0;
-    };
-  };
-  reply->begin({.content_type = "text/plain"});
-  EXPECT_TRUE(reply->write("1"));
-  EXPECT_TRUE(reply->write_pieces(pieces('a', 100)));
-  EXPECT_TRUE(reply->write_pieces(pieces('b', 1)));
-  EXPECT_TRUE(reply->write("2"));
-  EXPECT_TRUE(reply->write_pieces(pieces('c', 100))) << "pieces that nobody has made yet are not unread";
-  EXPECT_TRUE(reply->write("3"));
-  reply->end();
-  EXPECT_FALSE(reply->write_pieces(pieces('d', 1)));
-  const HttpAnswer answer = connection.read_answer();
-  EXPECT_TRUE(answer.complete);
-  EXPECT_TRUE(answer.body ==
-              "1" + std::string(1'000'000, 'a') + std::string(10'000, 'b') + "2" + std::string(1'000'000, 'c') + "3");
-  connection.send(request_text("GET", "/next"));
-  EXPECT_EQ(connection.read_answer().body, "GET /next? []");
-}
-
 TEST_F(HttpTest, ABodyThatCannotBeMadeEndsTheConnection) {
   start();
   Connection connection(port());
