@@ -28,4 +28,8 @@ class MappedFile {
   std::size_t size_bytes_ = 0;
 };
 
+/// Tells the system that a range of a mapped file will be read soon, and does not wait for the disk. Other memory may be
+/// given too, to no effect.
+void read_ahead(std::span<const std::byte> range);
+
 }  // namespace rocmforge

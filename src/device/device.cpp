@@ -8,6 +8,8 @@
 #include <cstring>
 #include <utility>
 
+#include "device/uploader.h"
+
 namespace rocmforge {
 namespace {
 
@@ -81,6 +83,7 @@ Device::Device(std::unique_ptr<Driver> driver, const KernelLibrary& kernels)
   try {
     load_modules(architecture);
     stream_ = std::make_unique<Stream>(*this);
+    uploader_ = std::make_unique<Uploader>(*this);
   } catch (...) {
     unload();
     throw;
@@ -105,6 +108,7 @@ void Device::load_modules(const std::string& architecture) {
 }
 
 void Device::unload() noexcept {
+  uploader_.reset();
   stream_.reset();
   kept_.clear();
   for (const auto& [name, module] : modules_) {
@@ -150,7 +154,12 @@ PinnedBuffer Device::allocate_pinned(std::size_t size_bytes) {
     return {};
   }
   if (is_gpu()) {
-    auto* data = static_cast<std::byte*>(driver_->allocate_pinned(size_bytes));
+    std::byte* data = nullptr;
+    try {
+      data = static_cast<std::byte*>(driver_->allocate_pinned(size_bytes));
+    } catch (const Error& error) {
+      throw Error(fmt::format("cannot allocate {} of pinned host memory: {}", size_text(size_bytes), error.what()));
+    }
     std::memset(data, 0, size_bytes);
     return {*this, data, size_bytes};
   }
@@ -163,18 +172,21 @@ PinnedBuffer Device::allocate_pinned(std::size_t size_bytes) {
 
 std::optional<Driver::Memory> Device::memory() { return is_gpu() ? std::optional(driver_->memory()) : std::nullopt; }
 
-void Device::upload(void* to, const void* from, std::size_t size_bytes) {
-  if (!is_gpu()) {
-    if (size_bytes > 0) {
-      std::memcpy(to, from, size_bytes);
-    }
+void Device::upload(void* to, const void* from, std::size_t size_bytes, ThreadPool* pool) {
+  if (size_bytes == 0) {
     return;
   }
-  for (std::size_t done = 0; done < size_bytes; done += largest_copy_bytes) {
-    stream_->copy_to_device(static_cast<std::byte*>(to) + done, static_cast<const std::byte*>(from) + done,
-                            std::min(largest_copy_bytes, size_bytes - done));
+  if (is_gpu()) {
+    uploader_->copy(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), size_bytes, pool);
+  } else {
+    std::memcpy(to, from, size_bytes);
   }
-  stream_->synchronize();
+}
+
+void Device::finish_uploads() {
+  if (is_gpu()) {
+    uploader_->finish();
+  }
 }
 
 void Device::download(void* to, const void* from, std::size_t size_bytes) {

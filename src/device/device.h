@@ -21,6 +21,8 @@
 namespace rocmforge {
 
 class Device;
+class ThreadPool;
+class Uploader;
 
 /// The place of a buffer: the device's memory (for the CPU anonymous memory in huge pages), or pinned host memory, from and
 /// to which the device copies without waiting.
@@ -178,8 +180,12 @@ class Device {
   /// The bytes that can still be allocated on a GPU; empty for the CPU.
   [[nodiscard]] std::optional<Driver::Memory> memory();
 
-  /// Copies host memory to the device's and waits until `from` may be reused. On the CPU this is a memcpy.
-  void upload(void* to, const void* from, std::size_t size_bytes);
+  /// Copies host memory of any kind to the device's and waits until `from` may be reused. The copy has ended for whatever is
+  /// put on the compute stream later. The threads of `pool`, if there is one, share the host's part. On the CPU this is a
+  /// memcpy.
+  void upload(void* to, const void* from, std::size_t size_bytes, ThreadPool* pool = nullptr);
+  /// Waits until every upload has ended, and frees the pinned memory that uploads take. Throws Error when one has failed.
+  void finish_uploads();
   /// Copies to host memory and waits until the copy has ended.
   void download(void* to, const void* from, std::size_t size_bytes);
 
@@ -229,6 +235,7 @@ class Device {
   std::unordered_map<Names, std::unique_ptr<Function>, HashNames> functions_;  ///< keys view the values' strings
   std::map<std::type_index, std::shared_ptr<void>> kept_;
   std::unique_ptr<Stream> stream_;
+  std::unique_ptr<Uploader> uploader_;
 };
 
 /// Whether a kernel itself keeps the order of the stream (launch_order.h), or the runtime does. by_kernel_in_turn: the

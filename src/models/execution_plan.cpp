@@ -392,7 +392,7 @@ std::size_t ExecutionPlan::packed_bytes() const {
 void ExecutionPlan::load_weights(Device& device, ThreadPool& pool) {
   refuse_unused_scales();
   const std::size_t total = packed_bytes();
-  store_.emplace(*file_, device);
+  store_.emplace(*file_, device, &pool);
   store_->reserve(total);
   for (WeightVector& vector : vectors_) {
     vector.data = vector.tensor != nullptr ? store_->floats(*vector.tensor) : store_->floats(vector.values);

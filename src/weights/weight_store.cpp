@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/half.h"
+#include "base/thread_pool.h"
 #include "weights/gguf_value.h"
 
 namespace rocmforge {
@@ -54,7 +55,7 @@ const void* WeightStore::view(const GgufTensor& tensor) {
   const auto [found, added] = uploaded_.try_emplace(rows, nullptr);
   if (added) {
     std::byte* copy = allocate(tensor.tensor.bytes());
-    device_->upload(copy, rows, tensor.tensor.bytes());
+    upload(copy, rows, tensor.tensor.bytes());
     file_->release(tensor);
     found->second = copy;
   }
@@ -73,10 +74,9 @@ const void* WeightStore::assemble(std::span<const GgufTensor* const> tensors, st
   }
   std::byte* copy = allocate(size_bytes);
   if (device_->is_gpu()) {
-    std::byte* staged = staging(size_bytes);
-    std::memset(staged, 0, size_bytes);
+    std::byte* staged = zeroed_staging(size_bytes);
     write(staged);
-    device_->upload(copy, staged, size_bytes);
+    upload(copy, staged, size_bytes);
   } else {
     write(copy);
   }
@@ -102,7 +102,7 @@ const float* WeightStore::floats(const GgufTensor& tensor) {
   const auto* bits = static_cast<const std::uint16_t*>(data);
   std::transform(bits, bits + count, values, type == DType::f16 ? half_to_float : bfloat16_to_float);
   if (device_->is_gpu()) {
-    device_->upload(copy, values, count * sizeof(float));
+    upload(copy, values, count * sizeof(float));
   }
   return reinterpret_cast<const float*>(copy);
 }
@@ -114,7 +114,7 @@ const float* WeightStore::floats(std::span<const float> values) {
   const auto [found, added] = uploaded_.try_emplace(values.data(), nullptr);
   if (added) {
     std::byte* copy = allocate(values.size_bytes());
-    device_->upload(copy, values.data(), values.size_bytes());
+    upload(copy, values.data(), values.size_bytes());
     found->second = copy;
   }
   return static_cast<const float*>(found->second);
@@ -123,6 +123,7 @@ const float* WeightStore::floats(std::span<const float> values) {
 void WeightStore::finish() {
   staging_.reset();
   staging_bytes_ = 0;
+  device_->finish_uploads();
 }
 
 std::byte* WeightStore::allocate(std::size_t size_bytes) {
@@ -145,6 +146,17 @@ std::byte* WeightStore::staging(std::size_t size_bytes) {
     staging_bytes_ = size_bytes;
   }
   return staging_.get();
+}
+
+std::byte* WeightStore::zeroed_staging(std::size_t size_bytes) {
+  constexpr std::int64_t piece_bytes = std::int64_t{1} << 20;
+  std::byte* start = staging(size_bytes);
+  const auto zero = [&](std::int64_t begin, std::int64_t end) {
+    std::memset(start + begin, 0, static_cast<std::size_t>(end - begin));
+  };
+  const auto count = static_cast<std::int64_t>(size_bytes);
+  pool_ == nullptr ? zero(0, count) : pool_->parallel_for(count, piece_bytes, zero);
+  return start;
 }
 
 }  // namespace rocmforge

@@ -18,8 +18,10 @@ namespace rocmforge {
 /// leave memory after the copy, so that a weight does not take memory twice. Addresses stay valid as long as the store.
 class WeightStore {
  public:
-  /// `file` and `device` must outlive the store.
-  WeightStore(const GgufFile& file, Device& device) : file_(&file), device_(&device) {}
+  /// `file` and `device` must outlive the store. The threads of `pool`, if there is one, share copies to a GPU until
+  /// finish().
+  WeightStore(const GgufFile& file, Device& device, ThreadPool* pool = nullptr)
+      : file_(&file), device_(&device), pool_(pool) {}
 
   /// Writes a copy in host memory from `rows` in the file's layout. `packed` is 64-byte aligned and zeroed.
   using Pack = std::function<void(const void* rows, void* packed)>;
@@ -41,7 +43,7 @@ class WeightStore {
   /// Numbers that are not in the file. On the CPU the result is the caller's own memory, which must outlive the store.
   const float* floats(std::span<const float> values);
 
-  /// Frees memory that only loading needs.
+  /// Waits for copies and frees memory that only loading needs. Throws Error when a copy has failed.
   void finish();
 
   /// The bytes of all copies that the store owns.
@@ -55,6 +57,9 @@ class WeightStore {
   [[nodiscard]] const void* in_file(const GgufTensor& tensor) const;
   /// Host memory for the largest copy so far, 64-byte aligned.
   std::byte* staging(std::size_t size_bytes);
+  /// The same, zeroed.
+  std::byte* zeroed_staging(std::size_t size_bytes);
+  void upload(void* to, const void* from, std::size_t size_bytes) { device_->upload(to, from, size_bytes, pool_); }
 
   struct FreeStaging {
     void operator()(std::byte* memory) const { ::operator delete (memory, std::align_val_t{64}); }
@@ -62,6 +67,7 @@ class WeightStore {
 
   const GgufFile* file_;
   Device* device_;
+  ThreadPool* pool_;
   std::vector<DeviceBuffer> chunks_;
   std::size_t chunk_used_ = 0;  ///< used bytes of the last chunk
   std::size_t owned_bytes_ = 0;

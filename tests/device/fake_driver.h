@@ -3,9 +3,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <set>
@@ -18,8 +21,8 @@
 
 namespace rocmforge {
 
-/// A fake GPU with host memory. Copies and fills are done at once; launches are recorded. All objects are counted, so that a
-/// test can detect leaks.
+/// A fake GPU with host memory. Copies and fills are done at once, copies to the device on request only when the host waits
+/// for them; launches are recorded. All objects are counted, so that a test can detect leaks.
 class FakeDriver final : public Driver {
  public:
   /// The records, which outlive the driver (a Device owns the driver).
@@ -33,16 +36,21 @@ class FakeDriver final : public Driver {
     bool code_was_there = true;                        ///< when its module was unloaded
     std::map<void*, std::size_t> memory;               ///< allocated now
     std::set<void*> streams, events, graphs, modules;
-    std::size_t pinned = 0;
-    int lookups = 0;                    ///< of functions
+    std::map<const std::byte*, std::size_t> pinned;  ///< allocated now
+    std::size_t most_pinned_bytes = 0;               ///< at one time
+    std::vector<std::size_t> copied_bytes;           ///< of each copy to the device
+    int unpinned_copies = 0;                         ///< to the device, from memory that is not pinned
+    int lookups = 0;                                 ///< of functions
     std::string fail_on;                ///< the call that fails: "load b", "fill", "launch", "synchronize", "end_capture"
+    std::size_t fail_at = 0;            ///< the number of the call that fails, 0: none
+    bool late_copies = false;           ///< copies to the device wait for synchronize()
     std::int64_t free_bytes = 1 << 30;  ///< as memory() says
     bool capturing = false;
     bool unfinished = false;  ///< what finished() says of every event
     bool destroyed = false;
 
     [[nodiscard]] bool nothing_left() const {
-      return memory.empty() && streams.empty() && events.empty() && graphs.empty() && modules.empty() && pinned == 0;
+      return memory.empty() && streams.empty() && events.empty() && graphs.empty() && modules.empty() && pinned.empty();
     }
   };
 
@@ -67,19 +75,32 @@ class FakeDriver final : public Driver {
     std::free(address);
   }
   void* allocate_pinned(std::size_t size_bytes) override {
-    ++log_->pinned;
-    return std::malloc(size_bytes);
+    act("allocate_pinned");
+    auto* memory = static_cast<std::byte*>(std::malloc(size_bytes));
+    log_->pinned[memory] = size_bytes;
+    std::size_t total = 0;
+    for (const auto& [start, bytes] : log_->pinned) {
+      total += bytes;
+    }
+    log_->most_pinned_bytes = std::max(log_->most_pinned_bytes, total);
+    return memory;
   }
   void free_pinned(void* address) noexcept override {
-    --log_->pinned;
+    log_->pinned.erase(static_cast<std::byte*>(address));
     std::free(address);
   }
 
   StreamHandle create_stream() override { return {create(log_->streams)}; }
   void destroy_stream(StreamHandle stream) noexcept override { log_->streams.erase(stream.value); }
-  EventHandle create_event() override { return {create(log_->events)}; }
+  EventHandle create_event() override {
+    act("create_event");
+    return {create(log_->events)};
+  }
   void destroy_event(EventHandle event) noexcept override { log_->events.erase(event.value); }
-  void record(EventHandle, StreamHandle) override { act("record"); }
+  void record(EventHandle event, StreamHandle) override {
+    act("record");
+    recorded_[event.value] = made_ + late_.size();
+  }
   bool finished(EventHandle) override { return !log_->unfinished; }
   void wait(StreamHandle, EventHandle) override { act("wait"); }
   double elapsed_seconds(EventHandle, EventHandle) override { return 0.25; }
@@ -125,9 +146,19 @@ class FakeDriver final : public Driver {
     kind.insert(handle);
     return handle;
   }
+  [[nodiscard]] bool is_pinned(const std::byte* address, std::size_t size_bytes) const {
+    const auto next = log_->pinned.upper_bound(address);
+    return next != log_->pinned.begin() && address + size_bytes <= std::prev(next)->first + std::prev(next)->second;
+  }
+  /// Until `count` copies have been made since the start.
+  void make_copies(std::size_t count) {
+    for (; made_ < count; ++made_, late_.pop_front()) {
+      std::memcpy(late_.front().to, late_.front().from, late_.front().size_bytes);
+    }
+  }
   void act(const std::string& call) {
     log_->calls.push_back(call);
-    if (call == log_->fail_on) {
+    if (call == log_->fail_on || log_->calls.size() == log_->fail_at) {
       throw Error("fake: refused");
     }
   }
@@ -141,10 +172,16 @@ class FakeDriver final : public Driver {
   }
   void do_copy_to_device(void* to, const void* from, std::size_t size_bytes, StreamHandle) override {
     act("copy_to_device");
-    std::memcpy(to, from, size_bytes);
+    log_->copied_bytes.push_back(size_bytes);
+    log_->unpinned_copies += is_pinned(static_cast<const std::byte*>(from), size_bytes) ? 0 : 1;
+    late_.push_back({to, from, size_bytes});
+    if (!log_->late_copies) {
+      make_copies(made_ + 1);
+    }
   }
   void do_copy_to_host(void* to, const void* from, std::size_t size_bytes, StreamHandle) override {
     act("copy_to_host");
+    make_copies(made_ + late_.size());
     std::memcpy(to, from, size_bytes);
   }
   void do_copy_on_device(void* to, const void* from, std::size_t size_bytes, StreamHandle) override {
@@ -158,8 +195,12 @@ class FakeDriver final : public Driver {
   void do_synchronize(StreamHandle stream) override {
     log_->waited.push_back(stream.value);
     act("synchronize");
+    make_copies(made_ + late_.size());
   }
-  void do_synchronize(EventHandle) override { act("synchronize"); }
+  void do_synchronize(EventHandle event) override {
+    act("synchronize");
+    make_copies(recorded_[event.value]);
+  }
   void do_launch(GraphHandle, StreamHandle) override { act("replay"); }
   void do_launch(FunctionHandle, std::string_view kernel, const LaunchShape& shape, std::span<const std::byte> args,
                  StreamHandle) override {
@@ -172,6 +213,14 @@ class FakeDriver final : public Driver {
   std::shared_ptr<Log> log_;
   DeviceInfo info_;
   std::uintptr_t last_handle_ = 0;
+  struct Copy {
+    void* to;
+    const void* from;
+    std::size_t size_bytes;
+  };
+  std::deque<Copy> late_;                  ///< to the device, not made yet
+  std::size_t made_ = 0;                   ///< copies to the device
+  std::map<void*, std::size_t> recorded_;  ///< events with the number of copies before them
 };
 
 }  // namespace rocmforge
