@@ -175,7 +175,7 @@ double memory_speed(Engine& engine) {
   KernelRegistry registry;
   register_all_kernels(registry);
   const Ceilings ceilings = measure_gpu_ceilings(engine.device(), registry);
-  ceiling_cache().store(engine.device_info().name, ceilings);
+  ceiling_cache().store(engine.device_info(), ceilings);
   return ceilings.read_bytes_per_second;
 }
 

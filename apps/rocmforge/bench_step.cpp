@@ -158,7 +158,7 @@ int bench_step(const StepFlags& flags) {
     KernelRegistry registry;
     register_all_kernels(registry);
     const Ceilings ceilings = measure_gpu_ceilings(device, registry);
-    ceiling_cache().store(device.info().name, ceilings);
+    ceiling_cache().store(device.info(), ceilings);
     reads = ceilings.read_bytes_per_second;
   } else {
     reads = read_bandwidth(engine->threads());

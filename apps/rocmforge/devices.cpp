@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "base/thread_pool.h"
@@ -92,26 +94,28 @@ nlohmann::ordered_json describe_library(const KernelLibrary& library) {
   return out;
 }
 
-nlohmann::ordered_json describe_tried(const RuntimeReport& report) {
+nlohmann::ordered_json describe_tried(const std::vector<TriedRuntime>& runtimes) {
   auto out = nlohmann::ordered_json::array();
-  for (const TriedRuntime& tried : report.tried) {
+  for (const TriedRuntime& tried : runtimes) {
     out.push_back(
         {{"library", tried.library}, {"version", tried.version}, {"devices", tried.devices}, {"problem", tried.problem}});
   }
   return out;
 }
 
-int print_devices_json(const DeviceInfo& cpu, double bandwidth, const KernelLibrary& library) {
+int print_devices_json(const DeviceInfo& cpu, double bandwidth, const KernelLibrary& library,
+                       const std::vector<TriedRuntime>& hip_runtimes) {
   auto devices = nlohmann::ordered_json::array({describe_cpu(cpu, bandwidth)});
   auto runtimes = nlohmann::ordered_json::array();
   for (const RuntimeReport& report : find_runtimes()) {
-    runtimes.push_back({{"kind", name(report.kind)},
-                        {"library", report.library},
-                        {"version", report.version},
-                        {"kernel_driver", report.kernel_driver},
-                        {"problem", report.problem},
-                        {"devices", report.devices.size()},
-                        {"tried", describe_tried(report)}});
+    runtimes.push_back(
+        {{"kind", name(report.kind)},
+         {"library", report.library},
+         {"version", report.version},
+         {"kernel_driver", report.kernel_driver},
+         {"problem", report.problem},
+         {"devices", report.devices.size()},
+         {"found", describe_tried(report.kind == DeviceKind::hip ? hip_runtimes : std::vector<TriedRuntime>())}});
     for (const DeviceInfo& gpu : report.devices) {
       devices.push_back(describe_gpu(gpu, library));
     }
@@ -147,7 +151,20 @@ void print_gpu(const DeviceInfo& gpu, const KernelLibrary& library) {
                              : fmt::format("runs the kernels for {}", kernels));
 }
 
-void print_gpus(const KernelLibrary& library) {
+/// HIP runtimes other than the one in use, which may be called by the name of a link.
+void print_other_runtimes(const std::vector<TriedRuntime>& hip_runtimes, const RuntimeReport& used) {
+  std::error_code ignored;
+  const std::string in_use = std::filesystem::weakly_canonical(used.library, ignored).string();
+  for (const TriedRuntime& found : hip_runtimes) {
+    if (found.library != in_use) {
+      fmt::print("        not used: {} {}: {}\n", found.library, found.version,
+                 found.devices > 0 ? fmt::format("{} {}", found.devices, found.devices == 1 ? "device" : "devices")
+                                   : found.problem);
+    }
+  }
+}
+
+void print_gpus(const KernelLibrary& library, const std::vector<TriedRuntime>& hip_runtimes) {
   for (const RuntimeReport& report : find_runtimes()) {
     const std::string_view runtime = report.kind == DeviceKind::hip ? "HIP runtime" : "CUDA driver";
     if (report.version.empty()) {
@@ -156,10 +173,8 @@ void print_gpus(const KernelLibrary& library) {
       fmt::print("{:<8}{} {}, {}{}{}\n", name(report.kind), runtime, report.version, report.library,
                  report.problem.empty() ? "" : ": ", report.problem);
     }
-    for (const TriedRuntime& tried : report.tried) {
-      if (tried.devices == 0 && report.tried.size() > 1) {
-        fmt::print("        not used: {} {}: {}\n", tried.library, tried.version, tried.problem);
-      }
+    if (report.kind == DeviceKind::hip) {
+      print_other_runtimes(hip_runtimes, report);
     }
     if (!report.kernel_driver.empty()) {
       fmt::print("        kernel driver {}\n", report.kernel_driver);
@@ -181,6 +196,7 @@ void print_gpus(const KernelLibrary& library) {
 
 int devices(bool json, const std::string& kernel_folder) {
   const KernelLibrary library = KernelLibrary::installed_or_from(kernel_folder);
+  const std::vector<TriedRuntime> hip_runtimes = list_hip_runtimes();
   const DeviceInfo cpu = cpu_device_info();
   double bandwidth = 0.0;
   {
@@ -188,13 +204,13 @@ int devices(bool json, const std::string& kernel_folder) {
     bandwidth = read_bandwidth(available_processors());
   }
   if (json) {
-    return print_devices_json(cpu, bandwidth, library);
+    return print_devices_json(cpu, bandwidth, library, hip_runtimes);
   }
   fmt::print("cpu     {}\n", cpu.name);
   fmt::print("        instruction set {}\n", name(cpu.cpu_isa));
   fmt::print("        {} processors, {} of memory, read at {:.1f} GB/s by all of them\n", available_processors(),
              whole_bytes(cpu.memory_bytes), bandwidth / 1e9);
-  print_gpus(library);
+  print_gpus(library, hip_runtimes);
   fmt::print("\nkernels by operation, highest priority wins where it can\n");
   Table table({"operation", "kernel", "device", ">priority"});
   const auto kernels = list_all_kernels();

@@ -78,15 +78,33 @@ void on_bus_error(int) {
   _exit(exit_failure);
 }
 
-/// ROCm's own variables, which builds honour, too.
-void prefer_named_rocm() {
-  std::vector<std::filesystem::path> folders;
+/// ROCm's own variables, the first two of which builds honour, too.
+void read_rocm_environment() {
+  const auto value = [](const char* name) {
+    const char* text = std::getenv(name);
+    return std::string(text != nullptr ? text : "");
+  };
+  RocmSurroundings surroundings;
   for (const char* name : {"ROCM_PATH", "HIP_PATH"}) {
-    if (const char* folder = std::getenv(name); folder != nullptr && *folder != '\0') {
-      folders.emplace_back(folder);
+    if (const std::string folder = value(name); !folder.empty()) {
+      surroundings.folders.emplace_back(folder);
     }
   }
-  prefer_rocm_folders(std::move(folders));
+  for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
+    if (const std::string folder = value(name); !folder.empty()) {
+      surroundings.python_prefixes.emplace_back(folder);
+    }
+  }
+  if (const std::string home = value("HOME"); !home.empty()) {
+    surroundings.python_prefixes.push_back(std::filesystem::path(home) / ".local");
+  }
+  for (const char* name : {"HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL",
+                           "HSA_OVERRIDE_GFX_VERSION"}) {
+    if (const std::string text = value(name); !text.empty()) {
+      surroundings.settings.push_back(fmt::format("{}={}", name, text));
+    }
+  }
+  set_rocm_surroundings(std::move(surroundings));
 }
 
 }  // namespace
@@ -102,6 +120,6 @@ int main(int argc, char** argv) {
   spdlog::set_default_logger(spdlog::stderr_logger_mt("rocmforge"));
   spdlog::set_pattern("rocmforge: %v");
   spdlog::set_level(spdlog::level::warn);
-  rocmforge::app::prefer_named_rocm();
+  rocmforge::app::read_rocm_environment();
   return rocmforge::app::guarded_run(std::vector<std::string>(argv + 1, argv + argc));
 }

@@ -83,7 +83,7 @@ std::optional<double> read_ceiling(const DeviceInfo& device, int threads) {
   if (!device.is_gpu()) {
     return read_bandwidth(threads);
   }
-  const auto ceilings = ceiling_cache().find(device.name);
+  const auto ceilings = ceiling_cache().find(device);
   return ceilings ? std::optional(ceilings->read_bytes_per_second) : std::nullopt;
 }
 

@@ -49,6 +49,22 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
   size_bytes_ = static_cast<std::size_t>(status.st_size);
 }
 
+MappedFile MappedFile::copy_of(const std::filesystem::path& path) {
+  const MappedFile file(path);
+  MappedFile copy;
+  if (file.size_bytes_ == 0) {
+    return copy;
+  }
+  void* address = ::mmap(nullptr, file.size_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (address == MAP_FAILED) {
+    fail_with_errno(path, "cannot copy into memory");
+  }
+  copy.data_ = static_cast<const std::byte*>(address);
+  copy.size_bytes_ = file.size_bytes_;
+  std::memcpy(address, file.data_, file.size_bytes_);
+  return copy;
+}
+
 MappedFile::~MappedFile() {
   if (data_ != nullptr) {
     ::munmap(const_cast<std::byte*>(data_), size_bytes_);

@@ -12,6 +12,8 @@ class MappedFile {
   MappedFile() = default;
   /// Throws Error (with the path and the system's reason) when the file can't be opened or mapped.
   explicit MappedFile(const std::filesystem::path& path);
+  /// The content of a file in memory that belongs to no path. Throws Error like the constructor.
+  static MappedFile copy_of(const std::filesystem::path& path);
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -61,6 +62,23 @@ int count_amd_controllers(const fs::path& root) {
   }));
 }
 
+/// Docker and Podman mark what they run.
+bool is_container(const fs::path& root) {
+  std::error_code failure;
+  return fs::exists(root / ".dockerenv", failure) || fs::exists(root / "run/.containerenv", failure);
+}
+
+/// Empty for what is no PCI address.
+fs::path card_folder(std::string_view pci_address, const fs::path& root) {
+  if (pci_address.empty() || pci_address.find_first_not_of("0123456789abcdefABCDEF:.") != pci_address.npos) {
+    return {};
+  }
+  std::string name(pci_address);
+  std::ranges::transform(name, name.begin(),
+                         [](char c) { return c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c; });
+  return root / "sys/bus/pci/devices" / name;
+}
+
 /// The numbers of a version, for comparison: 6.10.0 is newer than 6.9.3.
 std::vector<std::int64_t> version_in(std::string_view text) {
   std::vector<std::int64_t> numbers;
@@ -97,6 +115,12 @@ std::string amd_kernel_driver(const fs::path& root) {
 }
 
 std::string why_no_amd_gpu(const fs::path& root) {
+  std::error_code failure;
+  if (first_line(root / "proc/sys/kernel/osrelease").find("microsoft") != std::string::npos) {
+    return fs::exists(root / "dev/dxg", failure)
+               ? "this is WSL, where the GPU is reached through /dev/dxg by a HIP runtime of ROCm for WSL alone"
+               : "this is WSL without /dev/dxg: Windows lends it no GPU";
+  }
   const std::vector<std::string> known = amd_architectures(root);
   if (known.empty()) {
     const int controllers = count_amd_controllers(root);
@@ -108,26 +132,52 @@ std::string why_no_amd_gpu(const fs::path& root) {
                        controllers, driver.empty() ? "amdgpu is not loaded" : driver);
   }
   const std::string listed = fmt::format("the kernel driver knows {}", fmt::join(known, ", "));
+  const std::string lent = is_container(root) ? "; a container gets them by --device=/dev/kfd --device=/dev/dri" : "";
   const fs::path node = root / "dev/kfd";
   const int file = ::open(node.c_str(), O_RDWR | O_CLOEXEC);
-  if (file >= 0) {
-    ::close(file);
-    return listed;
+  if (file < 0) {
+    const int reason = errno;
+    return fmt::format("{}, but /dev/kfd: {}{}{}", listed, std::strerror(reason),
+                       reason == EACCES ? "; users of it belong to the groups render and video" : "", lent);
   }
-  const int reason = errno;
-  return fmt::format("{}, but /dev/kfd: {}{}", listed, std::strerror(reason),
-                     reason == EACCES ? "; users of it belong to the groups render and video" : "");
+  ::close(file);
+  const auto nodes = files_in(root / "dev/dri");
+  if (std::ranges::none_of(nodes, [](const fs::path& path) { return path.filename().string().starts_with("renderD"); })) {
+    return fmt::format("{}, but there is no /dev/dri/renderD*{}", listed, lent);
+  }
+  return listed + (std::ranges::find(known, "gfx1037") == known.end()
+                       ? ""
+                       : "; AMD's runtimes don't know gfx1037: HSA_OVERRIDE_GFX_VERSION=10.3.0 makes it a gfx1030");
 }
 
-std::vector<std::string> hip_runtime_names(std::span<const fs::path> preferred, const fs::path& root) {
-  constexpr std::string_view file = "lib/libamdhip64.so";
-  std::vector<std::string> names;
-  for (const fs::path& folder : preferred) {
-    names.push_back((folder / file).string());
+bool is_processors_gpu(std::string_view architecture) {
+  constexpr std::array names{"gfx902",  "gfx90c",  "gfx1013", "gfx1033", "gfx1035", "gfx1036",
+                             "gfx1037", "gfx1103", "gfx1150", "gfx1151", "gfx1152", "gfx1153"};
+  return std::ranges::find(names, architecture.substr(0, architecture.find(':'))) != names.end();
+}
+
+namespace {
+
+/// The HIP runtime in a folder of ROCm: the name without a version, else the newest version. Packages of pip have no other.
+fs::path runtime_in(const fs::path& folder) {
+  const std::string name = "libamdhip64.so";
+  std::pair<std::vector<std::int64_t>, fs::path> newest{{}, folder / "lib" / name};
+  for (const char* lib : {"lib", "lib64"}) {
+    for (const fs::path& file : files_in(folder / lib)) {
+      const std::string found = file.filename().string();
+      if (found == name) {
+        return file;
+      }
+      if (found.starts_with(name + ".")) {
+        newest = std::max(newest, std::pair(version_in(found.substr(name.size())), file));
+      }
+    }
   }
-  // Names that the loader resolves: ROCm's, which need an entry in its configuration, and the newer distributions'.
-  names.insert(names.end(), {"libamdhip64.so.8", "libamdhip64.so.7", "libamdhip64.so.6"});
-  names.push_back((root / "opt/rocm" / file).string());
+  return newest.second;
+}
+
+/// ROCm in /opt/rocm-6.4.1, /opt/rocm/core-7.12, newest first.
+std::vector<fs::path> rocm_folders_in_opt(const fs::path& root) {
   std::vector<std::pair<std::vector<std::int64_t>, fs::path>> versions;
   for (const char* parent : {"opt", "opt/rocm"}) {
     for (const fs::path& folder : files_in(root / parent)) {
@@ -138,23 +188,82 @@ std::vector<std::string> hip_runtime_names(std::span<const fs::path> preferred, 
     }
   }
   std::ranges::sort(versions, std::greater());
-  for (const auto& [version, folder] : versions) {
-    names.push_back((folder / file).string());
+  std::vector<fs::path> folders;
+  std::ranges::transform(versions, std::back_inserter(folders), [](const auto& version) { return version.second; });
+  return folders;
+}
+
+}  // namespace
+
+std::vector<fs::path> pip_rocm_folders(std::span<const fs::path> prefixes) {
+  std::vector<fs::path> folders;
+  for (const fs::path& prefix : prefixes) {
+    for (const fs::path& python : files_in(prefix / "lib")) {
+      for (const char* packages : {"site-packages", "dist-packages"}) {
+        const bool is_python = python.filename().string().starts_with("python3");
+        for (const fs::path& package : is_python ? files_in(python / packages) : std::vector<fs::path>()) {
+          const std::string name = package.filename().string();
+          if (name.starts_with("_rocm_sdk_core") && std::ranges::find(folders, package) == folders.end()) {
+            folders.push_back(package);
+          }
+        }
+      }
+    }
   }
+  return folders;
+}
+
+std::vector<std::string> hip_runtime_names(std::span<const fs::path> preferred, std::span<const fs::path> pip,
+                                           const fs::path& root) {
+  std::vector<std::string> names;
+  const auto add = [&](const fs::path& folder) { names.push_back(runtime_in(folder).string()); };
+  std::ranges::for_each(preferred, add);
+  // Names that the loader resolves: ROCm's, which need an entry in its configuration, and the newer distributions'.
+  names.insert(names.end(), {"libamdhip64.so.8", "libamdhip64.so.7", "libamdhip64.so.6"});
+  add(root / "opt/rocm");
+  std::ranges::for_each(rocm_folders_in_opt(root), add);
+  std::ranges::for_each(pip, add);
   names.insert(names.end(), {"libamdhip64.so.5", "libamdhip64.so"});
   return names;
 }
 
+std::vector<std::string> libraries_beside(const std::string& runtime, std::span<const char* const> names) {
+  const fs::path file(runtime);
+  if (!file.has_parent_path()) {
+    return {names.begin(), names.end()};  // the loader finds both in the same folders
+  }
+  std::vector<fs::path> folders{file.parent_path()};
+  // pip's packages: PACKAGES/_rocm_sdk_core/lib and PACKAGES/_rocm_sdk_libraries_gfx110X_all/lib
+  for (const fs::path& package : files_in(file.parent_path().parent_path().parent_path())) {
+    if (package.filename().string().starts_with("_rocm_sdk_libraries")) {
+      folders.push_back(package / "lib");
+    }
+  }
+  std::vector<std::string> files;
+  for (const fs::path& folder : folders) {
+    for (const char* name : names) {
+      files.push_back((folder / name).string());
+    }
+  }
+  return files;
+}
+
+std::string amd_pci_id(std::string_view pci_address, const fs::path& root) {
+  const fs::path folder = card_folder(pci_address, root);
+  const auto number = [&](const char* file) {
+    const std::string text = folder.empty() ? std::string() : first_line(folder / file);
+    return text.starts_with("0x") ? text.substr(2) : std::string();
+  };
+  const std::string vendor = number("vendor");
+  const std::string device = number("device");
+  return vendor.empty() || device.empty() ? std::string() : vendor + ":" + device;
+}
+
 std::optional<AmdCardMemory> amd_card_memory(std::string_view pci_address, const fs::path& root) {
-  const bool is_address =
-      !pci_address.empty() && pci_address.find_first_not_of("0123456789abcdefABCDEF:.") == pci_address.npos;
-  if (!is_address) {
+  const fs::path folder = card_folder(pci_address, root);
+  if (folder.empty()) {
     return std::nullopt;
   }
-  std::string name(pci_address);
-  std::ranges::transform(name, name.begin(),
-                         [](char c) { return c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c; });
-  const fs::path folder = root / "sys/bus/pci/devices" / name;
   const auto own_total = number_in(first_line(folder / "mem_info_vram_total"));
   const auto own_used = number_in(first_line(folder / "mem_info_vram_used"));
   const auto host_total = number_in(first_line(folder / "mem_info_gtt_total"));

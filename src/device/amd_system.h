@@ -20,15 +20,30 @@ std::vector<std::string> amd_architectures(const std::filesystem::path& root = "
 /// Empty when none is loaded.
 std::string amd_kernel_driver(const std::filesystem::path& root = "/");
 
-/// The reason why the HIP runtime may see no GPU: a missing driver, a missing permission, or the list of GPUs that the
-/// driver knows. Empty when the machine has no AMD GPU.
+/// The reason why the HIP runtime may see no GPU: WSL, a missing driver, a missing permission, a container without the
+/// devices, or the list of GPUs that the driver knows. Empty when the machine has no AMD GPU.
 std::string why_no_amd_gpu(const std::filesystem::path& root = "/");
 
+/// Whether an architecture ("gfx1151") is that of GPUs in processors alone, which use the host's memory. HIP 5 calls none
+/// of them integrated.
+bool is_processors_gpu(std::string_view architecture);
+
+/// ROCm as pip installs it below Python's prefixes: PREFIX/lib/python3.12/site-packages/_rocm_sdk_core.
+std::vector<std::filesystem::path> pip_rocm_folders(std::span<const std::filesystem::path> prefixes);
+
 /// The files to try as the HIP runtime, in order: those in the `preferred` folders of ROCm, ROCm 8, 7 and 6 by the names
-/// that the loader resolves, /opt/rocm, /opt/rocm-VERSION and /opt/rocm/core-VERSION with the newest version first, and last
-/// the old runtime of distributions.
+/// that the loader resolves, /opt/rocm, /opt/rocm-VERSION and /opt/rocm/core-VERSION with the newest version first, those in
+/// pip's folders, and last the old runtime of distributions.
 std::vector<std::string> hip_runtime_names(std::span<const std::filesystem::path> preferred,
+                                           std::span<const std::filesystem::path> pip,
                                            const std::filesystem::path& root = "/");
+
+/// Where the libraries called `names` lie that belong to a HIP runtime. Others may bring a second runtime into the process.
+/// The names themselves when the loader found the runtime by its own name.
+std::vector<std::string> libraries_beside(const std::string& runtime, std::span<const char* const> names);
+
+/// "1002:744c", the numbers of the vendor and of the device at a PCI address. Empty when the system does not say.
+std::string amd_pci_id(std::string_view pci_address, const std::filesystem::path& root = "/");
 
 /// The memory of a card in bytes, as its kernel driver counts it. `own` is the card's memory; on an APU it is the part of
 /// the host's memory that the firmware reserves for it. `host` is the part of the host's memory that the driver lets the

@@ -14,7 +14,12 @@
 namespace rocmforge {
 namespace {
 
-/// The device name of a line, and its figures if all are positive.
+std::string key_of(const DeviceInfo& device) {
+  return fmt::format("{} ({}, {} units{}{})", device.name, device.architecture_name(), device.compute_units,
+                     device.pci_id.empty() ? "" : ", ", device.pci_id);
+}
+
+/// The device of a line, and its figures if all are positive.
 std::pair<std::string, std::optional<Ceilings>> parse(const std::string& line) {
   const std::size_t tab = line.find('\t');
   std::pair<std::string, std::optional<Ceilings>> entry{line.substr(0, tab), std::nullopt};
@@ -40,24 +45,26 @@ std::vector<std::string> lines_of(const std::filesystem::path& file) {
 
 }  // namespace
 
-std::optional<Ceilings> CeilingCache::find(const std::string& device_name) const {
+std::optional<Ceilings> CeilingCache::find(const DeviceInfo& device) const {
+  const std::string key = key_of(device);
   for (const std::string& line : lines_of(file_)) {
-    if (auto [name, ceilings] = parse(line); name == device_name) {
+    if (auto [name, ceilings] = parse(line); name == key) {
       return ceilings;
     }
   }
   return std::nullopt;
 }
 
-void CeilingCache::store(const std::string& device_name, const Ceilings& ceilings) const {
+void CeilingCache::store(const DeviceInfo& device, const Ceilings& ceilings) const {
+  const std::string key = key_of(device);
   std::string text;
   for (const std::string& line : lines_of(file_)) {
-    if (const auto [name, known] = parse(line); known && name != device_name) {
+    if (const auto [name, known] = parse(line); known && name != key) {
       text += line + '\n';
     }
   }
-  text += fmt::format("{}\t{:.6g}\t{:.6g}\t{:.6g}\n", device_name, ceilings.read_bytes_per_second,
-                      ceilings.copy_bytes_per_second, ceilings.matrix_flops_per_second);
+  text += fmt::format("{}\t{:.6g}\t{:.6g}\t{:.6g}\n", key, ceilings.read_bytes_per_second, ceilings.copy_bytes_per_second,
+                      ceilings.matrix_flops_per_second);
   std::error_code ignored;  // an error shows when the file is written
   std::filesystem::create_directories(file_.parent_path(), ignored);
   std::ofstream out(file_, std::ios::trunc);

@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "device/device_info.h"
+
 namespace rocmforge {
 
 /// The best speeds that were measured on a device. Other speeds are stated as fractions of them, and the roofline uses them.
@@ -14,15 +16,17 @@ struct Ceilings {
   double matrix_flops_per_second = 0.0;  ///< f16 products with f32 sums, operands in registers
 };
 
-/// Measured ceilings by device name, stored in a text file: one line per device, four columns separated by tabs.
+/// Measured ceilings by kind of device, stored in a text file: one line per kind, four columns separated by tabs. A kind is
+/// a name with the architecture, the number of units and, if known, the numbers on the PCI bus, because systems without a
+/// list of names call every card "AMD Radeon Graphics".
 class CeilingCache {
  public:
   explicit CeilingCache(std::filesystem::path file) : file_(std::move(file)) {}
 
   /// Empty when the device was never measured or its line can't be read.
-  [[nodiscard]] std::optional<Ceilings> find(const std::string& device_name) const;
+  [[nodiscard]] std::optional<Ceilings> find(const DeviceInfo& device) const;
   /// Replaces the device's line. Throws Error when the file can't be written.
-  void store(const std::string& device_name, const Ceilings& ceilings) const;
+  void store(const DeviceInfo& device, const Ceilings& ceilings) const;
 
  private:
   std::filesystem::path file_;

@@ -280,11 +280,21 @@ struct RuntimeReport {
   std::string problem;              ///< the reason why there are no devices, empty when there are
   std::string kernel_driver;        ///< HIP: "amdgpu of Linux 6.8.0", empty when none is loaded
   std::vector<DeviceInfo> devices;  ///< in the runtime's order
-  std::vector<TriedRuntime> tried;  ///< HIP: those opened before a runtime was chosen, and that one
 };
 
-/// Folders of ROCm whose HIP runtime is tried before all others. To be called before the first search, by one thread.
-void prefer_rocm_folders(std::vector<std::filesystem::path> folders);
+/// What a program's environment says about AMD's runtimes.
+struct RocmSurroundings {
+  std::vector<std::filesystem::path> folders;          ///< of ROCm, whose HIP runtime is tried before all others
+  std::vector<std::filesystem::path> python_prefixes;  ///< below which pip may have installed ROCm
+  std::vector<std::string> settings;  ///< "HIP_VISIBLE_DEVICES=1": variables by which the runtime hides or renames devices
+};
+
+/// Forgets which HIP runtime was chosen. To be called before the first search, by one thread.
+void set_rocm_surroundings(RocmSurroundings surroundings);
+
+/// All HIP runtimes of the machine with their versions and numbers of devices. Each is initialised in a child process, so
+/// that they do not meet, and one that crashes or hangs (10 s) is named. To be called before threads are started.
+std::vector<TriedRuntime> list_hip_runtimes();
 
 /// Looks for both runtimes. Does not throw when one is missing: the report contains the reason.
 std::vector<RuntimeReport> find_runtimes();

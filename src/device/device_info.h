@@ -41,6 +41,7 @@ struct DeviceInfo {
   std::int64_t l2_bytes = 0;
   bool integrated = false;           ///< AMD: the GPU is part of a processor and uses its memory
   std::int64_t set_apart_bytes = 0;  ///< integrated: the part of that memory that the firmware reserves
+  std::string pci_id;                ///< AMD: "1002:744c", empty when the system does not say
   bool vendor_runtime = false;       ///< driven by the vendor's own runtime, whose memory the vendor's libraries can use
 
   [[nodiscard]] bool is_gpu() const { return kind != DeviceKind::cpu; }

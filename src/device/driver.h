@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "device/device_info.h"
 
@@ -102,6 +103,10 @@ class Driver {
   [[nodiscard]] virtual const DeviceInfo& info() const = 0;
   [[nodiscard]] virtual std::string runtime() const = 0;  ///< "CUDA driver 13.0", "HIP 6.2.41"
   [[nodiscard]] const DriverCounters& counters() const { return counters_; }
+  /// The files to try as a vendor's library that is called one of `names` and belongs to this runtime.
+  [[nodiscard]] virtual std::vector<std::string> libraries_called(std::span<const char* const> names) const {
+    return {names.begin(), names.end()};
+  }
 
   struct Memory {
     std::int64_t free_bytes = 0;

@@ -79,6 +79,8 @@ class HipApi {
   [[nodiscard]] std::string describe(int code) const;
   [[nodiscard]] std::string version() const;  ///< "6.2.41134"
   [[nodiscard]] DeviceInfo device_info(int index) const;
+  /// "0000:c5:00.0", empty when the runtime does not report it.
+  [[nodiscard]] std::string pci_address_of(int index) const;
   /// The memory as the kernel driver counts it. Empty when the driver or the runtime does not report it.
   [[nodiscard]] std::optional<AmdCardMemory> card_memory(int index) const;
   /// Whether this result of `init` means that the machine has no device.

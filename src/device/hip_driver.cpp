@@ -94,7 +94,8 @@ DeviceInfo HipApi::device_info(int index) const {
   info.name = name[0] != '\0' ? name.data() : info.architecture;
   info.compute_units = attribute(*this, index, attribute_multiprocessors);
   info.memory_bytes = static_cast<std::int64_t>(memory_bytes);
-  info.integrated = attribute(*this, index, attribute_integrated) != 0;
+  info.integrated = attribute(*this, index, attribute_integrated) != 0 || is_processors_gpu(info.architecture);
+  info.pci_id = amd_pci_id(pci_address_of(index));
   if (const auto card = info.integrated ? card_memory(index) : std::nullopt) {
     info.set_apart_bytes = card->own_total;
   }
@@ -104,13 +105,13 @@ DeviceInfo HipApi::device_info(int index) const {
   return info;
 }
 
-std::optional<AmdCardMemory> HipApi::card_memory(int index) const {
+std::string HipApi::pci_address_of(int index) const {
   std::array<char, 64> address{};
-  if (!pci_address || pci_address(address.data(), static_cast<int>(address.size()) - 1, index) != 0) {
-    return std::nullopt;
-  }
-  return amd_card_memory(address.data());
+  const bool known = pci_address && pci_address(address.data(), static_cast<int>(address.size()) - 1, index) == 0;
+  return known ? address.data() : "";
 }
+
+std::optional<AmdCardMemory> HipApi::card_memory(int index) const { return amd_card_memory(pci_address_of(index)); }
 
 std::string HipApi::version() const {
   int version = 0;
@@ -135,6 +136,9 @@ class HipDriver final : public RuntimeDriver<HipApi> {
           amd_free_bytes(memory.free_bytes, memory.total_bytes, *card, info_.integrated, available_memory_bytes());
     }
     return memory;
+  }
+  [[nodiscard]] std::vector<std::string> libraries_called(std::span<const char* const> names) const override {
+    return libraries_beside(chosen_hip_runtime().library, names);
   }
   ModuleHandle load_module(std::span<const std::byte> code_object, std::string_view label) override;
 
@@ -172,10 +176,7 @@ void HipDriver::launch_checked(LoadedFunction& function, const LaunchShape& shap
 
 }  // namespace
 
-void find_hip(RuntimeReport& report) {
-  report.tried = chosen_hip_runtime().tried;
-  find_devices<HipApi>(report);
-}
+void find_hip(RuntimeReport& report) { find_devices<HipApi>(report); }
 
 std::unique_ptr<Driver> open_hip_driver(int index) { return std::make_unique<HipDriver>(index); }
 

@@ -21,4 +21,10 @@ HipChoice choose_hip_runtime(std::span<const std::string> names);
 /// The choice among hip_runtime_names(), made once in a process. Throws Error when no runtime can be opened.
 const HipChoice& chosen_hip_runtime();
 
+/// Every runtime that can be opened, tried in a child process that has `seconds` to answer.
+std::vector<TriedRuntime> list_hip_runtimes(std::span<const std::string> names, int seconds);
+
+/// "; HIP_VISIBLE_DEVICES=1 is set", of the variables that may explain why a device is missing or has another name.
+std::string rocm_settings_text();
+
 }  // namespace rocmforge

@@ -123,10 +123,8 @@ KernelLibrary KernelLibrary::installed() {
   KernelLibrary library = embedded();
   std::error_code ignored;
   fs::path archive;
-  // A relative name is the program's first argument (argv[0]), which need not lead to its file.
-  static const char here = 0;
-  if (Dl_info object; dladdr(&here, &object) != 0 && fs::path(object.dli_fname).is_absolute()) {
-    archive = kernel_archive_beside(fs::weakly_canonical(object.dli_fname, ignored));
+  if (const fs::path file = own_file(); !file.empty()) {
+    archive = kernel_archive_beside(file);
   }
   if (archive.empty()) {
     archive = kernel_archive_beside(fs::read_symlink("/proc/self/exe", ignored));
@@ -172,7 +170,8 @@ void KernelLibrary::add_folder(const fs::path& folder) {
       if (path.extension() != extension) {
         continue;
       }
-      const MappedFile& file = *files_.emplace_back(std::make_shared<const MappedFile>(path));
+      // HIP looks for the file of what it is given in /proc/self/maps, and cuts its path at a blank.
+      const MappedFile& file = *files_.emplace_back(std::make_shared<const MappedFile>(MappedFile::copy_of(path)));
       with_context(path.string(), [&] { check_is_elf(file.bytes()); });
       objects[path.stem().string()] = file.bytes();
     }
@@ -253,18 +252,28 @@ std::vector<std::string> KernelLibrary::object_names(std::string_view architectu
 // Source: LLVM's AMDGPU usage guide, "Generic processors".
 std::string_view generic_architecture(std::string_view architecture) {
   struct Generation {
+    std::string_view members;  ///< a name but for its last digit
     std::string_view generic;
-    std::string_view members;  ///< separated and enclosed by blanks
   };
-  constexpr std::array generations{
-      Generation{"gfx9-4-generic", " gfx942 gfx950 "}, Generation{"gfx10-1-generic", " gfx1010 gfx1011 gfx1012 gfx1013 "},
-      Generation{"gfx10-3-generic", " gfx1030 gfx1031 gfx1032 gfx1033 gfx1034 gfx1035 gfx1036 "},
-      Generation{"gfx11-generic", " gfx1100 gfx1101 gfx1102 gfx1103 gfx1150 gfx1151 gfx1152 gfx1153 "},
-      Generation{"gfx12-generic", " gfx1200 gfx1201 "}};
-  const std::string wanted = fmt::format(" {} ", architecture);
-  const auto found = std::ranges::find_if(
-      generations, [&](const Generation& generation) { return generation.members.find(wanted) != std::string_view::npos; });
+  constexpr std::array generations{Generation{"gfx94", "gfx9-4-generic"},   Generation{"gfx95", "gfx9-4-generic"},
+                                   Generation{"gfx101", "gfx10-1-generic"}, Generation{"gfx103", "gfx10-3-generic"},
+                                   Generation{"gfx110", "gfx11-generic"},   Generation{"gfx115", "gfx11-generic"},
+                                   Generation{"gfx120", "gfx12-generic"}};
+  const auto is_member = [&](const Generation& generation) {
+    return architecture.starts_with(generation.members) && architecture.size() == generation.members.size() + 1;
+  };
+  const auto found = std::ranges::find_if(generations, is_member);
   return found != generations.end() ? found->generic : std::string_view();
+}
+
+fs::path own_file() {
+  // A relative name is the program's first argument (argv[0]), which need not lead to its file.
+  static const char here = 0;
+  std::error_code ignored;
+  Dl_info object;
+  return dladdr(&here, &object) != 0 && fs::path(object.dli_fname).is_absolute()
+             ? fs::weakly_canonical(object.dli_fname, ignored)
+             : fs::path();
 }
 
 fs::path kernel_archive_beside(const fs::path& file) {

@@ -72,9 +72,12 @@ class KernelLibrary {
   std::string problem_;
 };
 
-/// The compiler's target for all cards of a generation: "gfx11-generic" for "gfx1103". Empty when there is none, as for CDNA
-/// before gfx942.
+/// The compiler's target for all cards of a generation: "gfx11-generic" for "gfx1103", and for a "gfx1154" that nobody knows
+/// yet. Empty when there is none, as for CDNA before gfx942.
 std::string_view generic_architecture(std::string_view architecture);
+
+/// The file of the program or library that holds this code. Empty when the loader does not know it.
+std::filesystem::path own_file();
 
 /// The archive of an installed program or library: PREFIX/share/rocmforge/kernels.archive when `file` is
 /// PREFIX/bin/rocmforge, PREFIX/lib/librocmforge.so or PREFIX/lib/x86_64-linux-gnu/librocmforge.so. Empty when it does not

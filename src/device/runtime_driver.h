@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <list>
+#include <optional>
 #include <string>
 
 #include "device/device.h"
@@ -106,10 +107,10 @@ class RuntimeDriver : public Driver {
   // During a capture, calls of this thread that can't be recorded (allocations) fail; other threads are not affected.
   void begin_capture(StreamHandle stream) override { act(api_.begin_capture, stream.value, capture_thread_local); }
   GraphHandle end_capture(StreamHandle stream) override {
-    void* recorded = nullptr;
-    act(api_.end_capture, stream.value, &recorded);
-    GraphHandle graph;
     const Scope scope(api_, target_);
+    void* recorded = nullptr;
+    call(api_, api_.end_capture, stream.value, &recorded);
+    GraphHandle graph;
     const int code = api_.instantiate_graph(&graph.value, recorded, 0ULL);
     api_.destroy_graph(recorded);
     if (code != 0) {
@@ -186,14 +187,16 @@ class RuntimeDriver : public Driver {
     launch_checked(function, shape, const_cast<std::byte*>(args.data()), stream);
   }
 
-  /// For destructors, which can't report an error.
+  /// For destructors, which can't report an error. What can't be made current is tried all the same, as HIP frees objects of
+  /// any device.
   template <class EntryType, class... Arguments>
   void quietly(const EntryType& entry, Arguments... arguments) const noexcept {
+    std::optional<Scope> scope;
     try {
-      const Scope scope(api_, target_);
-      entry(arguments...);
+      scope.emplace(api_, target_);
     } catch (...) {
     }
+    entry(arguments...);
   }
   [[nodiscard]] int attribute_of(void* function, int which) const {
     int value = -1;

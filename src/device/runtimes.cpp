@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "device/amd_system.h"
+#include "device/hip_runtimes.h"
 
 namespace rocmforge {
 namespace {
@@ -49,9 +50,10 @@ std::string label(const DeviceInfo& device) {
 /// The reason why a device that was found is not used.
 std::string without_kernels(const DeviceInfo& device, const KernelLibrary& kernels) {
   const std::vector<std::string> available = kernels.architectures();
-  return fmt::format("{}: there are no kernels for it, {}; {}{}", label(device),
+  return fmt::format("{}: there are no kernels for it, {}; {}{}{}", label(device),
                      available.empty() ? "nor for any other GPU" : fmt::format("only for {}", fmt::join(available, ", ")),
-                     how_to_compile_kernels(device), kernels.problem().empty() ? "" : "; " + kernels.problem());
+                     how_to_compile_kernels(device), kernels.problem().empty() ? "" : "; " + kernels.problem(),
+                     device.kind == DeviceKind::hip ? rocm_settings_text() : "");
 }
 
 std::string joined_labels(const std::vector<DeviceInfo>& devices) {
@@ -79,8 +81,9 @@ RuntimeReport find_runtime(DeviceKind kind) {
 RuntimeReport explain(RuntimeReport report) {
   if (report.kind == DeviceKind::hip) {
     report.kernel_driver = amd_kernel_driver();
-    if (const std::string reason = report.devices.empty() ? why_no_amd_gpu() : std::string(); !reason.empty()) {
-      report.problem += "; " + reason;
+    if (report.devices.empty()) {
+      const std::string reason = why_no_amd_gpu();
+      report.problem += (reason.empty() ? "" : "; " + reason) + rocm_settings_text();
     }
   }
   return report;
@@ -154,7 +157,8 @@ std::unique_ptr<Device> open_device(std::string_view wanted, const KernelLibrary
     unserved = &device;
   }
   throw Error(unserved != nullptr ? without_kernels(*unserved, kernels)
-                                  : fmt::format("there is no device {}, only {}", wanted, joined_labels(report.devices)));
+                                  : fmt::format("there is no device {}, only {}{}", wanted, joined_labels(report.devices),
+                                                kind == DeviceKind::hip ? rocm_settings_text() : ""));
 }
 
 }  // namespace rocmforge

@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <filesystem>
+#include <span>
+
 #include "temporary_folder.h"
 
 namespace rocmforge {
@@ -62,8 +66,35 @@ TEST_F(AmdSystem, says_what_keeps_the_runtime_from_a_card) {
             "AMD GPUs on the PCI bus: 1, but the kernel driver provides none for compute programs: amdgpu is not loaded");
   add_node("1", "110000");
   EXPECT_EQ(why_no_amd_gpu(folder_.path()), "the kernel driver knows gfx1100, but /dev/kfd: No such file or directory");
+  folder_.write("run/.containerenv", "");
+  EXPECT_EQ(why_no_amd_gpu(folder_.path()),
+            "the kernel driver knows gfx1100, but /dev/kfd: No such file or directory; a container gets them by "
+            "--device=/dev/kfd --device=/dev/dri");
   folder_.write("dev/kfd", "");
+  EXPECT_EQ(why_no_amd_gpu(folder_.path()),
+            "the kernel driver knows gfx1100, but there is no /dev/dri/renderD*; a container gets them by --device=/dev/kfd "
+            "--device=/dev/dri");
+  folder_.write("dev/dri/renderD128", "");
   EXPECT_EQ(why_no_amd_gpu(folder_.path()), "the kernel driver knows gfx1100");
+  add_node("2", "100307");
+  EXPECT_EQ(why_no_amd_gpu(folder_.path()),
+            "the kernel driver knows gfx1100, gfx1037; AMD's runtimes don't know gfx1037: HSA_OVERRIDE_GFX_VERSION=10.3.0 "
+            "makes it a gfx1030");
+}
+
+TEST_F(AmdSystem, names_wsl) {
+  folder_.write("proc/sys/kernel/osrelease", "5.15.167.4-microsoft-standard-WSL2\n");
+  EXPECT_EQ(why_no_amd_gpu(folder_.path()), "this is WSL without /dev/dxg: Windows lends it no GPU");
+  folder_.write("dev/dxg", "");
+  EXPECT_EQ(why_no_amd_gpu(folder_.path()),
+            "this is WSL, where the GPU is reached through /dev/dxg by a HIP runtime of ROCm for WSL alone");
+}
+
+TEST(ProcessorsGpu, is_known_by_its_architecture) {
+  EXPECT_TRUE(is_processors_gpu("gfx1151"));
+  EXPECT_TRUE(is_processors_gpu("gfx90c:xnack-"));
+  EXPECT_FALSE(is_processors_gpu("gfx1100"));
+  EXPECT_FALSE(is_processors_gpu("gfx90a:sramecc+:xnack-"));
 }
 
 TEST_F(AmdSystem, looks_for_the_runtime_where_rocm_puts_it) {
@@ -72,12 +103,40 @@ TEST_F(AmdSystem, looks_for_the_runtime_where_rocm_puts_it) {
   }
   const std::string opt = (folder_.path() / "opt").string();
   folder_.write("opt/rocm/core-7.12/lib/libamdhip64.so", "");
-  const auto names = hip_runtime_names(std::vector<std::filesystem::path>{"/elsewhere/rocm"}, folder_.path());
-  EXPECT_THAT(names,
-              ElementsAre("/elsewhere/rocm/lib/libamdhip64.so", "libamdhip64.so.8", "libamdhip64.so.7", "libamdhip64.so.6",
-                          opt + "/rocm/lib/libamdhip64.so", opt + "/rocm/core-7.12/lib/libamdhip64.so",
-                          opt + "/rocm-6.10.0/lib/libamdhip64.so", opt + "/rocm-6.9.3/lib/libamdhip64.so",
-                          opt + "/rocm-5.7.1/lib/libamdhip64.so", "libamdhip64.so.5", "libamdhip64.so"));
+  const std::string pip = (folder_.path() / "venv/lib/python3.12/site-packages/_rocm_sdk_core/lib").string();
+  for (const char* file : {"/libamdhip64.so.7", "/libamdhip64.so.10", "/libhiprtc.so.7"}) {
+    folder_.write(pip + file, "");
+  }
+  folder_.write("venv/lib/node/site-packages/_rocm_sdk_core/lib/libamdhip64.so", "");
+  const std::vector<std::filesystem::path> prefixes{folder_.path() / "nowhere", folder_.path() / "venv",
+                                                    folder_.path() / "venv"};
+  const auto pips = pip_rocm_folders(prefixes);
+  const auto names = hip_runtime_names(std::vector<std::filesystem::path>{"/elsewhere/rocm"}, pips, folder_.path());
+  EXPECT_THAT(names, ElementsAre("/elsewhere/rocm/lib/libamdhip64.so", "libamdhip64.so.8", "libamdhip64.so.7",
+                                 "libamdhip64.so.6", opt + "/rocm/lib/libamdhip64.so",
+                                 opt + "/rocm/core-7.12/lib/libamdhip64.so", opt + "/rocm-6.10.0/lib/libamdhip64.so",
+                                 opt + "/rocm-6.9.3/lib/libamdhip64.so", opt + "/rocm-5.7.1/lib/libamdhip64.so",
+                                 pip + "/libamdhip64.so.10", "libamdhip64.so.5", "libamdhip64.so"));
+}
+
+TEST_F(AmdSystem, looks_for_a_runtimes_libraries_beside_it) {
+  const std::array names{"libhipblaslt.so.1", "libhipblaslt.so.0"};
+  EXPECT_THAT(libraries_beside("libamdhip64.so.7", names), ElementsAre(names[0], names[1])) << "the loader finds both";
+  EXPECT_THAT(libraries_beside("/opt/rocm-6.4/lib/libamdhip64.so", names),
+              ElementsAre("/opt/rocm-6.4/lib/libhipblaslt.so.1", "/opt/rocm-6.4/lib/libhipblaslt.so.0"));
+  const std::string packages = (folder_.path() / "site-packages").string();
+  folder_.write(packages + "/_rocm_sdk_libraries_gfx110X_all/lib/libhipblaslt.so.1", "");
+  EXPECT_THAT(libraries_beside(packages + "/_rocm_sdk_core/lib/libamdhip64.so.7", std::span(names).first(1)),
+              ElementsAre(packages + "/_rocm_sdk_core/lib/libhipblaslt.so.1",
+                          packages + "/_rocm_sdk_libraries_gfx110X_all/lib/libhipblaslt.so.1"));
+}
+
+TEST_F(AmdSystem, reads_a_cards_numbers_on_the_bus) {
+  EXPECT_EQ(amd_pci_id("0000:c5:00.0", folder_.path()), "");
+  folder_.write("sys/bus/pci/devices/0000:c5:00.0/vendor", "0x1002\n");
+  folder_.write("sys/bus/pci/devices/0000:c5:00.0/device", "0x744c\n");
+  EXPECT_EQ(amd_pci_id("0000:C5:00.0", folder_.path()), "1002:744c");
+  EXPECT_EQ(amd_pci_id("../0000:c5:00.0", folder_.path()), "");
 }
 
 TEST_F(AmdSystem, reads_a_cards_memory) {

@@ -1,5 +1,6 @@
 // Kernels that check a device and its driver, not part of any model.
 #include "device_check_args.h"
+#include "kernels/gpu/arrival.h"
 #include "kernels/gpu/device_code.h"
 #include "tally_args.h"
 
@@ -69,6 +70,18 @@ __device__ void leave_to_the_last(const TallyArgs& args) {
 
 ROCMFORGE_KERNEL tally(TallyArgs args) { leave_to_the_last<true>(args); }
 ROCMFORGE_KERNEL tally_without_fence(TallyArgs args) { leave_to_the_last<false>(args); }
+
+// The same with a number from each thread, and all threads of the last work-group to add them up.
+ROCMFORGE_KERNEL tally_together(TallyArgs args) {
+  args.parts[blockIdx.x * blockDim.x + threadIdx.x] = 1.0f;
+  if (last_to_arrive(args.done, static_cast<int>(gridDim.x))) {
+    float sum = 0.0f;
+    for (unsigned int part = threadIdx.x; part < gridDim.x * blockDim.x; part += blockDim.x) {
+      sum += args.parts[part];
+    }
+    args.sum[threadIdx.x] = sum;
+  }
+}
 
 ROCMFORGE_KERNEL fault(FaultArgs args) { *args.address = 1; }
 

@@ -1,7 +1,19 @@
 // A HIP runtime of version FAKE_VERSION with FAKE_DEVICES devices, as far as the search for a runtime asks.
 
+#include <unistd.h>
+
+#include <cstdlib>
+
 extern "C" {
-int hipInit(unsigned) { return FAKE_DEVICES > 0 ? 0 : FAKE_FAILURE; }
+int hipInit(unsigned) {
+#ifdef FAKE_CRASHES
+  std::abort();
+#endif
+#ifdef FAKE_HANGS
+  ::pause();
+#endif
+  return FAKE_DEVICES > 0 ? 0 : FAKE_FAILURE;
+}
 int hipRuntimeGetVersion(int* version) {
   *version = FAKE_VERSION;
   return 0;

@@ -55,6 +55,20 @@ TEST(ChooseHipRuntime, tries_a_file_once_whatever_its_names) {
   EXPECT_EQ(choose_hip_runtime(std::vector{without_device, link}).tried.size(), 1);
 }
 
+/// One that crashes or hangs does not take the program with it.
+TEST(ListHipRuntimes, tries_each_in_a_process_of_its_own) {
+  const std::vector<std::string> names{"libnowhere.so.9",          without_device, ROCMFORGE_FAKE_HIP_CRASHING,
+                                       ROCMFORGE_FAKE_HIP_HANGING, with_devices,   with_devices};
+  std::vector<std::string> lines;
+  for (const TriedRuntime& tried : list_hip_runtimes(names, 1)) {
+    lines.push_back(tried.library + " " + tried.version + " " + std::to_string(tried.devices) + " " + tried.problem);
+  }
+  EXPECT_THAT(lines, ElementsAre(without_device + " 5.2.21153 0 no device",
+                                 std::string(ROCMFORGE_FAKE_HIP_CRASHING) + "  0 crashes: Aborted",
+                                 std::string(ROCMFORGE_FAKE_HIP_HANGING) + "  0 does not answer for 1 s",
+                                 with_devices + " 7.0.2 2 "));
+}
+
 DeviceInfo gpu(int index, bool integrated, int units, std::int64_t memory_bytes) {
   DeviceInfo device;
   device.kind = DeviceKind::hip;

@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <string>
+
 #include "base/error.h"
 #include "error_of.h"
 #include "temporary_folder.h"
@@ -13,6 +18,7 @@ namespace {
 using test::error_of;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr std::string_view elf =
     "\x7f"
@@ -53,6 +59,24 @@ TEST_F(KernelFolder, takes_the_code_objects_of_each_architecture) {
   EXPECT_EQ(static_cast<char>(objects.at("matvec").back()), '!');
 }
 
+/// HIP looks for the file behind the address it is given, and cuts the path at a blank.
+TEST_F(KernelFolder, objects_lie_in_memory_that_belongs_to_no_file) {
+  folder_.write("a blank/gfx1100/matvec.hsaco", elf);
+  const KernelLibrary library = KernelLibrary::from_folder(folder_.path() / "a blank");
+  const auto address = reinterpret_cast<std::uintptr_t>(library.objects("gfx1100").at("matvec").data());
+  std::ifstream maps("/proc/self/maps");
+  bool found = false;
+  for (std::string line; std::getline(maps, line);) {
+    std::uintptr_t begin = 0;
+    std::uintptr_t end = 0;
+    if (std::sscanf(line.c_str(), "%zx-%zx", &begin, &end) == 2 && begin <= address && address < end) {
+      found = true;
+      EXPECT_THAT(line, Not(HasSubstr("/"))) << "the file's pages";
+    }
+  }
+  EXPECT_TRUE(found);
+}
+
 TEST_F(KernelFolder, serves_a_device_by_its_architecture_without_features) {
   const KernelLibrary library = KernelLibrary::from_folder(folder_.path());
   EXPECT_EQ(library.architecture_for(gpu(DeviceKind::hip, "gfx942:sramecc+:xnack-")), "gfx942");
@@ -72,6 +96,8 @@ TEST_F(KernelFolder, generic_objects_serve_a_generation_without_its_own) {
   EXPECT_EQ(library.architecture_for(gpu(DeviceKind::hip, "gfx1100")), "gfx1100") << "its own are better";
   EXPECT_EQ(library.architecture_for(gpu(DeviceKind::hip, "gfx1153:xnack-")), "gfx11-generic");
   EXPECT_EQ(library.architecture_for(gpu(DeviceKind::hip, "gfx1036")), "gfx10-3-generic");
+  EXPECT_EQ(library.architecture_for(gpu(DeviceKind::hip, "gfx1154")), "gfx11-generic") << "not known yet";
+  EXPECT_EQ(library.architecture_for(gpu(DeviceKind::hip, "gfx1170")), "") << "another instruction set";
   EXPECT_EQ(library.architecture_for(gpu(DeviceKind::hip, "gfx1012")), "");
   EXPECT_EQ(library.architecture_for(gpu(DeviceKind::hip, "gfx90a")), "") << "belongs to no generic target";
 }

@@ -114,6 +114,24 @@ TEST_F(EmulatedDriver, AMissingFenceShows) {
       << "its own number alone was there in time";
 }
 
+/// One thread's fences, between barriers, order what every wave of a work-group stored and every wave of the last one reads.
+TEST_F(EmulatedDriver, OneThreadsFencesServeItsWorkGroup) {
+  constexpr std::uint32_t groups = 5;
+  constexpr std::uint32_t threads = 160;  // five waves
+  constexpr std::size_t parts = groups * threads;
+  const Kernel<gpu::TallyArgs> together{"device_check", "tally_together"};
+  const DeviceBuffer numbers = device_->allocate((parts + threads + 1) * sizeof(float), "numbers");
+  device_->stream().fill(numbers.data(), 0, numbers.size_bytes());
+  auto* counter = numbers.as<std::uint32_t>() + parts + threads;
+  together.launch(device_->stream(), {.grid = {groups, 1, 1}, .block = {threads, 1, 1}},
+                  {numbers.as<float>(), counter, numbers.as<float>() + parts});
+  std::vector<float> sums(threads + 1);
+  device_->download(sums.data(), numbers.as<float>() + parts, sums.size() * sizeof(float));
+  EXPECT_EQ(sums.back(), 0.0F) << "the counter";
+  sums.pop_back();
+  EXPECT_THAT(sums, testing::Each(float{groups}));
+}
+
 TEST_F(EmulatedDriver, FreedMemoryIsNobodys) {
   DeviceBuffer numbers = filled();
   float* const address = numbers.as<float>();

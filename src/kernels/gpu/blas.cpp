@@ -23,11 +23,10 @@ class GpuBlasMatmul final : public GpuKernel<MatmulKernel> {
   GpuBlasMatmul(DeviceKind kind, Device* device, std::vector<std::string> libraries)
       : GpuKernel(kind), portable_(make_gpu_matmul(kind)), device_(device), libraries_(std::move(libraries)) {
     if (libraries_.empty()) {
-      for (const char* library : blas_names(kind).libraries) {
-        if (library != nullptr) {
-          libraries_.emplace_back(library);
-        }
-      }
+      const auto& names = blas_names(kind).libraries;
+      const std::span known(names.begin(), std::ranges::find(names, nullptr));
+      libraries_ = device != nullptr ? device->driver().libraries_called(known)
+                                     : std::vector<std::string>(known.begin(), known.end());
     }
   }
 
