@@ -107,3 +107,25 @@ KERNEL void strided(float* out, int count, int groups) {
     out[i] = 1.0f;
   }
 }
+
+// Every wave's fence of the device, or that of one wave behind a barrier.
+template <bool each>
+static __attribute__((device)) void fences(float* out) {
+  out[__builtin_amdgcn_workgroup_id_x() * 256 + lane()] = 1;
+  barrier();
+  if (each || lane() < 32) {
+    __builtin_amdgcn_fence(__ATOMIC_SEQ_CST, "agent");
+  }
+  out[lane()] = 2;
+}
+KERNEL void fence_of_one(float* out, int) { fences<false>(out); }
+KERNEL void fence_of_each(float* out, int) { fences<true>(out); }
+
+// A table that all groups read.
+KERNEL void shared_table(const float* table, float* out, int count) {
+  float sum = 0;
+  for (int i = 0; i < count; ++i) {
+    sum += table[i * 256 + lane()];
+  }
+  out[__builtin_amdgcn_workgroup_id_x() * 256 + lane()] = sum;
+}

@@ -70,6 +70,26 @@ class Kernels(unittest.TestCase):
             self.assertGreater(far.bytes_from_l2, near.bytes_from_l2, msg=architecture)
             self.assertEqual((near.unknown, near.assumed), (0, 0), msg=architecture)
 
+    def test_fences_of_every_wave_write_a_cache_back_many_times(self):
+        costs = [self.predict("gfx942", name, 304, 256, [Buffer(), 0]) for name in ("fence_of_one", "fence_of_each")]
+        walk = chips.WALK / chips.CHIPS["mi300x"].clock_ghz / 1000
+        self.assertEqual([cost.counts["fence"] > 0 for cost in costs], [True, True])
+        self.assertAlmostEqual(costs[1].microseconds - costs[0].microseconds, 3 * walk, delta=0.5 * walk)
+
+    def test_each_second_cache_reads_a_table_of_its_own(self):
+        import dataclasses
+        kernel, launch = self.launch("gfx942", "shared_table", 304, 256, [Buffer(), Buffer(), 64])
+        chip = chips.CHIPS["mi300x"]
+        one, eight = (trace_groups(kernel, launch, l2s)[0] for l2s in (1, 8))
+        reads = [at for at, access in enumerate(one.accesses) if access is not None and kernel.code[one.steps[at]].kind == "load"]
+        self.assertEqual({(one.shares[at], one.reaches[at]) for at in reads}, {(1 / 304, 1 / 304)})
+        self.assertEqual({(eight.shares[at], eight.reaches[at]) for at in reads}, {(1 / 304, 8 / 304)})
+        self.assertGreater(predict(kernel, launch, chip).microseconds, predict(kernel, launch, dataclasses.replace(chip, l2s=1)).microseconds)
+        self.assertEqual([caches_of(*found) for found in ((304, 1, 8), (304, 8, 8), (3, 1, 8), (16, 4, 8), (16, 3, 8))], [8, 1, 3, 2, 8])
+
+    def test_groups_are_launched_as_hip_counts_units(self):
+        self.assertEqual([chips.CHIPS[name].groups for name in ("rx7900xtx", "rx9070xt", "strix-halo", "mi300x")], [48, 32, 20, 304])
+
     def test_instructions_follow_the_arguments(self):
         for architecture in CHIPS:
             with self.subTest(architecture):
@@ -212,6 +232,6 @@ if __name__ == "__main__":
         sys.exit(SKIPPED)
     import numpy as np
     from amd_cost import chips, isa, memory, step, trace
-    from amd_cost.cost import predict, trace_groups
+    from amd_cost.cost import caches_of, predict, trace_groups
     from amd_cost.kernel import Buffer, Kernel, Launch
     unittest.main()

@@ -16,7 +16,8 @@ import types
 from . import isa
 from .chips import CHIPS, TIMINGS
 from .memory import Access, unknown_access
-from .pipeline import Supply, Unit, wait_counts
+from .pipeline import Supply, Unit
+from .waits import wait_counts
 
 COLD = 100
 EXAMPLES = {"gfx1100": "rx7900xtx", "gfx1200": "rx9070xt"}
@@ -106,7 +107,7 @@ def simulate(code, architecture, waves):
                 accesses.append(unknown_access(instruction.bytes, timing.wave, timing.line) if instruction.bytes else None)
         if code[steps[-1]].kind != "end":
             steps, accesses = steps + [end], accesses + [None]
-        groups.append(((0, 0, 0), [types.SimpleNamespace(steps=steps, accesses=accesses, moves={}, shares={})]))
+        groups.append(((0, 0, 0), [types.SimpleNamespace(steps=steps, accesses=accesses, moves={}, shares={}, reaches={})]))
     unit = Unit(kernel, chip, Supply(chip, timing, 1))
     unit.recorded, unit.pinned, unit.one_simd = [], pinned, True
     unit.run(groups, len(groups))

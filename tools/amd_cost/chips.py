@@ -23,6 +23,19 @@ class Chip:
     memory_cycles: int
     matrix_f16: float  # TFLOP/s
     launch_us: float  # from the end of a kernel to the start of the next in one stream
+    l2s: int = 1  # second caches that each serve a part of the units; l2_bytes is one's size, l2_gbs the rate of all
+    big_gbs: float = 0.0  # of the cache behind them, which serves what another one has read already
+    big_cycles: int = 0
+    walk_cycles: int = 0  # a fence of the device writes a second cache back: it walks through its lines
+
+    @property
+    def groups(self):
+        """Work-groups that kernels of one long-lived group a unit launch: HIP counts WGPs on RDNA."""
+        return self.units // TIMINGS[self.architecture].units
+
+    @property
+    def big_bytes_per_cycle(self):
+        return self.big_gbs / self.clock_ghz
 
     @property
     def memory_bytes_per_cycle(self):
@@ -34,14 +47,16 @@ class Chip:
 
 
 MIB = 1 << 20
+# 4 MiB of MI300X's second cache are 16 channels of 2,048 lines, 8 MiB of MI200's 32 such. Taken to be a line a cycle: nobody has published it.
+WALK = 2048
 CHIPS = {chip.name: chip for chip in (
     Chip("rx7900xtx", "gfx1100", 96, 2.5, 960, 0.91, 3300, 6 * MIB, 96 * MIB, 32 << 10, 120, 260, 620, 123, 3.9),
     Chip("rx9070xt", "gfx1201", 64, 2.97, 640, 0.91, 3000, 8 * MIB, 64 * MIB, 32 << 10, 120, 260, 720, 195, 3.9),
     Chip("r9700", "gfx1201", 64, 2.92, 640, 0.91, 3000, 8 * MIB, 64 * MIB, 32 << 10, 120, 260, 720, 191, 3.9),
     Chip("strix-halo", "gfx1151", 40, 2.9, 256, 0.84, 1500, 2 * MIB, 32 * MIB, 32 << 10, 120, 260, 900, 59, 3.9),
-    Chip("mi300x", "gfx942", 304, 2.1, 5300, 0.81, 17000, 32 * MIB, 256 * MIB, 32 << 10, 120, 300, 780, 1307, 3.9),
-    Chip("mi250", "gfx90a", 104, 1.7, 1638, 0.85, 6000, 8 * MIB, 0, 16 << 10, 120, 300, 800, 181, 3.9),
-    Chip("mi210", "gfx90a", 104, 1.7, 1638, 0.85, 6000, 8 * MIB, 0, 16 << 10, 120, 300, 800, 181, 3.9),
+    Chip("mi300x", "gfx942", 304, 2.1, 5300, 0.81, 17000, 4 * MIB, 256 * MIB, 32 << 10, 120, 300, 780, 1307, 3.9, 8, 17200, 460, WALK),
+    Chip("mi250", "gfx90a", 104, 1.7, 1638, 0.85, 6000, 8 * MIB, 0, 16 << 10, 120, 300, 800, 181, 3.9, walk_cycles=WALK),
+    Chip("mi210", "gfx90a", 104, 1.7, 1638, 0.85, 6000, 8 * MIB, 0, 16 << 10, 120, 300, 800, 181, 3.9, walk_cycles=WALK),
 )}
 
 

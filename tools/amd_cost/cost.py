@@ -34,9 +34,10 @@ class Cost:
     assumed: int  # branches of a group on unknown conditions
 
 
-def trace_groups(kernel, launch):
+def trace_groups(kernel, launch, l2s=1):
     """Traces of the first work-group's waves. Each knows how its accesses move over the grid (`moves`: axis, groups that stay on one address, bytes to the
-    next) and the share of an access that is the first to its lines in the whole grid (`shares`)."""
+    next), the share of an access that is the first to its lines in the whole grid (`shares`), and the share that is the first of its second cache, of
+    which the chip has `l2s` (`reaches`)."""
     waves = range(-(-launch.threads // kernel.timing.wave))
     traces = [Wave(kernel, launch, (0, 0, 0), wave).run() for wave in waves]
     probes = {}
@@ -51,16 +52,16 @@ def trace_groups(kernel, launch):
     for trace in [*traces, *(other for tries in probes.values() for _, others in tries for other in others)]:
         name_accesses(trace)
     for wave, trace in enumerate(traces):
-        trace.moves, trace.shares = {}, {}
+        trace.moves, trace.shares, trace.reaches = {}, {}, {}
         beside = probes[0][0][1] if 0 in probes else ()
         new = new_share(trace, beside[wave]) if wave < len(beside) else 1.0
         for at, access in enumerate(trace.accesses):
             if access is None or not access.lines:
                 continue
             if access.private:
-                trace.shares[at] = 0.0
+                trace.shares[at] = trace.reaches[at] = 0.0
                 continue
-            share, moves = 1.0, []
+            share, caches, moves = 1.0, 1.0, []
             for axis, tries in probes.items() if access.known else ():
                 run, moved = first_move(traces, trace, wave, at, tries)
                 if moved is None:
@@ -68,9 +69,17 @@ def trace_groups(kernel, launch):
                 if moved:
                     moves.append((axis, run, moved))
                     share *= min(1.0, abs(moved) / kernel.timing.line) * (new if axis == 0 and run == 1 else 1.0)
-                share /= run if moved else launch.grid[axis]
+                sharers = run if moved else launch.grid[axis]
+                share /= sharers
+                caches *= caches_of(sharers, math.prod(launch.grid[:axis]), l2s)
             trace.moves[at], trace.shares[at] = tuple(moves), max(share, 1.0 / launch.groups)
+            trace.reaches[at] = min(1.0, trace.shares[at] * min(caches, l2s))
     return traces
+
+
+def caches_of(sharers, stride, l2s):
+    """How many second caches serve work-groups that stand `stride` apart in the grid: groups go to the caches in turn."""
+    return min(sharers, l2s // math.gcd(stride, l2s))
 
 
 def name_accesses(trace):
@@ -141,7 +150,7 @@ class Filling:
 
 
 def filling(kernel, launch, chip):
-    traces = trace_groups(kernel, launch)
+    traces = trace_groups(kernel, launch, chip.l2s)
     resident = max(1, kernel.waves_per_simd(launch.threads, launch.dynamic_lds)[1])
     scale = 1 / chip.clock_ghz / 1000
     one = unit_cycles(kernel, launch, chip, traces, 1)
@@ -150,7 +159,7 @@ def filling(kernel, launch, chip):
 
 
 def predict(kernel, launch, chip):
-    traces = trace_groups(kernel, launch)
+    traces = trace_groups(kernel, launch, chip.l2s)
     timing = kernel.timing
     waves_per_simd, resident, limit = kernel.waves_per_simd(launch.threads, launch.dynamic_lds)
     if resident < 1:

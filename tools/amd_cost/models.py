@@ -116,5 +116,15 @@ MEASURED = (
     ("Llama 2 7B Q4_0", "strix-halo", (50.6, 50.8), (1533, 1545), 512),
     ("Qwen3 8B Q4_K_M", "mi300x", (161, 161), (5839, 5839), 512),
 )
+# (model, chip): decode and prefill as people published them for the Vulkan backend of llama.cpp: issues 20934 and 26663 (Windows), and of another engine on
+# RADV. An owner compares with these.
+VULKAN = {
+    ("Llama 2 7B Q4_0", "rx7900xtx"): ((167, 177), None),
+    ("Qwen3 8B Q4_K_M", "rx9070xt"): ((104.3, 114.9), (4472, 4472)),
+    ("Qwen3 4B Q4_K_M", "rx9070xt"): ((174.5, 174.5), None),
+}
+# What a modelled time of decode may be off by: of kernels that were compared with published figures (many small work-groups), and of those with one
+# long-lived group a unit, which nothing was compared with.
+BAND, TUNED_BAND = (-0.05, 0.17), (-0.25, 0.10)
 # The figure from which a constant of the cost model is taken (the time of a launch). It is not used as a check.
 FITTED = ("Qwen3 0.6B Q4_K_M", "rx9070xt", 292.2)

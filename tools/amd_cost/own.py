@@ -54,7 +54,7 @@ class Own:
         return filling(kernel, launch, self.chip)
 
     def matmul(self, name, rows, columns, tokens, least=False):
-        large = tokens > 32 and tiles_of((rows,), tokens, TILE[True]) >= self.chip.units
+        large = tokens > 32 and tiles_of((rows,), tokens, TILE[True]) >= self.chip.groups
         return along_columns(lambda part: self.tile(name, part, large), tiles_of((rows,), tokens, TILE[large]), columns, least)
 
     def attention(self, model, rows, keys, decode):

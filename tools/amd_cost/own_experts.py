@@ -92,7 +92,7 @@ class OwnExperts:
         taken, tiles, records = model.used + model.shared, -(-rows // 8), -(-columns // 256)
         parts, inputs = (taken, taken) if down else (2, 1)
         cuts = tiles if down else tiles * taken
-        each = -(-cuts // self.chip.units)
+        each = -(-cuts // self.chip.groups)
         chunk = min(records, MOST_CHUNK // inputs // 2 * 2)
         image = inputs * -(-chunk // 2) * 2 * IMAGE
         of_cut = parts * (min(records, 16) * 8 * 4)

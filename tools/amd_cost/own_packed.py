@@ -56,7 +56,7 @@ class OwnPacked:
         parts += bytes(PART.size * (4 - len(weights)))
         slots = 2 if gated else 1
         tiles //= slots
-        each = -(-tiles // self.chip.units)
+        each = -(-tiles // self.chip.groups)
         if matrix:
             together = 128 // kernel.timing.wave
             record = 608 * (-(-tokens // together) * together)  # shared memory of its activations
@@ -92,13 +92,13 @@ class OwnPacked:
         group, head = model.heads // model.kv_heads, model.head_dim
         heads, padded = 1 if group == 1 else 4 if group <= 4 else 8, 64 if head <= 64 else 128 if head <= 128 else 256
         tiles = -(-group // heads)
-        units, shared = self.chip.units, model.kv_heads * tiles
+        units, shared = self.chip.groups, model.kv_heads * tiles
         pieces = max(1, min(64, units // shared))
         while -(-shared * pieces // units) * units * 100 > shared * pieces * 106 and pieces < 64:
             pieces += 1
         blocks, row, rounds = -(-keys // 64), model.kv_heads * head, -(-keys // 128)
         each = -(-rounds // pieces)
-        if heads * padded <= 512 and -(-rounds // each) * model.heads <= self.chip.units:
+        if heads * padded <= 512 and -(-rounds // each) * model.heads <= self.chip.groups:
             heads, tiles = 1, group
         kernel = self.own.load("attention_decode", f"attention_decode_{kv}_{padded}_{heads}")
         values = heads * padded * 32 // kernel.timing.wave
@@ -148,7 +148,7 @@ class OwnPacked:
     def matmul(self, name, rows, columns, tokens, least=False):
         """`rows`: of each output of the launch."""
         size, _ = self.tile(name, 512, True)
-        large = tokens > 32 and 2 * tiles_of(rows, tokens, size) >= self.chip.units
+        large = tokens > 32 and 2 * tiles_of(rows, tokens, size) >= self.chip.groups
         if not large:
             size = TILE[False]
         return along_columns(lambda part: self.tile(name, part, large)[1], tiles_of(rows, tokens, size), columns, least)

@@ -1,7 +1,7 @@
 """This project's table: decode and prefill of the measured models, and attention, modelled."""
 from .chips import CHIPS
 from .isa import Unknown
-from .models import BLOCK, EXPERT_MODELS, MEASURED, MEASURED_EXPERTS, MODELS
+from .models import BAND, BLOCK, EXPERT_MODELS, MEASURED, MEASURED_EXPERTS, MODELS, TUNED_BAND, VULKAN
 from .own import Own
 from .own_experts import OwnExperts
 from .own_packed import OwnPacked
@@ -11,7 +11,8 @@ def report(folder, chips, only=("decode", "prefill", "kernels")):
     wanted = chips or [name for name, chip in CHIPS.items() if (folder / chip.architecture / "matvec.hsaco").exists()]
     if not wanted:
         raise Unknown(f"{folder} holds no code objects of a known chip: ./forge kernels gfx1100 makes some")
-    lines = ["| model | chip | | published for llama.cpp's HIP backend | this project's kernels, modelled | ratio | at most |", "|---|---|---|---:|---:|---:|---:|"]
+    lines = ["| model | chip | | published: HIP | published: Vulkan | modelled | with the band | to the better one | at most |",
+             "|---|---|---|---:|---:|---:|---:|---:|---:|"]
     shapes = ["| chip | kernel | case | us | bound | share of the limit |", "|---|---|---|---:|---|---|"]
     steps = ["| model | chip | | launch | of them | us each | us |", "|---|---|---|---|---:|---:|---:|"]
     for name in wanted:
@@ -68,8 +69,18 @@ def step_rows(start, steps):
 
 
 def row(model, chip, what, figures, value, most):
-    middle = sum(figures) / 2
-    return f"| {model} | {chip} | {what} | {middle:.4g} | {value:.4g} | {value / middle:.2f} | {most:.4g} |"
+    """No band and no ratio for prompts: the model is not near enough there."""
+    decode = what.startswith("decode")
+    vulkan = VULKAN.get((model, chip), (None, None))[0 if decode else 1]
+    low, high = (value * (1 + part) for part in (TUNED_BAND if what.endswith("tuned") else BAND))
+    better = max(sum(found) / 2 for found in (figures, vulkan) if found)
+    band, ratio = (f"{low:.4g} to {high:.4g}", f"{low / better:.2f} to {high / better:.2f}") if decode else ("", "")
+    return f"| {model} | {chip} | {what} | {range_text(figures)} | {range_text(vulkan)} | {value:.4g} | {band} | {ratio} | {most:.4g} |"
+
+
+def range_text(figures):
+    low, high = figures or (0, 0)
+    return "" if not figures else f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
 
 
 def share_of(kernel, weights, microseconds, chip):

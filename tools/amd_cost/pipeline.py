@@ -6,14 +6,12 @@ cache and of DRAM. Loads come back behind a latency and behind the bytes before 
 """
 import collections
 import heapq
-import re
 
 from .chips import matrix_cycles
 from .isa import SCC, VECTOR
+from .waits import wait_counts
 
 PIPES = ("vector", "transcendental", "matrix", "scalar", "LDS", "L1", "L2", "memory")
-COUNTERS = {"loadcnt": "loads", "vmcnt": "loads", "samplecnt": None, "bvhcnt": None, "storecnt": "stores", "vscnt": "stores", "dscnt": "lds", "kmcnt": "scalar",
-            "lgkmcnt": "lds scalar", "expcnt": None}
 
 
 class Supply:
@@ -24,10 +22,11 @@ class Supply:
         share = whole / max(1.0, min(active_units, whole))
         self.l2_rate = min(chip.l2_bytes_per_cycle / whole * share, 64.0 * timing.units)
         self.memory_rate = min(chip.memory_bytes_per_cycle / whole * share, 64.0 * timing.units)
-        self.seen, self.behind = set(), 0.0
+        self.big_rate = min(chip.big_bytes_per_cycle / whole * share, 64.0 * timing.units)
+        self.seen, self.behind, self.behind_l2 = set(), 0.0, 0.0
         self.lines = [collections.OrderedDict() for _ in range(timing.units)]
         self.capacity = chip.l1_bytes // timing.line
-        self.l2_free = self.memory_free = 0.0
+        self.l2_free = self.big_free = self.memory_free = self.walk_free = 0.0
 
     def hit(self, unit, line):
         lines = self.lines[unit]
@@ -181,6 +180,8 @@ class Unit:
             when = at + timing.lds + taken
             wave.outstanding["lds"].append(when)
             self.result(wave, instruction.writes, when, False, True)
+        elif kind == "fence":
+            self.fence(wave, instruction.name, at)
         elif kind == "smem":
             when = at + self.chip.l2_cycles
             wave.outstanding["scalar"].append(when)
@@ -217,6 +218,7 @@ class Unit:
         supply, chip, line = self.supply, self.chip, self.timing.line
         shift = sum(wave.step[axis] // run * moved for axis, run, moved in wave.trace.moves.get(wave.at - 1, ())) // line
         share = wave.trace.shares.get(wave.at - 1, 1.0)
+        reach = wave.trace.reaches.get(wave.at - 1, share)
         missed = first = 0
         for number in access.lines:
             place = None if number is None else number + shift
@@ -234,6 +236,8 @@ class Unit:
         supply.l2_free = max(at, supply.l2_free) + moved / supply.l2_rate
         self.busy["L2"] += moved / supply.l2_rate
         when = max(when, supply.l2_free + chip.l2_cycles)
+        if reach > share:
+            when = max(when, self.from_other_cache(at, moved, first / missed * (reach - share)))
         from_memory = moved * first / missed * share
         if from_memory:
             supply.memory_free = max(at, supply.memory_free) + from_memory / supply.memory_rate
@@ -246,6 +250,29 @@ class Unit:
             else:
                 when = max(when, supply.memory_free + chip.l2_cycles)
         return when
+
+    def from_other_cache(self, at, moved, share):
+        """What another second cache has read already comes from the cache behind them, for a part of the accesses."""
+        supply, chip = self.supply, self.chip
+        supply.big_free = max(at, supply.big_free) + moved * share / supply.big_rate
+        supply.behind_l2 += share
+        if supply.behind_l2 < 1:
+            return supply.big_free + chip.l2_cycles
+        supply.behind_l2 -= 1
+        return supply.big_free + chip.big_cycles
+
+    def fence(self, wave, name, at):
+        """Of the device. Write-backs of a unit's waves follow each other; those of other units at the same time are taken to be the same one."""
+        supply = self.supply
+        if "wb" in name and self.chip.walk_cycles:
+            supply.walk_free = max(at, supply.walk_free) + self.chip.walk_cycles
+            wave.outstanding["loads"].append(supply.walk_free)
+        elif "wb" in name:
+            wave.outstanding["stores"].append(at + self.chip.l2_cycles)
+        else:
+            for lines in supply.lines:
+                lines.clear()
+            wave.outstanding["loads"].append(at + self.chip.l1_cycles)
 
     def waited(self, wave, counts):
         latest = wave.time
@@ -273,25 +300,3 @@ class Unit:
             for wave, _ in arrived:
                 wave.time = latest
                 heapq.heappush(queue, (latest, wave.index, wave))
-
-
-def wait_counts(instruction):
-    """[(counters, how many may be outstanding)] of a wait."""
-    name, found = instruction.name, []
-    text = " ".join(o.text for o in instruction.operands) + " " + instruction.modifiers
-    if name == "s_waitcnt":
-        for counter, count in re.findall(r"(vmcnt|lgkmcnt|expcnt)\((\d+)\)", text):
-            if COUNTERS[counter]:
-                found.append((COUNTERS[counter], int(count)))
-    elif name.startswith("s_waitcnt_"):
-        counter = name.removeprefix("s_waitcnt_")
-        if COUNTERS.get(counter):
-            found.append((COUNTERS[counter], int(instruction.operands[-1].value or 0)))
-    elif name.startswith("s_wait_"):
-        parts = name.removeprefix("s_wait_").split("_")
-        value = int(instruction.operands[0].value) if instruction.operands and isinstance(instruction.operands[0].value, int) else 0
-        counts = (value >> 8 & 63, value & 63) if len(parts) == 2 else (value,)
-        for part, count in zip(parts, counts):
-            if COUNTERS.get(part):
-                found.append((COUNTERS[part], count))
-    return found
