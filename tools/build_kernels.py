@@ -32,16 +32,18 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "src/kernels"
 DEFAULT = ["gfx90a", "gfx942", "gfx1100", "gfx1201", "sm_90a"]
 # AMD architectures and the number of each in the device libraries.
-AMD = {"gfx906": 9006, "gfx908": 9008, "gfx90a": 9010, "gfx942": 9402, "gfx950": 9500, "gfx1010": 10100, "gfx1011": 10101, "gfx1012": 10102, "gfx1030": 10300,
-       "gfx1031": 10301, "gfx1032": 10302, "gfx1033": 10303, "gfx1034": 10304, "gfx1035": 10305, "gfx1036": 10306, "gfx1100": 11000,
-       "gfx1101": 11001, "gfx1102": 11002, "gfx1103": 11003, "gfx1150": 11500, "gfx1151": 11501, "gfx1152": 11502, "gfx1153": 11503,
-       "gfx1200": 12000, "gfx1201": 12001}
+AMD = {"gfx900": 9000, "gfx906": 9006, "gfx908": 9008, "gfx90a": 9010, "gfx90c": 9012, "gfx942": 9402, "gfx950": 9500, "gfx1010": 10100,
+       "gfx1011": 10101, "gfx1012": 10102, "gfx1013": 10103, "gfx1030": 10300, "gfx1031": 10301, "gfx1032": 10302, "gfx1033": 10303,
+       "gfx1034": 10304, "gfx1035": 10305, "gfx1036": 10306, "gfx1100": 11000, "gfx1101": 11001, "gfx1102": 11002, "gfx1103": 11003,
+       "gfx1150": 11500, "gfx1151": 11501, "gfx1152": 11502, "gfx1153": 11503, "gfx1200": 12000, "gfx1201": 12001}
 # Generic objects of a generation, for cards without objects of their own. They are of code object version 6.
 GENERIC = {"gfx9-4-generic": 9402, "gfx10-1-generic": 10100, "gfx10-3-generic": 10300, "gfx11-generic": 11003,
            "gfx12-generic": 12000}
 # The cards that each serves: LLVM's AMDGPU usage guide, "Generic processors".
-SERVED = {"gfx9-4-generic": r"gfx9(42|50)", "gfx10-1-generic": r"gfx101\d", "gfx10-3-generic": r"gfx103\d", "gfx11-generic": r"gfx11\d\d",
-          "gfx12-generic": r"gfx12\d\d"}
+SERVED = {"gfx9-4-generic": r"gfx9(42|50)", "gfx10-1-generic": r"gfx101\d", "gfx10-3-generic": r"gfx103\d", "gfx11-generic": r"gfx11[05]\d",
+          "gfx12-generic": r"gfx120\d"}
+# Those of generations that still grow.
+FOR_UNKNOWN = ("gfx10-3-generic", "gfx11-generic", "gfx12-generic")
 ALL = "all"
 # For tests on an emulator that lacks the instructions of older cards: the kernels for cards without matrix cores, compiled
 # for another card.
@@ -140,6 +142,7 @@ def every_architecture(toolchains):
     note = f"{', '.join(unknown)}: {toolchains.refusal()}; " if unknown else ""
     note += f"{', '.join(generic)} in place of them" if generic else ""
     note += f"; nothing for {', '.join(unserved)}" if unserved else ""
+    generic += [name for name in FOR_UNKNOWN if name not in generic and toolchains.for_architecture(name)]
     return [*(card for card in AMD if card not in unknown), *generic, *(name for name in DEFAULT if not is_amd(name))], note
 
 
