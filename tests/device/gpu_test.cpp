@@ -15,6 +15,7 @@
 #include "device_check_args.h"
 #include "error_of.h"
 #include "gpu_fixture.h"
+#include "tally_args.h"
 
 namespace rocmforge {
 namespace {
@@ -27,6 +28,7 @@ constexpr Kernel<gpu::ScaleArgs> scale{"device_check", "scale"};
 constexpr Kernel<gpu::ReverseArgs> reverse{"device_check", "reverse"};
 constexpr Kernel<gpu::WaveArgs> wave{"device_check", "wave"};
 constexpr Kernel<gpu::RelayArgs> relay{"device_check", "relay", LaunchOrder::by_kernel};
+constexpr Kernel<gpu::TallyArgs> tally_together{"device_check", "tally_together"};
 constexpr Kernel<gpu::FaultArgs> fault{"device_check", "fault"};
 constexpr Kernel<gpu::WaveArgs> narrow{"device_check", "narrow"};
 
@@ -183,6 +185,23 @@ TEST_F(GpuDevice, runs_the_code_of_its_own_wave_size) {
   EXPECT_GT(info.registers, 0);
   EXPECT_EQ(info.max_threads, 64);
   EXPECT_EQ(info.scratch_bytes, 0);
+}
+
+// What every wave of every work-group has stored is seen by every wave of the one that is last.
+TEST_F(GpuDevice, the_last_work_group_sees_what_all_have_stored) {
+  constexpr std::uint32_t groups = 509;
+  constexpr std::uint32_t threads = 256;
+  constexpr std::size_t parts = std::size_t{groups} * threads;
+  const DeviceBuffer buffer = device().allocate((parts + threads + 1) * sizeof(float), "a test");
+  auto* numbers_of_all = buffer.as<float>();
+  const gpu::TallyArgs args{numbers_of_all, buffer.as<std::uint32_t>() + parts + threads, numbers_of_all + parts};
+  for (int repetition = 0; repetition < 100; ++repetition) {
+    device().stream().fill(buffer.data(), 0, buffer.size_bytes());
+    tally_together.launch(device().stream(), {{groups, 1, 1}, {threads, 1, 1}, 0}, args);
+    std::vector<float> sums(threads);
+    device().download(sums.data(), args.sum, threads * sizeof(float));
+    ASSERT_THAT(sums, testing::Each(float{groups})) << "repetition " << repetition;
+  }
 }
 
 // Each kernel of the chain may start before its predecessor has ended, and reads what that one's slowest work-groups write.

@@ -190,6 +190,35 @@ class Toolchains(unittest.TestCase):
             one_space.append(["!mmra" in line for line in fences])
         self.assertEqual(one_space, [[True, True], [False, False]])
 
+    def test_a_work_group_writes_the_cache_back_once(self):
+        """gpu/arrival.h on CDNA, where a release of the device writes back a whole second cache; stores have arrived there before."""
+        source = self.opt / "k.hip"
+        source.parent.mkdir(exist_ok=True)
+        source.write_text('#include "kernels/gpu/arrival.h"\nextern "C" __global__ void k(float* parts, unsigned* done, float* sum) {\n'
+                          "  parts[blockIdx.x * 256 + threadIdx.x] = 1;\n  if (rocmforge::gpu::last_to_arrive(done, gridDim.x)) {\n"
+                          "    sum[threadIdx.x] = parts[threadIdx.x];\n  }\n}\n")
+        done = subprocess.run([PACKAGES.clang, "-x", "hip", "--cuda-device-only", "-O3", "-std=c++20", "--offload-arch=gfx942", "-nogpulib",
+                               *PACKAGES.flags(PACKAGES.bitcode, 64), "-DROCMFORGE_WAVE_SIZE=64", f"-I{ROOT / 'src'}", "-S", "-o", "-", str(source)],
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        names = [line.strip() for line in done.stdout.splitlines() if not line.strip().startswith(";")]
+        self.assertEqual([sum(name.startswith(fence) for name in names) for fence in ("buffer_wbl2", "buffer_inv")], [1, 1])
+        arrival = names[next(i for i, name in enumerate(names) if name.startswith("global_store")):names.index("s_barrier")]
+        self.assertIn("s_waitcnt vmcnt(0)", arrival)
+
+    def test_all_has_generic_objects_for_cards_not_yet_known(self):
+        class Known:
+            """One that knows everything but gfx1153."""
+            def for_architecture(self, architecture):
+                return None if architecture == "gfx1153" else "clang"
+
+            def refusal(self):
+                return "not known to clang"
+        every, note = build_kernels.every_architecture(Known())
+        self.assertEqual([name for name in every if name.endswith("generic")], ["gfx11-generic", "gfx10-3-generic", "gfx12-generic"])
+        self.assertEqual(note, "gfx1153: not known to clang; gfx11-generic in place of them")
+        self.assertEqual(len(every), len(set(every)))
+
     def test_packages_are_installed_in_groups(self):
         """Compiler, linker and tools of one version, the first that the distribution has all of."""
         forge = (ROOT / "forge").read_text()
@@ -215,6 +244,16 @@ class Toolchains(unittest.TestCase):
             done = subprocess.run(["bash", "-c", function + "gpu_architectures"], capture_output=True, text=True,
                                   env=os.environ | {"KFD_TOPOLOGY": str(self.opt / "nodes"), "HSA_OVERRIDE_GFX_VERSION": override})
             self.assertEqual(done.stdout.split(), expected, done.stderr)
+
+    def test_rocminfo_names_the_cards_where_the_kernel_driver_does_not(self):
+        """As in WSL."""
+        forge = (ROOT / "forge").read_text()
+        function = forge[forge.index("\ngpu_architectures()"):].split("  if command -v nvidia-smi")[0] + "}\n"
+        self.compiler("rocminfo", "printf '%s\\n' '  Name:                    AMD Ryzen 7' '  Name:                    gfx1100' '      Name:       amdgcn-amd-amdhsa--gfx1100'")
+        for path, expected in ((f"{self.usr}/bin:{os.environ['PATH']}", ["gfx1100"]), (os.environ["PATH"], [])):
+            done = subprocess.run(["bash", "-euo", "pipefail", "-c", function + "gpu_architectures"], capture_output=True, text=True,
+                                  env=os.environ | {"KFD_TOPOLOGY": "/nowhere", "PATH": path})
+            self.assertEqual((done.returncode, done.stdout.split()), (0, expected), done.stderr)
 
     def test_what_is_missing_is_named(self):
         root = make_rocm(self.opt / "rocm", "6.4.1")
