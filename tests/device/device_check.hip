@@ -83,6 +83,21 @@ ROCMFORGE_KERNEL tally_together(TallyArgs args) {
   }
 }
 
+#if ROCMFORGE_DEVICE_AMD
+// The same, by one thread of the last work-group as soon as it has arrived: no later barrier helps what others have stored.
+ROCMFORGE_KERNEL tally_at_arrival(TallyArgs args) {
+  args.parts[blockIdx.x * blockDim.x + threadIdx.x] = 1.0f;
+  sync_stores();
+  if (threadIdx.x == 0 && arrive(args.done, static_cast<int>(gridDim.x))) {
+    float sum = 0.0f;
+    for (unsigned int part = 0; part < gridDim.x * blockDim.x; ++part) {
+      sum += args.parts[part];
+    }
+    *args.sum = sum;
+  }
+}
+#endif
+
 ROCMFORGE_KERNEL fault(FaultArgs args) { *args.address = 1; }
 
 // At most 64 threads: a larger work-group must be refused.

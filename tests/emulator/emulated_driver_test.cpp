@@ -130,6 +130,14 @@ TEST_F(EmulatedDriver, OneThreadsFencesServeItsWorkGroup) {
   EXPECT_EQ(sums.back(), 0.0F) << "the counter";
   sums.pop_back();
   EXPECT_THAT(sums, testing::Each(float{groups}));
+
+  device_->stream().fill(numbers.data(), 0, numbers.size_bytes());
+  const Kernel<gpu::TallyArgs> at_arrival{"device_check", "tally_at_arrival"};
+  at_arrival.launch(device_->stream(), {.grid = {groups, 1, 1}, .block = {threads, 1, 1}},
+                    {numbers.as<float>(), counter, numbers.as<float>() + parts});
+  float sum = 0.0F;
+  device_->download(&sum, numbers.as<float>() + parts, sizeof sum);
+  EXPECT_EQ(sum, float{parts});
 }
 
 TEST_F(EmulatedDriver, FreedMemoryIsNobodys) {

@@ -192,6 +192,9 @@ TEST_F(WeightStoreOnAGpu, EveryKindOfWeightIsCopiedOnceAndRight) {
   EXPECT_TRUE(std::equal(numbers.begin(), numbers.end(), store.floats(numbers)));
   EXPECT_EQ(store.floats(numbers), store.floats(numbers));
   EXPECT_EQ(device_->driver().counters().allocations, allocations) << "what was reserved suffices";
+  store.finish();
+  EXPECT_EQ(log_->unpinned_copies, 0) << "pages of the file reached an asynchronous copy";
+  EXPECT_TRUE(log_->pinned.empty()) << "loading is over";
 }
 
 TEST_F(WeightStoreOnAGpu, WhatDoesNotFitIsRefusedBeforeAnythingIsCopied) {

@@ -262,7 +262,7 @@ class Unit:
         return supply.big_free + chip.big_cycles
 
     def fence(self, wave, name, at):
-        """Of the device. Write-backs of a unit's waves follow each other; those of other units at the same time are taken to be the same one."""
+        """Write-backs of a unit's waves follow each other; those of other units at the same time are taken to be the same one."""
         supply = self.supply
         if "wb" in name and self.chip.walk_cycles:
             supply.walk_free = max(at, supply.walk_free) + self.chip.walk_cycles
@@ -270,9 +270,9 @@ class Unit:
         elif "wb" in name:
             wave.outstanding["stores"].append(at + self.chip.l2_cycles)
         else:
-            for lines in supply.lines:
-                lines.clear()
-            wave.outstanding["loads"].append(at + self.chip.l1_cycles)
+            supply.lines[wave.simd * self.timing.units // self.timing.simds].clear()
+            if name == "global_inv":
+                wave.outstanding["loads"].append(at + self.chip.l1_cycles)
 
     def waited(self, wave, counts):
         latest = wave.time
