@@ -91,7 +91,7 @@ using Json = nlohmann::ordered_json;
 
 /// Appends a member without comparing it with earlier ones. The first members are never moved, because the library would
 /// copy them, level by level.
-constexpr std::size_t most_unmoved = 8;
+constexpr std::size_t most_unmoved = 10;
 void append(Json& object, std::string name, Json&& value) {
   std::vector<Json::object_t::value_type>& members = object.get_ref<Json::object_t&>();
   if (members.empty()) {
@@ -114,7 +114,11 @@ Json list_with(Json&& value) {
 
 /// `schema` inside another one.
 Json wrapped(Json&& schema, std::uint8_t how) {
-  switch (how % 6) {
+  switch (how % 8) {
+    case 6:
+      return object_with("patternProperties", object_with("^a+", std::move(schema)));
+    case 7:
+      return object_with("propertyNames", std::move(schema));
     case 0:
       return object_with("items", std::move(schema));
     case 1:
@@ -124,7 +128,7 @@ Json wrapped(Json&& schema, std::uint8_t how) {
     case 3:
       return object_with("prefixItems", list_with(std::move(schema)));
     default:
-      return object_with(how % 6 == 4 ? "allOf" : "anyOf", list_with(std::move(schema)));
+      return object_with(how % 8 == 4 ? "allOf" : "anyOf", list_with(std::move(schema)));
   }
 }
 
@@ -162,10 +166,10 @@ Json schema_at_scale(std::span<const std::uint8_t> bytes) {
     const std::size_t count = std::min(times(bytes[i + 1]), left);
     const std::uint8_t form = bytes[i + 2];
     left -= count;
-    if (schema.size() == most_unmoved) {
+    if (schema.size() + 2 > most_unmoved) {  // a step adds two members at most
       schema = object_with("items", std::move(schema));
     }
-    switch (bytes[i] % 10) {
+    switch (bytes[i] % 14) {
       case 0:
         for (std::size_t depth = 0; depth < count; ++depth) {
           schema = wrapped(std::move(schema), form);
@@ -201,6 +205,31 @@ Json schema_at_scale(std::span<const std::uint8_t> bytes) {
         break;
       case 8:
         append(schema, form % 2 == 0 ? "minimum" : "maximum", Json(1.0 / static_cast<double>(count + 3)));
+        break;
+      case 9: {
+        Json patterns = Json::object();
+        for (std::size_t number = 0; number < count; ++number) {
+          append(patterns, (form % 2 == 0 ? "^a*" : "b") + std::to_string(number), Json(true));
+        }
+        append(schema, "patternProperties", std::move(patterns));
+        break;
+      }
+      case 10:
+        append(schema, "multipleOf", form % 2 == 0 ? Json(count) : Json(1.0 / static_cast<double>(count + 3)));
+        break;
+      case 11: {
+        Json values = Json::array();
+        for (std::size_t number = 0; number < count; ++number) {
+          values.get_ref<Json::array_t&>().push_back(form % 3 == 0 ? Json(number) : Json(std::to_string(number * form)));
+        }
+        Json items = object_with("enum", std::move(values));
+        append(schema, form % 2 == 0 ? "items" : "not", std::move(items));
+        append(schema, "uniqueItems", true);
+        break;
+      }
+      case 12:
+        append(schema, "$id", repeated("a/", form % 40));
+        append(schema, "format", form % 2 == 0 ? "email" : "date");
         break;
       default:
         append(schema, "required", list_of(1 + form % 3, "a"));

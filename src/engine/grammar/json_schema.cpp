@@ -17,6 +17,10 @@
 #include "engine/grammar/byte_automaton.h"
 #include "engine/grammar/pattern_grammar.h"
 #include "engine/grammar/schema_facets.h"
+#include "engine/grammar/schema_keys.h"
+#include "engine/grammar/schema_numbers.h"
+#include "engine/grammar/schema_strings.h"
+#include "engine/grammar/unique_elements.h"
 
 namespace rocmforge {
 namespace {
@@ -26,13 +30,9 @@ using Expression = std::optional<std::string>;  // none: no value is possible
 
 constexpr int deepest_value = 16;
 constexpr std::size_t deepest_rule = 200;
-// Other keys that share this many characters with a property's name are not written, because each character needs a rule.
-constexpr std::size_t longest_told_apart = 64;
-constexpr std::size_t most_schema_rules = 15'000;
 constexpr std::uint64_t unbounded = SchemaFacets::unbounded;
-// Longer strings and arrays are not written, even if the schema allows them, because each repetition takes positions in the
-// automaton.
-constexpr std::uint64_t longest_string = 20'000, longest_array = 5'000;
+// Longer arrays are not written, even if the schema allows them, because each repetition takes positions in the automaton.
+constexpr std::uint64_t longest_array = 5'000;
 
 constexpr const char* end_of_value = "ws \"}\"";
 
@@ -71,7 +71,12 @@ std::string hint_of(std::string_view outer, std::string_view inner) {
 /// Writes the rules for one schema.
 class SchemaGrammar {
  public:
-  SchemaGrammar(const Json& schema, WorkBudget& budget) : schema_(schema), budget_(budget), document_(schema, budget) {}
+  SchemaGrammar(const Json& schema, WorkBudget& budget)
+      : schema_(schema),
+        budget_(budget),
+        document_(schema, budget),
+        strings_(document_, grammar_),
+        keys_(document_, grammar_) {}
 
   std::string write() {
     define_blanks(grammar_);
@@ -79,7 +84,8 @@ class SchemaGrammar {
     write_open();
     const Expression value = visit({&schema_});
     if (!value) {
-      document_.fail(schema_, "no value satisfies it");
+      place_ = &schema_;
+      fail_impossible();
     }
     grammar_.define("root", fmt::format("\" \"? {}", *value));
     return grammar_.text();
@@ -97,10 +103,14 @@ class SchemaGrammar {
     std::string hint;
     const Json* choice = nullptr;  ///< SchemaDocument::plain_choice
     std::vector<SchemaFacets> alternatives{};
+    std::vector<ObjectKeys> keys{};                            ///< of the alternatives
     std::vector<std::pair<SchemaNodes, std::string>> parts{};  ///< with their hints; the first is last
   };
 
   [[noreturn]] void fail(std::string_view message) const { document_.fail(*place_, message); }
+  [[noreturn]] void fail_impossible() const {
+    fail(fmt::format("no value satisfies it{}{}", impossible_.empty() ? "" : ": ", impossible_));
+  }
 
   /// The rule for the values that satisfy all of `nodes`; it was opened before.
   Expression visit(const SchemaNodes& unresolved) {
@@ -127,7 +137,7 @@ class SchemaGrammar {
     if (open_.size() == deepest_rule) {
       fail(fmt::format("values are nested deeper than {}", deepest_rule));
     }
-    check_rules();
+    keys_.check_rules(*place_);
     found->second.name = grammar_.reserve(hint);
     Open& one = open_.emplace_back(Open{&*found, hint});
     one.choice = SchemaDocument::plain_choice(nodes);
@@ -146,9 +156,10 @@ class SchemaGrammar {
   }
 
   /// The schemas that the rule for `facets` names.
-  void add_parts(const SchemaFacets& facets, Open& open) const {
+  void add_parts(const SchemaFacets& facets, Open& open) {
     const std::uint8_t types = facets.written_types();
-    if (facets.values || types == schema_any) {
+    ObjectKeys& keys = open.keys.emplace_back();
+    if (facets.values || facets.is_open()) {
       return;
     }
     if ((types & schema_array) != 0) {
@@ -161,11 +172,12 @@ class SchemaGrammar {
       }
     }
     if ((types & schema_object) != 0) {
-      for (const auto& [name, nodes] : facets.properties) {
-        open.parts.emplace_back(nodes, hint_of("value", name));
+      keys = keys_.keys(facets, *place_);
+      for (const ObjectKeys::Listed& one : keys.listed) {
+        open.parts.emplace_back(one.nodes, hint_of("value", one.name));
       }
-      if (facets.additional && !facets.closed) {
-        open.parts.emplace_back(*facets.additional, hint_of(open.hint, "value"));
+      for (const ObjectKeys::Others& others : keys.others) {
+        open.parts.emplace_back(others.nodes, hint_of(open.hint, "value"));
       }
     }
   }
@@ -197,8 +209,8 @@ class SchemaGrammar {
         }
       }
     }
-    for (const SchemaFacets& facets : open.alternatives) {
-      add_values(facets, open.hint, parts);
+    for (std::size_t i = 0; i < open.alternatives.size(); ++i) {
+      add_values(open.alternatives[i], open.keys[i], open.hint, parts);
     }
     Visit& visit = open.visit->second;
     visit.done = true;
@@ -206,48 +218,52 @@ class SchemaGrammar {
     if (visit.possible) {
       grammar_.define(visit.name, GrammarText::choice(parts));
     } else if (visit.used) {
-      fail("no value satisfies it");
+      fail_impossible();
     }
   }
 
-  void check_rules() const {
-    if (grammar_.rules() > most_schema_rules) {
-      fail(fmt::format("the schema is too large: it takes more than {} rules", most_schema_rules));
-    }
-  }
-
-  void add_values(const SchemaFacets& facets, std::string_view hint, std::vector<std::string>& parts) {
+  void add_values(const SchemaFacets& facets, const ObjectKeys& keys, std::string_view hint,
+                  std::vector<std::string>& parts) {
     if (facets.values) {
       add_constants(facets, parts);
       return;
     }
-    const std::uint8_t types = facets.written_types();
-    if (types == schema_any) {
+    if (facets.is_open()) {
       parts.push_back(any_value(grammar_, deepest_value));
       return;
     }
+    const std::uint8_t types = facets.written_types();
     const auto add = [&](Expression expression) {
       if (expression) {
         parts.push_back(std::move(*expression));
       }
     };
-    if ((types & schema_null) != 0) {
-      add("\"null\"");
-    }
-    if ((types & schema_boolean) != 0) {
-      add("\"true\" | \"false\"");
-    }
+    const auto add_one = [&](std::uint8_t type, const Json& value) {
+      if ((types & type) != 0 && std::ranges::find(facets.excluded, value) == facets.excluded.end()) {
+        add(GrammarText::literal(value.dump()));
+      }
+    };
+    add_one(schema_null, nullptr);
+    add_one(schema_boolean, true);
+    add_one(schema_boolean, false);
     if ((types & (schema_number | schema_integer)) != 0) {
-      add(decimal_range_grammar(facets.range, (types & schema_number) != 0, grammar_));
+      document_.naming(*place_, "'multipleOf'",
+                       [&] { add(number_grammar(facets, (types & schema_number) != 0, budget_, grammar_)); });
     }
     if ((types & schema_string) != 0) {
-      add(string(facets));
+      add(strings_.write(facets, *place_));
+    }
+    const bool excludes_lists = std::ranges::any_of(facets.excluded, [&](const Json& value) {
+      return (value.is_array() && (types & schema_array) != 0) || (value.is_object() && (types & schema_object) != 0);
+    });
+    if (excludes_lists) {
+      fail("'not': arrays and objects that are left out are not supported");
     }
     if ((types & schema_array) != 0) {
       add(array(facets, hint));
     }
     if ((types & schema_object) != 0) {
-      add(object(facets, hint));
+      add(object(facets, keys, hint));
     }
   }
 
@@ -269,43 +285,6 @@ class SchemaGrammar {
     } catch (const Json::exception&) {
       fail("a text is not UTF-8");
     }
-  }
-
-  Expression string(const SchemaFacets& facets) {
-    std::vector<std::string> patterns = facets.patterns;
-    for (const std::string& format : facets.formats) {
-      patterns.push_back(format_pattern(format));
-      if (patterns.back().empty()) {
-        fail(fmt::format("'format': '{}' is not supported", format.substr(0, 40)));
-      }
-    }
-    if (patterns.size() > 1) {
-      fail("more than one 'pattern' or 'format' for the same text is not supported");
-    }
-    PatternGrammar inside{"", 0, GrammarExpression::unbounded, json_character(grammar_)};
-    if (!patterns.empty()) {
-      try {
-        inside = pattern_grammar(patterns[0], grammar_);
-      } catch (const Error& error) {
-        fail(fmt::format("'pattern': {}", error.what()));
-      }
-    }
-    const std::uint64_t shortest = std::max(facets.min_length, inside.shortest);
-    std::uint64_t longest = std::min<std::uint64_t>(facets.max_length, inside.longest);
-    if (shortest > longest) {
-      return std::nullopt;
-    }
-    const bool bounded = shortest > inside.shortest || longest < inside.longest;
-    if (bounded && inside.character.empty()) {
-      fail("'minLength' or 'maxLength' beside a 'pattern' or 'format' that does not imply it is not supported");
-    }
-    if (bounded || patterns.empty()) {
-      if (longest != GrammarExpression::unbounded) {
-        longest = std::min(longest, std::max(longest_string, shortest));
-      }
-      inside.expression = longest == 0 ? "" : inside.character + GrammarText::repetition(shortest, longest);
-    }
-    return fmt::format("\"\\\"\" {} \"\\\"\"", inside.expression.empty() ? "" : fmt::format("({})", inside.expression));
   }
 
   /// Elements in order, built from the last to the first: each may be followed by the later ones.
@@ -332,6 +311,9 @@ class SchemaGrammar {
     if (facets.min_items > longest) {
       return std::nullopt;
     }
+    if (facets.unique_items && longest > 1) {
+      return unique_array(facets, longest, hint);
+    }
     std::string rest;
     if (other) {
       const std::uint64_t minimum = facets.min_items - std::min<std::uint64_t>(facets.min_items, first.size());
@@ -348,6 +330,29 @@ class SchemaGrammar {
       rest = grammar_.add(hint, i < facets.min_items ? separated : maybe(separated));
     }
     return array_of(rest);
+  }
+
+  /// An array whose elements all differ.
+  Expression unique_array(const SchemaFacets& facets, std::uint64_t longest, std::string_view hint) {
+    const auto values =
+        facets.prefix_items.empty() && facets.items ? finite_values(document_.alternatives(*facets.items)) : std::nullopt;
+    if (!values) {
+      fail(
+          fmt::format("'uniqueItems' is supported for elements of up to {} known values: enum, const, boolean, null, or "
+                      "integers of a range",
+                      most_unique_values));
+    }
+    std::vector<std::string> texts;
+    for (const Json& value : *values) {
+      texts.push_back(GrammarText::literal(text_of(value)));
+    }
+    if (facets.min_items > texts.size()) {
+      return std::nullopt;
+    }
+    Expression inside;
+    document_.naming(*place_, "'uniqueItems'",
+                     [&] { inside = unique_elements_grammar(texts, facets.min_items, longest, hint, grammar_); });
+    return array_of(*inside);
   }
 
   static std::string array_of(const std::string& inside) {
@@ -373,37 +378,31 @@ class SchemaGrammar {
     bool required;
   };
 
-  Expression object(const SchemaFacets& facets, std::string_view hint) {
+  Expression object(const SchemaFacets& facets, const ObjectKeys& keys, std::string_view hint) {
+    if (!keys.impossible.empty()) {
+      impossible_ = keys.impossible;
+      return std::nullopt;
+    }
     const std::set<std::string_view> required(facets.required.begin(), facets.required.end());
-    std::set<std::string_view> names;
     std::vector<Member> members;
-    const auto add = [&](const std::string& name, const SchemaNodes& nodes) {
-      check_rules();
-      names.insert(name);
-      const Expression value = visit(nodes);
-      if (value) {
+    for (const auto& [name, nodes] : keys.listed) {
+      keys_.check_rules(*place_);
+      if (const Expression value = visit(nodes)) {
         members.push_back({grammar_.add(hint_of(hint, name),
                                         fmt::format("{} \":\" \" \"? {}", GrammarText::literal(text_of(name)), *value)),
                            required.contains(name)});
-      }
-      return value.has_value() || !required.contains(name);
-    };
-    for (const auto& [name, nodes] : facets.properties) {
-      if (!add(name, nodes)) {
+      } else if (required.contains(name)) {
         return std::nullopt;
       }
     }
-    for (const std::string& name : facets.required) {
-      if (!names.contains(name) && (facets.closed || !add(name, facets.additional.value_or(SchemaNodes{})))) {
-        return std::nullopt;
+    std::vector<std::string> others;
+    for (const auto& [key, nodes] : keys.others) {
+      if (const Expression value = visit(nodes)) {
+        others.push_back(fmt::format("{} \":\" \" \"? {}", key, *value));
       }
     }
-    Expression other;
-    if (!facets.closed && (facets.additional || names.empty())) {
-      if (const Expression value = visit(facets.additional.value_or(SchemaNodes{}))) {
-        other = grammar_.add(fmt::format("{}-other", hint), fmt::format("{} \":\" \" \"? {}", other_key(names), *value));
-      }
-    }
+    const Expression other =
+        others.empty() ? std::nullopt : Expression(grammar_.add(fmt::format("{}-other", hint), GrammarText::choice(others)));
     return object_of(facets, members, other, hint);
   }
 
@@ -423,7 +422,7 @@ class SchemaGrammar {
       return braces(other ? elements(*other, facets.min_properties, std::min(facets.max_properties, longest_array)) : "");
     }
     const std::uint64_t most = other ? unbounded : members.size();
-    if (facets.max_properties < most || facets.min_properties > required) {
+    if (facets.max_properties < most || facets.min_properties > std::max<std::uint64_t>(required, 1)) {
       fail("'minProperties' or 'maxProperties' beside optional 'properties' is not supported");
     }
     // What may follow a member: from the last member to the first.
@@ -447,78 +446,23 @@ class SchemaGrammar {
     }
     std::ranges::reverse(beginnings);
     const std::string inside = fmt::format("({})", GrammarText::choice(beginnings));
-    return braces(required > 0 ? inside : inside + "?");
+    return braces(required > 0 || facets.min_properties > 0 ? inside : inside + "?");
   }
 
   static std::string braces(const std::string& inside) {
     return fmt::format("\"{{\" ws {}{}{}", inside, inside.empty() ? "" : " ", end_of_value);
   }
 
-  /// Any key but `names`, written without escapes.
-  std::string other_key(const std::set<std::string_view>& names) {
-    const auto& plain = ByteAutomaton::plain_characters();
-    std::vector<std::u32string> taken;
-    for (const std::string_view name : names) {
-      std::u32string text;
-      for (std::size_t i = 0; i < name.size();) {
-        const std::size_t length = utf8_unit(name, i).length;
-        text += utf8_code_point(name.substr(i, length));
-        i += length;
-      }
-      taken.push_back(std::move(text));
-    }
-    std::sort(taken.begin(), taken.end());
-    return fmt::format("\"\\\"\" {} \"\\\"\"", key_unlike(taken, 0, taken.size(), 0, GrammarText::characters(plain)));
-  }
-
-  /// The rule for the rest of a key after the first `place` characters of taken[first..end), which they share, such that the
-  /// key is none of them. Recurses at most longest_told_apart deep.
-  std::string key_unlike(const std::vector<std::u32string>& taken, std::size_t first, std::size_t end, std::size_t place,
-                         const std::string& plain) {
-    check_rules();
-    std::vector<std::string> parts;
-    std::vector<CodeRange> starts;
-    bool may_end = true;
-    for (std::size_t i = first; i < end;) {
-      if (taken[i].size() == place) {
-        may_end = false;
-        ++i;
-        continue;
-      }
-      const char32_t start = taken[i][place];
-      std::size_t same = i;
-      while (same < end && taken[same][place] == start) {
-        ++same;
-      }
-      // The keys that are written here have only plain characters.
-      starts.push_back({start, start});
-      const bool is_plain = std::any_of(ByteAutomaton::plain_characters().begin(), ByteAutomaton::plain_characters().end(),
-                                        [&](const CodeRange& range) { return range.first <= start && start <= range.last; });
-      if (is_plain && place + 1 < longest_told_apart) {
-        parts.push_back(GrammarText::characters({{start, start}}) + " " + key_unlike(taken, i, same, place + 1, plain));
-      }
-      i = same;
-    }
-    std::vector<CodeRange> others = complement(ByteAutomaton::plain_characters());
-    others.insert(others.end(), starts.begin(), starts.end());
-    others = complement(normalize(std::move(others)));
-    if (starts.empty() && may_end) {
-      return plain + "*";
-    }
-    parts.push_back(fmt::format("{} {}*", GrammarText::characters(others), plain));
-    if (may_end) {
-      parts.insert(parts.begin(), "\"\"");
-    }
-    return grammar_.add("key", GrammarText::choice(parts));
-  }
-
   const Json& schema_;
   WorkBudget& budget_;
   SchemaDocument document_;
   GrammarText grammar_;
+  StringGrammar strings_;
+  KeyGrammar keys_;
   Visits visits_;
   std::deque<Open> open_;        // each a part of the one before
   const Json* place_ = nullptr;  // the schema that error messages name
+  std::string impossible_;       // why an object has no value, for a message
 };
 
 }  // namespace

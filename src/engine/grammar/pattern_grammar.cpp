@@ -179,15 +179,27 @@ class PatternReader {
     }
     ++position_;
     if (take('?')) {
-      if (take('<') && peek() != '=' && peek() != '!') {
+      refuse_lookaround();
+      if (take('<')) {
         const std::size_t name_end = text_.find('>', position_);
         position_ = std::min(name_end, text_.size() - 1) + 1;
       } else if (!take(':')) {
-        fail("looking ahead or behind is not supported");
+        fail("expected ':', or a name in '<' and '>', after '(?'");
       }
     }
     groups_.emplace_back();
     begin_sequence();
+  }
+
+  /// Refuses the groups that look at the text without reading it. `position_` is behind "(?".
+  void refuse_lookaround() const {
+    constexpr std::pair<std::string_view, std::string_view> kinds[] = {
+        {"=", "lookahead"}, {"!", "negative lookahead"}, {"<=", "lookbehind"}, {"<!", "negative lookbehind"}};
+    for (const auto& [mark, name] : kinds) {
+      if (text_.substr(position_).starts_with(mark)) {
+        fail(fmt::format("'(?{}' ({}) is not supported", mark, name));
+      }
+    }
   }
 
   void append_anything() {
@@ -415,6 +427,10 @@ PatternGrammar pattern_grammar(std::string_view pattern, GrammarText& grammar) {
 
 std::string pattern_gbnf(std::string_view pattern) {
   return fmt::format("root ::= {}\n", PatternReader(pattern, {GrammarText::characters, ""}).read().expression);
+}
+
+std::string pattern_search_gbnf(std::string_view pattern) {
+  return fmt::format("root ::= {}\n", PatternReader(pattern, {GrammarText::characters, "."}).read().expression);
 }
 
 std::string json_characters(const std::vector<CodeRange>& ranges) {

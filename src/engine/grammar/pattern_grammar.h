@@ -24,6 +24,9 @@ PatternGrammar pattern_grammar(std::string_view pattern, GrammarText& grammar);
 /// nothing. Throws Error like pattern_grammar().
 std::string pattern_gbnf(std::string_view pattern);
 
+/// The same for the texts in which `pattern` finds something: without '^' or '$' any text may stand before or after.
+std::string pattern_search_gbnf(std::string_view pattern);
+
 /// The pattern of one of JSON Schema's formats for strings, or "" for a format that isn't known.
 std::string format_pattern(std::string_view format);
 

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "engine/grammar/schema_facets.h"
+#include "engine/grammar/schema_strings.h"
 
 namespace rocmforge {
 namespace {
@@ -21,14 +22,7 @@ constexpr std::size_t deepest_schema = 100, deepest_reference = 200;
 constexpr std::size_t many_members = 16;
 constexpr std::size_t most_schema_parts = 100'000, most_alternatives = 200, most_work = 4'000'000;
 
-SchemaNodes join(SchemaNodes a, const SchemaNodes& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  std::sort(a.begin(), a.end());
-  a.erase(std::unique(a.begin(), a.end()), a.end());
-  return a;
-}
-
-std::optional<SchemaNodes> join(const std::optional<SchemaNodes>& a, const std::optional<SchemaNodes>& b) {
+std::optional<SchemaNodes> join_given(const std::optional<SchemaNodes>& a, const std::optional<SchemaNodes>& b) {
   return a && b ? join(*a, *b) : a ? a : b;
 }
 
@@ -65,7 +59,11 @@ class PropertyIndex {
 std::size_t size_of(const SchemaFacets& facets) {
   std::size_t size = facets.required.size() + facets.patterns.size() + facets.formats.size() +
                      (facets.values ? facets.values->size() : 0) + (facets.items ? facets.items->size() : 0) +
-                     (facets.additional ? facets.additional->size() : 0);
+                     (facets.additional ? facets.additional->size() : 0) + facets.excluded.size() +
+                     facets.multiples_of.size();
+  for (const PatternScope& scope : facets.scopes) {
+    size += 1 + scope.patterns.size();
+  }
   for (const auto& [name, nodes] : facets.properties) {
     size += 1 + nodes.size();
   }
@@ -73,29 +71,6 @@ std::size_t size_of(const SchemaFacets& facets) {
     size += 1 + nodes.size();
   }
   return size;
-}
-
-/// The properties that both allow. False where one is required that the other forbids.
-bool merge_properties(const SchemaFacets& a, const SchemaFacets& b, SchemaFacets& both) {
-  const PropertyIndex in_a(a), in_b(b);
-  both.properties.clear();
-  for (const auto& [name, nodes] : a.properties) {
-    const SchemaNodes* others = in_b.find(name);
-    if (others != nullptr || !b.closed) {
-      both.properties.emplace_back(name, join(nodes, others != nullptr ? *others : b.additional.value_or(SchemaNodes{})));
-    }
-  }
-  for (const auto& [name, nodes] : b.properties) {
-    if (in_a.find(name) == nullptr && !a.closed) {
-      both.properties.emplace_back(name, join(nodes, a.additional.value_or(SchemaNodes{})));
-    }
-  }
-  add_missing(both.required, b.required);
-  both.closed = a.closed || b.closed;
-  both.additional = join(a.additional, b.additional);
-  both.min_properties = std::max(a.min_properties, b.min_properties);
-  both.max_properties = std::min(a.max_properties, b.max_properties);
-  return !both.closed || PropertyIndex(both).has_all(both.required);
 }
 
 void merge_items(const SchemaFacets& a, const SchemaFacets& b, SchemaFacets& both) {
@@ -106,9 +81,10 @@ void merge_items(const SchemaFacets& a, const SchemaFacets& b, SchemaFacets& bot
       both.prefix_items[i] = join(both.prefix_items[i], nodes);
     }
   }
-  both.items = join(a.items, b.items);
+  both.items = join_given(a.items, b.items);
   both.min_items = std::max(a.min_items, b.min_items);
   both.max_items = std::min(a.max_items, b.max_items);
+  both.unique_items = a.unique_items || b.unique_items;
 }
 
 void merge_ranges(const SchemaFacets& b, SchemaFacets& both) {
@@ -121,6 +97,7 @@ void merge_ranges(const SchemaFacets& b, SchemaFacets& both) {
   };
   both.range.lower = tighter(both.range.lower, b.range.lower, 1);
   both.range.upper = tighter(both.range.upper, b.range.upper, -1);
+  both.multiples_of.insert(both.multiples_of.end(), b.multiples_of.begin(), b.multiples_of.end());
 }
 
 bool ranges_are_apart(const DecimalRange& low, const DecimalRange& high) {
@@ -155,6 +132,23 @@ std::string unescape(std::string_view token) {
   return text;
 }
 
+/// What the members of an object of the document are.
+enum class Holds : std::uint8_t { keywords, names, values };
+
+/// The same for the member `name` of such an object.
+Holds inside(Holds outer, std::string_view name) {
+  constexpr std::array<std::string_view, 5> maps = {"properties", "patternProperties", "$defs", "definitions",
+                                                    "dependentSchemas"};
+  constexpr std::array<std::string_view, 5> values = {"enum", "const", "default", "examples", "example"};
+  if (outer == Holds::names) {
+    return Holds::keywords;
+  }
+  if (outer == Holds::values || std::ranges::find(values, name) != values.end()) {
+    return Holds::values;
+  }
+  return std::ranges::find(maps, name) != maps.end() ? Holds::names : Holds::keywords;
+}
+
 }  // namespace
 
 SchemaDocument::SchemaDocument(const Json& root, WorkBudget& budget) : root_(root), budget_(budget) {
@@ -169,9 +163,11 @@ void SchemaDocument::add_paths(const Json& root) {
   struct Level {
     const Json* node;
     Json::const_iterator next;
+    const Json* resource;  ///< SchemaIds::add
+    Holds holds;
   };
   std::vector<Level> levels;
-  const auto enter = [&](const Json& node, std::string path) {
+  const auto enter = [&](const Json& node, std::string path, const Json* resource, Holds holds) {
     if (levels.size() > deepest_schema) {
       throw Error(fmt::format("json_schema: nested deeper than {}", deepest_schema));
     }
@@ -180,11 +176,14 @@ void SchemaDocument::add_paths(const Json& root) {
     }
     budget_.spend(10);
     paths_.emplace(&node, std::move(path));
+    if (node.is_object() && holds == Holds::keywords) {
+      resource = ids_.add(node, resource, budget_);
+    }
     if (node.is_structured()) {
-      levels.push_back({&node, node.begin()});
+      levels.push_back({&node, node.begin(), resource, holds});
     }
   };
-  enter(root, "#");
+  enter(root, "#", &root, Holds::keywords);
   while (!levels.empty()) {
     const Json& outer = *levels.back().node;
     const Json::const_iterator place = levels.back().next;
@@ -193,6 +192,8 @@ void SchemaDocument::add_paths(const Json& root) {
       continue;
     }
     ++levels.back().next;
+    const Json* resource = levels.back().resource;
+    const Holds holds = inside(levels.back().holds, outer.is_object() ? place.key() : "");
     std::string path = paths_.at(&outer);
     if (outer.is_object() && outer.size() > many_members) {
       members_[&outer].emplace(place.key(), &*place);
@@ -202,7 +203,7 @@ void SchemaDocument::add_paths(const Json& root) {
       path += outer.is_object() ? place.key().substr(0, longest_path) : std::to_string(place - outer.begin());
       path.resize(std::min(path.size(), longest_path));
     }
-    enter(*place, std::move(path));
+    enter(*place, std::move(path), resource, holds);
   }
 }
 
@@ -244,13 +245,15 @@ const Json& SchemaDocument::target(const Json& schema) const {
   const Json& reference = schema.at("$ref");
   budget_.spend(reference.is_string() ? reference.get_ref<const std::string&>().size() / 4 : 0);
   const std::string text = reference.is_string() ? reference.get<std::string>() : "";
-  if (text != "#" && !text.starts_with("#/")) {
-    fail(schema, "'$ref' is supported within the schema only: \"#\" or \"#/...\"");
+  const auto [from, pointer] = ids_.find(schema, text);
+  if (text.empty() || from == nullptr) {
+    fail(schema,
+         fmt::format("'$ref' is supported within the schema only; no schema in it is called '{}'", text.substr(0, 80)));
   }
-  const Json* node = &root_;
-  for (std::size_t i = 1; i < text.size();) {
-    const std::size_t end = std::min(text.find('/', i + 1), text.size());
-    const std::string token = unescape(std::string_view(text).substr(i + 1, end - i - 1));
+  const Json* node = from;
+  for (std::size_t i = 0; i < pointer.size();) {
+    const std::size_t end = std::min(pointer.find('/', i + 1), pointer.size());
+    const std::string token = unescape(std::string_view(pointer).substr(i + 1, end - i - 1));
     const Json* next = nullptr;
     if (node->is_object()) {
       next = member(*node, token);
@@ -279,8 +282,9 @@ SchemaNodes SchemaDocument::follow(const SchemaNodes& nodes) const {
         break;
       }
       const bool alone = std::all_of(node->items().begin(), node->items().end(), [](const auto& item) {
-        return item.key() == "$ref" || item.key() == "$defs" || item.key() == "definitions" || item.key() == "title" ||
-               item.key() == "description" || item.key() == "default" || item.key() == "$schema";
+        constexpr std::array<std::string_view, 9> harmless = {"$ref",    "$defs",   "definitions", "title",  "description",
+                                                              "default", "$schema", "$id",         "$anchor"};
+        return std::ranges::find(harmless, item.key()) != harmless.end();
       });
       if (!alone) {
         break;
@@ -299,6 +303,58 @@ std::vector<SchemaFacets> SchemaDocument::alternatives(const SchemaNodes& nodes)
   std::vector<SchemaFacets> all(1);
   for (const Json* node : nodes) {
     all = combine(*node, all, resolve(*node));
+  }
+  return all;
+}
+
+bool SchemaDocument::matches(const Json& place, const std::string& pattern, const std::string& name) const {
+  // Regular expression engines differ beyond ASCII, so that a property may or may not be the pattern's.
+  if (std::ranges::any_of(name, [](char c) { return static_cast<unsigned char>(c) >= 0x80; })) {
+    fail(place, fmt::format("'patternProperties' or 'propertyNames' beside the property '{}', whose name is not ASCII, is "
+                            "not supported",
+                            name.substr(0, 40)));
+  }
+  budget_.spend(50 + pattern.size() / 8);
+  bool found = false;
+  naming(place, "the pattern of a name", [&] {
+    auto known = patterns_.find(pattern);
+    if (known == patterns_.end()) {
+      known = patterns_.emplace(pattern, TextNfa(budget_)).first;
+      known->second.add_pattern(pattern);
+    }
+    found = known->second.matches(name).front();
+  });
+  return found;
+}
+
+bool SchemaDocument::admits_name(const Json& place, const std::vector<SchemaFacets>& property_names,
+                                 const std::string& name) const {
+  const Json value = name;
+  return std::ranges::any_of(property_names, [&](const SchemaFacets& facets) {
+    const std::optional<bool> fits = admits(facets, value);
+    const std::vector<std::string> patterns = string_patterns(facets, *this, place);
+    return fits != std::optional(false) &&
+           std::ranges::all_of(patterns, [&](const std::string& pattern) { return matches(place, pattern, name); });
+  });
+}
+
+std::optional<SchemaNodes> SchemaDocument::unlisted(const SchemaFacets& facets, const std::string& name) const {
+  if (facets.closed) {
+    return std::nullopt;
+  }
+  SchemaNodes all = facets.additional.value_or(SchemaNodes{});
+  for (const PatternScope& scope : facets.scopes) {
+    bool is_matched = false;
+    for (const auto& [pattern, nodes] : scope.patterns) {
+      if (matches(*nodes.front(), pattern, name)) {
+        is_matched = true;
+        all = join(std::move(all), nodes);
+      }
+    }
+    if (!is_matched && scope.closed) {
+      return std::nullopt;
+    }
+    all = is_matched ? all : join(std::move(all), scope.additional.value_or(SchemaNodes{}));
   }
   return all;
 }
@@ -441,11 +497,42 @@ std::vector<SchemaFacets> SchemaDocument::combine(const Json& schema, const std:
   return all;
 }
 
+/// The properties that both allow.
+void SchemaDocument::merge_properties(const SchemaFacets& a, const SchemaFacets& b, SchemaFacets& both) const {
+  const PropertyIndex in_a(a), in_b(b);
+  both.properties.clear();
+  const auto add_unlisted = [&](const std::string& name, const SchemaNodes& nodes, const SchemaFacets& other) {
+    if (const auto others = unlisted(other, name)) {
+      both.properties.emplace_back(name, join(nodes, *others));
+    }
+  };
+  for (const auto& [name, nodes] : a.properties) {
+    if (const SchemaNodes* others = in_b.find(name)) {
+      both.properties.emplace_back(name, join(nodes, *others));
+    } else {
+      add_unlisted(name, nodes, b);
+    }
+  }
+  for (const auto& [name, nodes] : b.properties) {
+    if (in_a.find(name) == nullptr) {
+      add_unlisted(name, nodes, a);
+    }
+  }
+  add_missing(both.required, b.required);
+  both.closed = a.closed || b.closed;
+  both.additional = join_given(a.additional, b.additional);
+  both.scopes.insert(both.scopes.end(), b.scopes.begin(), b.scopes.end());
+  both.property_names = join_given(a.property_names, b.property_names);
+  both.min_properties = std::max(a.min_properties, b.min_properties);
+  both.max_properties = std::min(a.max_properties, b.max_properties);
+}
+
 /// False where no value satisfies both.
-bool SchemaDocument::merge(const SchemaFacets& a, const SchemaFacets& b, SchemaFacets& both) {
+bool SchemaDocument::merge(const SchemaFacets& a, const SchemaFacets& b, SchemaFacets& both) const {
   both = a;
   both.types &= b.types;
   both.types_named |= b.types_named;
+  both.is_typed = a.is_typed || b.is_typed;
   if (b.values) {
     if (both.values) {
       std::erase_if(*both.values, [&](const Json& value) {
@@ -455,15 +542,14 @@ bool SchemaDocument::merge(const SchemaFacets& a, const SchemaFacets& b, SchemaF
       both.values = b.values;
     }
   }
+  both.excluded.insert(both.excluded.end(), b.excluded.begin(), b.excluded.end());
   merge_ranges(b, both);
   both.min_length = std::max(a.min_length, b.min_length);
   both.max_length = std::min(a.max_length, b.max_length);
   add_missing(both.patterns, b.patterns);
   add_missing(both.formats, b.formats);
   merge_items(a, b, both);
-  if (!merge_properties(a, b, both)) {
-    both.types &= static_cast<std::uint8_t>(~schema_object);
-  }
+  merge_properties(a, b, both);
   return both.types != 0 && (!both.values || !both.values->empty());
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
+#include "engine/grammar/decimal_multiples.h"
 
 namespace rocmforge {
 namespace {
@@ -71,13 +72,19 @@ class FacetReader {
       value_ = &value;
       if (keyword == "nullable") {
         nullable = boolean();
-      } else if (!read_general() && !read_number() && !read_string() && !read_array() && !read_object() && !is_ignored()) {
+      } else if (!read_general() && !read_number() && !read_string() && !read_array() && !read_object() && !read_not() &&
+                 !is_ignored()) {
         document_.fail(schema_, fmt::format("'{}' is not supported", keyword.substr(0, 40)));
       }
     }
     if (nullable && facets_.types != schema_any) {
       facets_.types |= schema_null;
     }
+    if (excludes_integers_ && schema_.contains("type") && (facets_.types & schema_number) != 0) {
+      document_.fail(schema_, "'not': numbers that are no integers are not supported");
+    }
+    facets_.types &= static_cast<std::uint8_t>(~excluded_types_);
+    close_scope();
     return std::move(facets_);
   }
 
@@ -122,6 +129,7 @@ class FacetReader {
   bool read_general() {
     if (is("type")) {
       facets_.types = 0;
+      facets_.is_typed = true;
       for (const Json& one : value_->is_array() ? *value_ : Json::array({*value_})) {
         const std::uint8_t bits = one.is_string() ? type_named(one.get_ref<const std::string&>()) : std::uint8_t{0};
         if (bits == 0) {
@@ -183,13 +191,26 @@ class FacetReader {
       raise(bound(true));
     } else if (is("exclusiveMaximum") && !value_->is_boolean()) {
       reduce(bound(true));
-    } else if (is("multipleOf") && value_->is_number() && *value_ == 1) {
-      facets_.types &= static_cast<std::uint8_t>(~schema_number);
-      facets_.types_named |= schema_integer;
+    } else if (is("multipleOf")) {
+      read_multiple();
     } else {
       return is("exclusiveMinimum") || is("exclusiveMaximum");
     }
     return true;
+  }
+
+  void read_multiple() {
+    const Decimal unit = bound(false).value;
+    if (unit.negative || unit.is_zero()) {
+      fail("must be above 0");
+    }
+    if (unit.fraction.empty()) {  // all its multiples are integers
+      facets_.types &= static_cast<std::uint8_t>(~schema_number);
+      facets_.types_named = static_cast<std::uint8_t>((facets_.types_named & ~schema_number) | schema_integer);
+    }
+    if (unit.whole != "1" || !unit.fraction.empty()) {
+      facets_.multiples_of.push_back(unit);
+    }
   }
 
   bool read_string() {
@@ -224,8 +245,9 @@ class FacetReader {
       facets_.min_items = count(schema_array);
     } else if (is("maxItems")) {
       facets_.max_items = count(schema_array);
-    } else if (is("uniqueItems") && !boolean()) {
-      return true;
+    } else if (is("uniqueItems")) {
+      facets_.unique_items = boolean();
+      facets_.types_named |= facets_.unique_items ? schema_array : 0;
     } else if (is("prefixItems") || (is("items") && value_->is_array())) {
       if (!value_->is_array()) {
         fail("must be a list of schemas");
@@ -267,6 +289,15 @@ class FacetReader {
       } else {
         facets_.additional = *value_ == true ? SchemaNodes{} : SchemaNodes{value_};
       }
+    } else if (is("patternProperties")) {
+      if (!value_->is_object()) {
+        fail("must be an object of schemas");
+      }
+      for (const auto& [pattern, property] : value_->items()) {
+        scope_.patterns.emplace_back(pattern, SchemaNodes{&schema_in(property)});
+      }
+    } else if (is("propertyNames")) {
+      facets_.property_names = SchemaNodes{&schema_in(*value_)};
     } else if (is("minProperties")) {
       facets_.min_properties = count(schema_object);
     } else if (is("maxProperties")) {
@@ -278,9 +309,87 @@ class FacetReader {
     return true;
   }
 
+  /// `not` of a list of values, of types, or of both, or of a choice among such.
+  bool read_not() {
+    if (!is("not")) {
+      return false;
+    }
+    std::vector<const Json*> pending = {value_};
+    while (!pending.empty()) {
+      const Json& one = *pending.back();
+      pending.pop_back();
+      if (one == false) {
+        continue;
+      }
+      if (one.is_object() && one.contains("anyOf") && one["anyOf"].is_array()) {
+        only_holds(one, {"anyOf"});
+        for (const Json& part : one["anyOf"]) {
+          pending.push_back(&part);
+        }
+        continue;
+      }
+      exclude(one);
+    }
+    return true;
+  }
+
+  /// Fails if a schema in `not` has other keywords than these.
+  void only_holds(const Json& one, std::initializer_list<std::string_view> keywords) const {
+    for (const auto& [keyword, value] : one.items()) {
+      const bool known = std::find(keywords.begin(), keywords.end(), keyword) != keywords.end() ||
+                         std::find(annotations.begin(), annotations.end(), keyword) != annotations.end();
+      if (!known) {
+        fail(fmt::format("is supported for 'enum', 'const' and 'type' only, not for '{}'", keyword.substr(0, 40)));
+      }
+    }
+  }
+
+  void exclude(const Json& one) {
+    if (one.is_boolean()) {
+      excluded_types_ = schema_any;
+      return;
+    }
+    if (!one.is_object()) {
+      fail("must hold a schema: an object or true or false");
+    }
+    only_holds(one, {"enum", "const", "type"});
+    const SchemaFacets inside = read_facets(one, document_);
+    if (!inside.values) {
+      excludes_integers_ = excludes_integers_ || (inside.types & (schema_integer | schema_number)) == schema_integer;
+      excluded_types_ |= inside.types | ((inside.types & schema_integer) != 0 ? schema_number : 0);
+      return;
+    }
+    for (const Json& value : *inside.values) {
+      if (admits_beside_values(inside, value) != std::optional(false)) {
+        facets_.excluded.push_back(value);
+      }
+    }
+  }
+
+  /// Gives the properties that `patternProperties` leaves to `additionalProperties` to the patterns' scope, and the listed
+  /// ones the schemas of the patterns that match them.
+  void close_scope() {
+    if (scope_.patterns.empty()) {
+      return;
+    }
+    for (auto& [name, nodes] : facets_.properties) {
+      for (const auto& [pattern, schemas] : scope_.patterns) {
+        if (document_.matches(schema_, pattern, name)) {
+          nodes = join(std::move(nodes), schemas);
+        }
+      }
+    }
+    scope_.additional = std::exchange(facets_.additional, std::nullopt);
+    scope_.closed = std::exchange(facets_.closed, false);
+    facets_.scopes.push_back(std::move(scope_));
+  }
+
   const Json& schema_;
   const SchemaDocument& document_;
   SchemaFacets facets_;
+  PatternScope scope_;
+  std::uint8_t excluded_types_ = 0;
+  bool excludes_integers_ = false;
   std::string keyword_;
   const Json* value_ = nullptr;
 };
@@ -295,6 +404,13 @@ std::uint8_t type_of(const Json& value) {
 
 }  // namespace
 
+SchemaNodes join(SchemaNodes a, const SchemaNodes& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  std::sort(a.begin(), a.end());
+  a.erase(std::unique(a.begin(), a.end()), a.end());
+  return a;
+}
+
 SchemaFacets read_facets(const Json& schema, const SchemaDocument& document) { return FacetReader(schema, document).read(); }
 
 std::optional<bool> admits(const SchemaFacets& facets, const Json& value) {
@@ -305,13 +421,17 @@ std::optional<bool> admits(const SchemaFacets& facets, const Json& value) {
 }
 
 std::optional<bool> admits_beside_values(const SchemaFacets& facets, const Json& value) {
-  if ((type_of(value) & facets.types) == 0) {
+  if ((type_of(value) & facets.types) == 0 ||
+      std::find(facets.excluded.begin(), facets.excluded.end(), value) != facets.excluded.end()) {
     return false;
   }
   if (value.is_number()) {
     const auto decimal = parse_decimal(value.dump());
     if (!decimal) {
-      return facets.range.lower || facets.range.upper ? std::nullopt : std::optional(true);
+      return facets.range.lower || facets.range.upper || !facets.multiples_of.empty() ? std::nullopt : std::optional(true);
+    }
+    if (!std::ranges::all_of(facets.multiples_of, [&](const Decimal& unit) { return is_multiple(*decimal, unit); })) {
+      return false;
     }
     const int above = facets.range.lower ? compare(*decimal, facets.range.lower->value) : 1;
     const int below = facets.range.upper ? compare(*decimal, facets.range.upper->value) : -1;

@@ -13,11 +13,16 @@
 #include "base/work_budget.h"
 #include "chat/json.h"
 #include "engine/grammar/decimal_range.h"
+#include "engine/grammar/schema_ids.h"
+#include "engine/grammar/text_nfa.h"
 
 namespace rocmforge {
 
 /// Schemas that a value must all satisfy: nodes of a document, ascending and each once. None: any value.
 using SchemaNodes = std::vector<const nlohmann::ordered_json*>;
+
+/// The schemas of both.
+SchemaNodes join(SchemaNodes a, const SchemaNodes& b);
 
 /// JSON's types as bits of a set. A number may be an integer, so `schema_number` is never set without `schema_integer`.
 enum SchemaType : std::uint8_t {
@@ -34,14 +39,23 @@ enum SchemaType : std::uint8_t {
 /// Keywords that combine schemas; SchemaDocument resolves them.
 inline constexpr std::array<std::string_view, 4> combining_keywords = {"$ref", "allOf", "anyOf", "oneOf"};
 
+/// What a schema with `patternProperties` says of the properties that it does not list.
+struct PatternScope {
+  std::vector<std::pair<std::string, SchemaNodes>> patterns{};
+  std::optional<SchemaNodes> additional{};  ///< of properties that no pattern matches; none: not given
+  bool closed = false;                      ///< only properties that a pattern matches are allowed
+};
+
 /// The constraints of a schema on a value, without references and combinations.
 struct SchemaFacets {
   static constexpr std::uint64_t unbounded = UINT64_MAX;
 
   std::uint8_t types = schema_any;
   std::optional<std::vector<nlohmann::ordered_json>> values{};  ///< enum and const
+  std::vector<nlohmann::ordered_json> excluded{};               ///< enum and const inside `not`
 
   DecimalRange range{};
+  std::vector<Decimal> multiples_of{};
 
   std::uint64_t min_length = 0, max_length = unbounded;
   std::vector<std::string> patterns{}, formats{};
@@ -49,21 +63,33 @@ struct SchemaFacets {
   std::uint64_t min_items = 0, max_items = unbounded;
   std::vector<SchemaNodes> prefix_items{};
   std::optional<SchemaNodes> items{};  ///< of elements after the first; none: not given
+  bool unique_items = false;
 
   std::vector<std::pair<std::string, SchemaNodes>> properties{};
   std::vector<std::string> required{};
   std::optional<SchemaNodes> additional{};  ///< of properties that are not listed; none: not given
   bool closed = false;                      ///< only listed properties are allowed
+  std::vector<PatternScope> scopes{};
+  std::optional<SchemaNodes> property_names{};  ///< of every property's name; none: not given
   std::uint64_t min_properties = 0, max_properties = unbounded;
   std::uint8_t types_named = 0;  ///< types that have a keyword here
 
+  bool is_typed = false;  ///< has a `type`
+
   /// A schema without `type` but with keywords of objects means an object: other values, though valid, are not written.
-  [[nodiscard]] std::uint8_t written_types() const { return types == schema_any && types_named != 0 ? types_named : types; }
+  [[nodiscard]] std::uint8_t written_types() const {
+    const auto named = static_cast<std::uint8_t>(types & types_named);
+    return is_typed || named == 0 ? types : named;
+  }
+  /// Whether it constrains nothing.
+  [[nodiscard]] bool is_open() const { return types == schema_any && types_named == 0 && !values && excluded.empty(); }
 };
 
 /// A JSON schema, resolved into what can be written as a grammar. All errors name the keyword and the place in the schema.
 class SchemaDocument {
  public:
+  using Json = nlohmann::ordered_json;
+
   /// `root` and `budget` must outlive the document. Throws Error if it is not a schema or nests too deeply; every call
   /// throws the exceptions of WorkBudget.
   SchemaDocument(const nlohmann::ordered_json& root, WorkBudget& budget);
@@ -78,14 +104,40 @@ class SchemaDocument {
   /// one of them, and each can be written by itself. Otherwise null.
   [[nodiscard]] static const nlohmann::ordered_json* plain_choice(const SchemaNodes& nodes);
 
+  /// The schemas of a property that `facets` does not list; none: it is forbidden.
+  std::optional<SchemaNodes> unlisted(const SchemaFacets& facets, const std::string& name) const;
+  /// Whether `pattern` matches a name. `place` is what error messages name.
+  [[nodiscard]] bool matches(const Json& place, const std::string& pattern, const std::string& name) const;
+  /// Whether `name` may be a property's by `property_names`.
+  [[nodiscard]] bool admits_name(const Json& place, const std::vector<SchemaFacets>& property_names,
+                                 const std::string& name) const;
+
+  [[nodiscard]] WorkBudget& budget() const { return budget_; }
+
+  /// Calls `body`; an Error that it throws names `place` and `what` afterwards.
+  template <class Body>
+  void naming(const Json& place, std::string_view what, Body&& body) const {
+    try {
+      body();
+    } catch (const Interrupted&) {
+      throw;
+    } catch (const Postponed&) {
+      throw;
+    } catch (const Error& error) {
+      const std::string_view message = error.what();
+      if (message.starts_with("json_schema: ")) {
+        throw;
+      }
+      fail(place, std::string(what) + ": " + std::string(message));
+    }
+  }
+
   /// "#/properties/name"
   [[nodiscard]] std::string path(const nlohmann::ordered_json& node) const;
 
   [[noreturn]] void fail(const nlohmann::ordered_json& node, std::string_view message) const;
 
  private:
-  using Json = nlohmann::ordered_json;
-
   /// How a part of a schema is combined with the others.
   enum class Joint : std::uint8_t { all, any, one };
   /// A schema that is being resolved, after the parts it is made of: what its references and lists name, in their order.
@@ -107,7 +159,8 @@ class SchemaDocument {
   void check_apart(const Json& schema, std::vector<std::vector<SchemaFacets>>& options);
   std::vector<SchemaFacets> combine(const Json& schema, const std::vector<SchemaFacets>& a,
                                     const std::vector<SchemaFacets>& b);
-  static bool merge(const SchemaFacets& a, const SchemaFacets& b, SchemaFacets& both);
+  [[nodiscard]] bool merge(const SchemaFacets& a, const SchemaFacets& b, SchemaFacets& both) const;
+  void merge_properties(const SchemaFacets& a, const SchemaFacets& b, SchemaFacets& both) const;
   bool make_disjoint(SchemaFacets& a, SchemaFacets& b, int depth);
 
   void spend(const Json& schema, std::size_t units);
@@ -116,6 +169,8 @@ class SchemaDocument {
   WorkBudget& budget_;
   std::size_t work_ = 0;
   std::unordered_map<const Json*, std::string> paths_;
+  SchemaIds ids_;
+  mutable std::map<std::string, TextNfa> patterns_;                                   // of names, by their text
   std::unordered_map<const Json*, std::map<std::string_view, const Json*>> members_;  // of objects that have many
   std::deque<Open> open_;                                                             // each a part of the one before
   bool is_comparing_ = false;

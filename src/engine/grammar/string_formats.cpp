@@ -44,10 +44,10 @@ std::string format_pattern(std::string_view format) {
         "P(\\d{{1,4}}W|(\\d{{1,4}}Y(\\d{{1,4}}M(\\d{{1,4}}D)?)?|\\d{{1,4}}M(\\d{{1,4}}D)?|\\d{{1,4}}D)({0})?|{0})", clock);
   } else if (format == "uuid") {
     pattern = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}";
-  } else if (format == "email") {
+  } else if (format == "email" || format == "idn-email") {
     pattern =
         fmt::format("[A-Za-z0-9_+-]{{1,32}}(\\.[A-Za-z0-9_+-]{{1,15}}){{0,2}}@{0}(\\.{0}){{0,3}}\\.[a-z]{{2,12}}", label);
-  } else if (format == "hostname") {
+  } else if (format == "hostname" || format == "idn-hostname") {
     pattern = host;
   } else if (format == "ipv4") {
     const std::string byte = "(25[0-5]|2[0-4]\\d|1\\d{2}|[1-9]?\\d)";
@@ -55,11 +55,13 @@ std::string format_pattern(std::string_view format) {
   } else if (format == "ipv6") {
     pattern = ipv6_pattern();
   } else if (format == "uri" || format == "uri-reference" || format == "iri" || format == "iri-reference" ||
-             format == "url") {
+             format == "url" || format == "uri-template") {
     const std::string character = "[A-Za-z0-9._~!$&'()*+,;=:@-]";
     pattern = fmt::format("[a-z][a-z0-9+.-]{{0,15}}://{0}(:[1-9]\\d{{0,3}})?(/{1}*)*(\\?{1}*)?(#{1}*)?", host, character);
   } else if (format == "json-pointer") {
     pattern = "(/([A-Za-z0-9_. -]|~[01])*)*";
+  } else if (format == "relative-json-pointer") {
+    pattern = "(0|[1-9]\\d{0,3})(#|(/([A-Za-z0-9_. -]|~[01])*)*)";
   } else if (format == "byte") {
     pattern = "([A-Za-z0-9+/]{4})*([A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?";
   } else {

@@ -338,7 +338,7 @@ TEST(SchemaScale, EveryConstructAMillionTimes) {
       {[&] {
          return Json{{"format", repeated("f", million)}};
        },
-       "is not supported"},
+       ""},
       {[&] {
          return Json{{repeated("k", million), 1}};
        },

@@ -98,7 +98,7 @@ TEST(JsonSchemaLimits, ManyRequiredNames) {
     }
     halves.push_back(std::move(part));
   }
-  EXPECT_EQ(problem_of({{"allOf", halves}}), "") << "no object, but null";
+  EXPECT_THAT(problem_of({{"allOf", halves}}), HasSubstr("no value satisfies it: 'required' names 'name 0'"));
   EXPECT_THAT(problem_of({{"allOf", halves}, {"type", "object"}}), HasSubstr("no value satisfies it"));
   required.get_ref<Json::array_t&>().resize(300);
   EXPECT_EQ(problem_of({{"required", required}}), "");
