@@ -19,10 +19,30 @@ namespace {
   const int code = errno;
   throw Error(std::string(action) + ": " + std::strerror(code)).in(path.string());
 }
+
+const char* kind_of(mode_t mode) {
+  return S_ISDIR(mode)    ? "a folder"
+         : S_ISFIFO(mode) ? "a FIFO (named pipe)"
+         : S_ISSOCK(mode) ? "a socket"
+         : S_ISCHR(mode)  ? "a character device"
+         : S_ISBLK(mode)  ? "a block device"
+                          : "no file";
+}
+
+void check_is_file(const std::filesystem::path& path, const struct stat& status) {
+  if (!S_ISREG(status.st_mode)) {
+    throw Error(std::string("not a regular file but ") + kind_of(status.st_mode)).in(path.string());
+  }
+}
 }  // namespace
 
 MappedFile::MappedFile(const std::filesystem::path& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0) {
+    check_is_file(path, status);  // opening a device may change it
+  }
+  // A FIFO that takes the file's place is opened without waiting for its writer.
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {
     fail_with_errno(path, "cannot open");
   }
@@ -31,13 +51,10 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
     ~Closer() { ::close(descriptor); }
   } closer{descriptor};
 
-  struct stat status {};
   if (::fstat(descriptor, &status) != 0) {
     fail_with_errno(path, "cannot read its size");
   }
-  if (!S_ISREG(status.st_mode)) {
-    throw Error("not a regular file").in(path.string());
-  }
+  check_is_file(path, status);
   if (status.st_size == 0) {
     return;  // mmap refuses a length of zero; an empty file is an empty span
   }

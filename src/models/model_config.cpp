@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "models/architecture.h"
+#include "models/file_kind.h"
 #include "models/latent_config.h"
 #include "models/layer_windows.h"
 #include "models/metadata_reader.h"
@@ -178,6 +179,9 @@ std::int32_t vocabulary_size(MetadataReader& metadata) {
 }  // namespace
 
 ModelConfig ModelConfig::from_gguf(const GgufFile& file, std::int32_t context) {
+  if (const std::string kind = other_file_kind(file); !kind.empty()) {
+    throw Error(fmt::format("{}: this is no model but {}", file.path().string(), kind));
+  }
   ModelConfig config;
   config.architecture = file.string("general.architecture");
   config.name = file.string("general.name", "");

@@ -1,7 +1,12 @@
 #include "base/error.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -59,7 +64,22 @@ TEST(MappedFile, says_which_file_and_why) {
     }
   };
   EXPECT_EQ(message("/nonexistent/model.gguf"), "/nonexistent/model.gguf: cannot open: No such file or directory");
-  EXPECT_EQ(message("/tmp"), "/tmp: not a regular file");
+  EXPECT_EQ(message("/tmp"), "/tmp: not a regular file but a folder");
+  EXPECT_EQ(message("/dev/null"), "/dev/null: not a regular file but a character device");
+  const std::string fifo = std::filesystem::path(::testing::TempDir()) / "rocmforge_fifo";
+  std::filesystem::remove(fifo);
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  EXPECT_EQ(message(fifo), fifo + ": not a regular file but a FIFO (named pipe)") << "nothing waits for a writer";
+  std::filesystem::remove(fifo);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const int end = socket(AF_UNIX, SOCK_STREAM, 0);
+  ASSERT_LT(fifo.size(), sizeof address.sun_path);
+  std::copy(fifo.begin(), fifo.end(), address.sun_path);
+  ASSERT_EQ(bind(end, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  EXPECT_EQ(message(fifo), fifo + ": not a regular file but a socket");
+  close(end);
+  std::filesystem::remove(fifo);
 }
 
 }  // namespace

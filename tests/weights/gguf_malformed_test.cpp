@@ -366,7 +366,7 @@ TEST_F(SplitGguf, RefusesBrokenSets) {
             "m-00002-of-00003.gguf: the file ends inside the number of tensors: 8 bytes needed, 2 left (at byte 8)");
   std::filesystem::remove(folder_ / "m-00002-of-00003.gguf");
   EXPECT_EQ(refused("missing part", first), "m-00002-of-00003.gguf: cannot open: No such file or directory");
-  EXPECT_EQ(refused("a folder", folder_ / ""), ": not a regular file");
+  EXPECT_EQ(refused("a folder", folder_ / ""), ": not a regular file but a folder");
 }
 
 }  // namespace

@@ -1,0 +1,300 @@
+#include "foreign_options.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+namespace rocmforge::app {
+namespace {
+
+using Kind = ForeignOption::Kind;
+
+constexpr std::string_view by_name = "-hf OWNER/REPO[:QUANT] or -hf OWNER/REPO/FILE.gguf names a model that is downloaded";
+constexpr std::string_view by_address =
+    "models are downloaded by name (-hf OWNER/REPO:QUANT), not from an address: fetch the file yourself and name it with -m "
+    "FILE";
+constexpr std::string_view whole_model = "a model runs as a whole on the device that --device names";
+constexpr std::string_view one_device = "a model runs on one device, which --device names";
+constexpr std::string_view fused = "attention is always fused where a kernel can do it; --attention names one";
+constexpr std::string_view mapped = "files are always mapped";
+constexpr std::string_view own_threads = "--threads sets the threads of all work on the CPU; they are not bound to processors";
+constexpr std::string_view no_draft =
+    "a second model does not draft; heads for several tokens that a model's file holds are used by the model itself";
+constexpr std::string_view no_images = "images, audio and video are not read";
+constexpr std::string_view no_adapter = "adapters are not applied while a model runs: merge them into its file";
+constexpr std::string_view file_rope = "the model's file says how positions are scaled";
+constexpr std::string_view one_batch = "--batch sets the tokens of a step, which is not divided further";
+constexpr std::string_view own_cache = "the KV cache has pages that all requests share; --kv-tokens sets its size for serve";
+constexpr std::string_view prefixes = "serve keeps the prompts' beginnings in the KV cache by itself; --no-prefix-cache turns it off";
+constexpr std::string_view no_sampler =
+    "this sampler does not exist; there are --temp, --top-k, --top-p, --min-p, --typical and the penalties";
+constexpr std::string_view own_page = "the page at / is built in; --no-page turns it off";
+constexpr std::string_view no_tls = "serve has no TLS: put a proxy before it";
+constexpr std::string_view no_agent = "serve runs no tools and no MCP servers: the client runs them";
+constexpr std::string_view one_model = "serve serves the one model that it was started with";
+constexpr std::string_view talks = "rocmforge chat is the conversation, run answers once";
+constexpr std::string_view raw_text = "run --raw continues plain text";
+constexpr std::string_view reasoning = "reasoning is always told apart from the answer; --think on or off says whether there is any";
+constexpr std::string_view budget = "a request's field thinking_budget_tokens sets the budget; --think off turns reasoning off";
+constexpr std::string_view logs = "serve logs to standard error; --log-file, --log-format and --log-requests change that";
+constexpr std::string_view presets = "there are no presets of models: -hf NAME names the model and each option is given by itself";
+constexpr std::string_view memory_fit = "a model that does not fit is refused with what it needs; rocmforge inspect --plan says it before";
+constexpr std::string_view own_host = "what is not said here is decided by --device, --host and --port";
+
+// The names are those of llama-cli and llama-server (llama.cpp's common/arg.cpp of 2026) and of the variables that Ollama's
+// server reads (envconfig).
+constexpr auto foreign_options = std::to_array<ForeignOption>({
+    // The same under another name.
+    {"", Kind::same, "--ctx-size", "LLAMA_ARG_CTX_SIZE,OLLAMA_CONTEXT_LENGTH"},
+    {"", Kind::same, "--threads", "LLAMA_ARG_THREADS"},
+    {"", Kind::same, "--max-tokens", "LLAMA_ARG_N_PREDICT"},
+    {"", Kind::same, "--batch", "LLAMA_ARG_BATCH"},
+    {"", Kind::same, "--model", "LLAMA_ARG_MODEL"},
+    {"", Kind::same, "--alias", "LLAMA_ARG_ALIAS"},
+    {"", Kind::same, "--host", "LLAMA_ARG_HOST"},
+    {"", Kind::same, "--port", "LLAMA_ARG_PORT"},
+    {"", Kind::same, "--api-key", "LLAMA_API_KEY"},
+    {"", Kind::same, "--api-key-file", "LLAMA_ARG_API_KEY_FILE"},
+    {"", Kind::same, "--parallel", "LLAMA_ARG_N_PARALLEL,OLLAMA_NUM_PARALLEL"},
+    {"", Kind::same, "--max-waiting", "OLLAMA_MAX_QUEUE"},
+    {"", Kind::same, "--log-file", "LLAMA_ARG_LOG_FILE"},
+    {"", Kind::same, "--pooling", "LLAMA_ARG_POOLING"},
+    {"", Kind::same, "--top-k", "LLAMA_ARG_TOP_K"},
+    {"", Kind::same, "--top-p", "LLAMA_ARG_TOP_P"},
+    {"", Kind::same, "--min-p", "LLAMA_ARG_MIN_P"},
+    {"", Kind::same, "--repeat-penalty", "LLAMA_ARG_REPEAT_PENALTY"},
+    {"", Kind::same, "--presence-penalty", "LLAMA_ARG_PRESENCE_PENALTY"},
+    {"", Kind::same, "--frequency-penalty", "LLAMA_ARG_FREQUENCY_PENALTY"},
+    {"", Kind::same, "--context-shift", "LLAMA_ARG_CONTEXT_SHIFT"},
+    {"", Kind::same, "--chat-template-kwargs", "LLAMA_ARG_CHAT_TEMPLATE_KWARGS"},
+    {"-hfr", Kind::same, "--hf-repo", "LLAMA_ARG_HF_REPO"},
+    {"-dev", Kind::same, "--device", "LLAMA_ARG_DEVICE"},
+    {"-s", Kind::same, "--seed"},
+    {"--temperature", Kind::same, "--temp", "LLAMA_ARG_TEMPERATURE"},
+    {"--typical-p", Kind::same, "--typical"},
+    {"--system-prompt", Kind::same, "--system"},
+    {"-r,--reverse-prompt", Kind::same, "--stop"},
+    {"-jf", Kind::same, "--json-schema-file"},
+    {"-ctk,-ctv,--cache-type-k,--cache-type-v", Kind::same, "--kv-type",
+     "LLAMA_ARG_CACHE_TYPE_K,LLAMA_ARG_CACHE_TYPE_V,OLLAMA_KV_CACHE_TYPE"},
+    {"--cors-origins", Kind::same, "--cors-origin", "LLAMA_ARG_CORS_ORIGINS"},
+    {"-to,--timeout", Kind::same, "--request-timeout", "LLAMA_ARG_TIMEOUT"},
+    {"--no-ui,--no-webui", Kind::same, "--no-page"},
+    {"-rea,--reasoning", Kind::same, "--think", "LLAMA_ARG_REASONING"},
+    {"--chat-template", Kind::same, "--chat-format", "LLAMA_ARG_CHAT_TEMPLATE"},
+    {"", Kind::same, "--chat-template-file", "LLAMA_ARG_CHAT_TEMPLATE_FILE"},
+    {"--no-cache-prompt", Kind::same, "--no-prefix-cache"},
+    // What is always so.
+    {"-fa,--flash-attn", Kind::on, fused, "LLAMA_ARG_FLASH_ATTN,OLLAMA_FLASH_ATTENTION"},
+    {"--jinja", Kind::always, "chat templates are always rendered as Jinja", "LLAMA_ARG_JINJA"},
+    {"-cb,--cont-batching", Kind::always, "requests are always batched as they come", "LLAMA_ARG_CONT_BATCHING"},
+    {"-ngl,--gpu-layers,--n-gpu-layers", Kind::whole, whole_model, "LLAMA_ARG_N_GPU_LAYERS"},
+    {"-kvo,--kv-offload", Kind::always, "the KV cache lies where the model runs", "LLAMA_ARG_KV_OFFLOAD"},
+    {"-kvu,--kv-unified", Kind::always, own_cache, "LLAMA_ARG_KV_UNIFIED"},
+    {"--cache-prompt", Kind::always, prefixes, "LLAMA_ARG_CACHE_PROMPT"},
+    {"--repack", Kind::always, "weights are always repacked where that is faster", "LLAMA_ARG_REPACK"},
+    {"--op-offload", Kind::always, whole_model},
+    {"--warmup,--no-warmup", Kind::always, "a model warms up when it is loaded"},
+    {"-e,--escape", Kind::always, "a text is taken as the shell gives it; $'...' holds escapes"},
+    {"--perf,--show-timings", Kind::always, "run and chat print their speed at the end", "LLAMA_ARG_PERF,LLAMA_ARG_SHOW_TIMINGS"},
+    {"--no-display-prompt", Kind::always, "the prompt is not printed"},
+    {"-co,--color", Kind::on, "colours are used at a terminal, where NO_COLOR is not set"},
+    {"--log-colors", Kind::on, "colours are used at a terminal, where NO_COLOR is not set", "LLAMA_ARG_LOG_COLORS"},
+    {"--metrics", Kind::always, "serve always has /metrics", "LLAMA_ARG_ENDPOINT_METRICS"},
+    {"--slots", Kind::always, "serve has /slots unless --no-slots is given", "LLAMA_ARG_ENDPOINT_SLOTS"},
+    {"--ui,--webui", Kind::always, own_page, "LLAMA_ARG_UI"},
+    {"--embedding,--embeddings", Kind::always, "serve always has the routes for embeddings", "LLAMA_ARG_EMBEDDINGS"},
+    {"--rerank,--reranking", Kind::always, "serve always has /rerank", "LLAMA_ARG_RERANKING"},
+    {"-cnv,--conversation", Kind::always, talks},
+    {"-st,--single-turn", Kind::always, talks},
+    {"-i,--interactive", Kind::always, talks},
+    {"--simple-io", Kind::always, "where there is no terminal, lines are read as they are"},
+    {"-mli,--multiline-input", Kind::always, "a line that ends in \\ goes on in chat"},
+    {"--offline", Kind::always, "a model is downloaded only where the hub's cache lacks it", "LLAMA_ARG_OFFLINE"},
+    {"--check-tensors", Kind::always, "files are checked when they are opened"},
+    {"--no-mmproj,--no-mmproj-auto", Kind::always, no_images},
+    {"--no-host", Kind::always, whole_model, "LLAMA_ARG_NO_HOST"},
+    {"--log-prefix,--log-timestamps", Kind::always, logs, "LLAMA_ARG_LOG_PREFIX,LLAMA_ARG_LOG_TIMESTAMPS"},
+    {"--no-perf,--no-show-timings", Kind::instead, "the speed goes to standard error: 2> /dev/null"},
+    // What does not exist.
+    {"--no-jinja", Kind::instead, "chat templates are always rendered as Jinja; --chat-format names a built-in one"},
+    {"-nocb,--no-cont-batching", Kind::instead, "requests are always batched as they come; --parallel 1 answers one at a time"},
+    {"-nkvo,--no-kv-offload", Kind::instead, "the KV cache lies where the model runs; --kv-type q8_0 makes it smaller"},
+    {"-no-kvu,--no-kv-unified,--kv-unified-per-slot", Kind::instead, own_cache, "LLAMA_ARG_KV_UNIFIED_PER_SLOT"},
+    {"-nr,--no-repack", Kind::instead, "weights are always repacked where that is faster"},
+    {"--no-op-offload", Kind::instead, whole_model},
+    {"--no-escape", Kind::instead, "a text is always taken as the shell gives it"},
+    {"--display-prompt,--verbose-prompt", Kind::instead, "rocmforge tokenize shows a prompt's tokens"},
+    {"--hf,-hff,--hf-file", Kind::instead, by_name, "LLAMA_ARG_HF_FILE"},
+    {"-hft,--hf-token", Kind::instead, "HF_TOKEN in the environment is the token"},
+    {"-mu,--model-url,-dr,--docker-repo", Kind::instead, by_address, "LLAMA_ARG_MODEL_URL,LLAMA_ARG_DOCKER_REPO"},
+    {"--mmap,--no-mmap,--mlock,-dio,--direct-io,-lm,--load-mode,-lzm,--lazy-mode", Kind::instead, mapped,
+     "LLAMA_ARG_LOAD_MODE,LLAMA_ARG_LAZY_MODE,LLAMA_ARG_MMAP,LLAMA_ARG_MLOCK"},
+    {"-no-cnv,--no-conversation", Kind::instead, raw_text},
+    {"-tb,--threads-batch,-C,--cpu-mask,-Cr,--cpu-range,--cpu-strict,--prio,--poll,-Cb,--cpu-mask-batch,-Crb,"
+     "--cpu-range-batch,--cpu-strict-batch,--prio-batch,--poll-batch,--numa",
+     Kind::instead, own_threads, "LLAMA_ARG_NUMA"},
+    {"--threads-http", Kind::instead, "serve has the threads for HTTP that it needs; --max-connections limits connections",
+     "LLAMA_ARG_THREADS_HTTP"},
+    {"-lcs,--lookup-cache-static,-lcd,--lookup-cache-dynamic", Kind::instead, no_draft},
+    {"-ub,--ubatch-size", Kind::instead, one_batch, "LLAMA_ARG_UBATCH"},
+    {"--keep", Kind::instead, "--context-shift drops the older half of a full context; the beginning is not kept"},
+    {"--no-context-shift", Kind::instead, "an answer ends at the context's end unless --context-shift is given"},
+    {"--swa-full,-ctxcp,--ctx-checkpoints,--swa-checkpoints,-cms,--checkpoint-min-step,-cram,--cache-ram,--cache-idle-slots,"
+     "--no-cache-idle-slots,-dt,--defrag-thold,-sps,--slot-prompt-similarity",
+     Kind::instead, own_cache,
+     "LLAMA_ARG_SWA_FULL,LLAMA_ARG_CTX_CHECKPOINTS,LLAMA_ARG_CHECKPOINT_MIN_SPACING_NT,LLAMA_ARG_CACHE_RAM,"
+     "LLAMA_ARG_CACHE_IDLE_SLOTS,LLAMA_ARG_DEFRAG_THOLD"},
+    {"--cache-reuse,--slot-save-path,--prompt-cache,--prompt-cache-all,--prompt-cache-ro", Kind::instead, prefixes,
+     "LLAMA_ARG_CACHE_REUSE"},
+    {"-sysf,--system-prompt-file", Kind::instead, "--system \"$(cat FILE)\" is the system message of a file"},
+    {"-bf,--binary-file", Kind::instead, "-f FILE reads the prompt of a file"},
+    {"-ptc,--print-token-count", Kind::instead, "--json prints the numbers of tokens"},
+    {"-sp,--special", Kind::instead, "control tokens are not printed; /completion has return_tokens"},
+    {"-if,--interactive-first", Kind::instead, talks},
+    {"--in-prefix,--in-prefix-bos,--in-suffix", Kind::instead, "the chat template writes what stands around a message"},
+    {"--spm-infill", Kind::instead, "/infill uses the order that the model's file asks for"},
+    {"--samplers,--sampler-seq,--sampling-seq,--top-nsigma,--top-n-sigma,--xtc-probability,--xtc-threshold,--dry-multiplier,"
+     "--dry-base,--dry-allowed-length,--dry-penalty-last-n,--dry-sequence-breaker,--adaptive-target,--adaptive-decay,"
+     "--dynatemp-range,--dynatemp-exp,--mirostat,--mirostat-lr,--mirostat-ent",
+     Kind::instead, no_sampler},
+    {"-l", Kind::instead, "--logit-bias ID=VALUE adds to a token's logit"},
+    {"-bs,--backend-sampling", Kind::instead, "where sampling runs is not chosen", "LLAMA_ARG_BACKEND_SAMPLING"},
+    {"--rope-scaling,--rope-scale,--rope-freq-base,--rope-freq-scale,--yarn-orig-ctx,--yarn-ext-factor,--yarn-attn-factor,"
+     "--yarn-beta-slow,--yarn-beta-fast,-gan,--grp-attn-n,-gaw,--grp-attn-w,--override-kv",
+     Kind::instead, file_rope,
+     "LLAMA_ARG_ROPE_SCALING_TYPE,LLAMA_ARG_ROPE_SCALE,LLAMA_ARG_ROPE_FREQ_BASE,LLAMA_ARG_ROPE_FREQ_SCALE,"
+     "LLAMA_ARG_YARN_ORIG_CTX,LLAMA_ARG_YARN_EXT_FACTOR,LLAMA_ARG_YARN_ATTN_FACTOR,LLAMA_ARG_YARN_BETA_SLOW,"
+     "LLAMA_ARG_YARN_BETA_FAST,LLAMA_ARG_GRP_ATTN_N,LLAMA_ARG_GRP_ATTN_W"},
+    {"-mm,--mmproj,-mmu,--mmproj-url,--mmproj-auto,--mmproj-offload,--no-mmproj-offload,--image,--audio,--video,"
+     "--image-min-tokens,--image-max-tokens,--mtmd-batch-max-tokens,--video-fps,--video-timestamp-interval,"
+     "--video-ffmpeg-dir,--media-path",
+     Kind::instead, no_images,
+     "LLAMA_ARG_MMPROJ,LLAMA_ARG_MMPROJ_URL,LLAMA_ARG_MMPROJ_AUTO,LLAMA_ARG_MMPROJ_OFFLOAD,LLAMA_ARG_IMAGE_MIN_TOKENS,"
+     "LLAMA_ARG_IMAGE_MAX_TOKENS,LLAMA_ARG_MTMD_BATCH_MAX_TOKENS,LLAMA_ARG_VIDEO_FPS,LLAMA_ARG_VIDEO_TIMESTAMP_INTERVAL,"
+     "LLAMA_ARG_VIDEO_FFMPEG_DIR"},
+    {"--rpc,-sm,--split-mode,-ts,--tensor-split,-mg,--main-gpu", Kind::instead, one_device,
+     "LLAMA_ARG_RPC,LLAMA_ARG_SPLIT_MODE,LLAMA_ARG_TENSOR_SPLIT,LLAMA_ARG_MAIN_GPU,OLLAMA_SCHED_SPREAD"},
+    {"--list-devices", Kind::instead, "rocmforge devices lists them"},
+    {"-ot,--override-tensor,-cmoe,--cpu-moe,-ncmoe,--n-cpu-moe,-ncffn,--n-cpu-ffn", Kind::instead, whole_model,
+     "LLAMA_ARG_OVERRIDE_TENSOR,LLAMA_ARG_CPU_MOE,LLAMA_ARG_N_CPU_MOE,LLAMA_ARG_N_CPU_FFN"},
+    {"-fit,--fit,-fitt,--fit-target,-fitc,--fit-ctx", Kind::instead, memory_fit,
+     "LLAMA_ARG_FIT,LLAMA_ARG_FIT_ESTIMATE,LLAMA_ARG_FIT_TARGET,LLAMA_ARG_FIT_CTX,OLLAMA_GPU_OVERHEAD"},
+    {"--lora,--lora-scaled,--lora-init-without-apply,--control-vector,--control-vector-scaled,--control-vector-layer-range",
+     Kind::instead, no_adapter},
+    {"--tags", Kind::instead, "a model has one name for clients, --alias", "LLAMA_ARG_TAGS"},
+    {"--reuse-port", Kind::instead, "one server listens at a port", "LLAMA_ARG_REUSE_PORT"},
+    {"--path,--ui-config,--webui-config,--ui-config-file,--webui-config-file", Kind::instead, own_page,
+     "LLAMA_ARG_STATIC_PATH,LLAMA_ARG_UI_CONFIG,LLAMA_ARG_UI_CONFIG_FILE"},
+    {"--api-prefix", Kind::instead, "the routes have no prefix: a proxy can add one", "LLAMA_ARG_API_PREFIX"},
+    {"--cors-methods,--cors-headers,--cors-credentials,--no-cors-credentials", Kind::instead,
+     "--cors-origin ORIGIN lets pages of an origin use the server with all methods and headers",
+     "LLAMA_ARG_CORS_METHODS,LLAMA_ARG_CORS_HEADERS,LLAMA_ARG_CORS_CREDENTIALS"},
+    {"--ui-mcp-proxy,--webui-mcp-proxy,--no-ui-mcp-proxy,--no-webui-mcp-proxy,--tools,--tools-runtime,--mcp-servers-config,"
+     "--mcp-servers-json,-ag,--agent,-no-ag,--no-agent",
+     Kind::instead, no_agent,
+     "LLAMA_ARG_UI_MCP_PROXY,LLAMA_ARG_TOOLS,LLAMA_ARG_TOOLS_RUNTIME,LLAMA_ARG_MCP_SERVERS_CONFIG,LLAMA_ARG_MCP_SERVERS_JSON,"
+     "LLAMA_ARG_AGENT"},
+    {"--ssl-key-file,--ssl-cert-file", Kind::instead, no_tls, "LLAMA_ARG_SSL_KEY_FILE,LLAMA_ARG_SSL_CERT_FILE"},
+    {"--sse-ping-interval", Kind::instead, "the interval of a stream's comments is fixed", "LLAMA_ARG_SSE_PING_INTERVAL"},
+    {"--props", Kind::instead, "/props is read only: the options of serve set the defaults", "LLAMA_ARG_ENDPOINT_PROPS"},
+    {"--models-dir,--models-preset,--models-max,--models-autoload,--no-models-autoload,--sleep-idle-seconds", Kind::instead,
+     one_model,
+     "LLAMA_ARG_MODELS_DIR,LLAMA_ARG_MODELS_PRESET,LLAMA_ARG_MODELS_MAX,LLAMA_ARG_MODELS_AUTOLOAD,OLLAMA_MAX_LOADED_MODELS,"
+     "OLLAMA_KEEP_ALIVE,OLLAMA_LOAD_TIMEOUT"},
+    {"--reasoning-format,--reasoning-preserve,--no-reasoning-preserve,--reasoning-effort", Kind::instead, reasoning,
+     "LLAMA_ARG_THINK,LLAMA_ARG_REASONING_PRESERVE,LLAMA_ARG_REASONING_EFFORT"},
+    {"--reasoning-budget,--reasoning-budget-message", Kind::instead, budget,
+     "LLAMA_ARG_THINK_BUDGET,LLAMA_ARG_THINK_BUDGET_MESSAGE"},
+    {"--skip-chat-parsing,--no-skip-chat-parsing", Kind::instead, "answers are always parsed; /completion gives the plain text",
+     "LLAMA_ARG_SKIP_CHAT_PARSING"},
+    {"--prefill-assistant,--no-prefill-assistant", Kind::instead, "a request says whether its last message goes on",
+     "LLAMA_ARG_PREFILL_ASSISTANT"},
+    {"--log-disable,--log-jsonl,--no-log-jsonl,--log-prompts-dir,-v,--verbose,--log-verbose,-lv,--verbosity,--log-verbosity,"
+     "--no-log-prefix,--no-log-timestamps",
+     Kind::instead, logs, "LLAMA_ARG_LOG_JSONL,LLAMA_ARG_LOG_VERBOSITY,OLLAMA_DEBUG"},
+    {"--spec-draft-hf,-hfd,-hfrd,--hf-repo-draft,--spec-draft-threads,-td,--threads-draft,--spec-draft-threads-batch,-tbd,"
+     "--threads-batch-draft,--spec-draft-cpu-mask,-Cd,--cpu-mask-draft,--spec-draft-cpu-range,-Crd,--cpu-range-draft,"
+     "--spec-draft-cpu-strict,--cpu-strict-draft,--spec-draft-prio,--prio-draft,--spec-draft-poll,--poll-draft,"
+     "--spec-draft-cpu-mask-batch,-Cbd,--cpu-mask-batch-draft,--spec-draft-cpu-range-batch,-Crbd,--cpu-range-batch-draft,"
+     "--spec-draft-cpu-strict-batch,--cpu-strict-batch-draft,--spec-draft-prio-batch,--prio-batch-draft,"
+     "--spec-draft-poll-batch,--poll-batch-draft,--spec-draft-type-k,-ctkd,--cache-type-k-draft,--spec-draft-type-v,-ctvd,"
+     "--cache-type-v-draft,--spec-draft-override-tensor,-otd,--override-tensor-draft,--spec-draft-cpu-moe,-cmoed,"
+     "--cpu-moe-draft,--spec-draft-n-cpu-moe,--spec-draft-ncmoe,-ncmoed,--n-cpu-moe-draft,--spec-draft-n-max,"
+     "--spec-draft-n-min,--spec-synth-len,--spec-synth-rates,--spec-draft-p-split,--draft-p-split,--spec-draft-p-min,"
+     "--draft-p-min,--spec-draft-backend-sampling,--no-spec-draft-backend-sampling,--spec-draft-device,-devd,--device-draft,"
+     "--spec-draft-ngl,-ngld,--gpu-layers-draft,--n-gpu-layers-draft,--spec-draft-model,-md,--model-draft,--spec-type,"
+     "--spec-ngram-mod-n-min,--spec-ngram-mod-n-max,--spec-ngram-mod-n-match,--spec-ngram-simple-size-n,"
+     "--spec-ngram-simple-size-m,--spec-ngram-simple-min-hits,--spec-ngram-map-k-size-n,--spec-ngram-map-k-size-m,"
+     "--spec-ngram-map-k-min-hits,--spec-ngram-map-k4v-size-n,--spec-ngram-map-k4v-size-m,--spec-ngram-map-k4v-min-hits,"
+     "--draft,--draft-n,--draft-max,--draft-min,--draft-n-min,--spec-ngram-size-n,--spec-ngram-size-m,--spec-ngram-min-hits,"
+     "--spec-default",
+     Kind::instead, no_draft,
+     "LLAMA_ARG_SPEC_DRAFT_HF_REPO,LLAMA_ARG_SPEC_DRAFT_CACHE_TYPE_K,LLAMA_ARG_SPEC_DRAFT_CACHE_TYPE_V,"
+     "LLAMA_ARG_SPEC_DRAFT_CPU_MOE,LLAMA_ARG_SPEC_DRAFT_N_CPU_MOE,LLAMA_ARG_SPEC_DRAFT_N_MAX,LLAMA_ARG_SPEC_DRAFT_N_MIN,"
+     "LLAMA_ARG_SPEC_SYNTH_LEN,LLAMA_ARG_SPEC_SYNTH_RATES,LLAMA_ARG_SPEC_DRAFT_P_SPLIT,LLAMA_ARG_SPEC_DRAFT_P_MIN,"
+     "LLAMA_ARG_SPEC_DRAFT_BACKEND_SAMPLING,LLAMA_ARG_N_GPU_LAYERS_DRAFT,LLAMA_ARG_SPEC_DRAFT_MODEL,LLAMA_ARG_SPEC_TYPE,"
+     "LLAMA_ARG_DRAFT_MAX,LLAMA_ARG_DRAFT_MIN"},
+    {"--embd-gemma-default,--fim-qwen-1.5b-default,--fim-qwen-3b-default,--fim-qwen-7b-default,--fim-qwen-7b-spec,"
+     "--fim-qwen-14b-spec,--fim-qwen-30b-default,--gpt-oss-20b-default,--gpt-oss-120b-default,--vision-gemma-4b-default,"
+     "--vision-gemma-12b-default",
+     Kind::instead, presets},
+    {"-cl,--cache-list", Kind::instead, "rocmforge models lists the models"},
+    {"--completion-bash", Kind::instead, "completions are installed with the program"},
+    {"--server-base", Kind::instead, "rocmforge chat runs the model itself; any client talks to serve"},
+    {"--embd-normalize", Kind::instead, "embeddings have length 1; a request's field says otherwise"},
+    {"--usage", Kind::instead, "--help describes a command"},
+    {"-o,--output,--output-file", Kind::instead, "the answer goes to standard output: > FILE"},
+    // Ollama's variables that are no options.
+    {"", Kind::instead, "models lie in the hub's cache and in the folders that rocmforge models lists", "OLLAMA_MODELS,OLLAMA_NOPRUNE"},
+    {"", Kind::instead, own_host, "OLLAMA_LLM_LIBRARY,OLLAMA_INTEL_GPU,OLLAMA_VULKAN,OLLAMA_NEW_ENGINE,OLLAMA_NEW_ESTIMATES"},
+    {"", Kind::instead, prefixes, "OLLAMA_MULTIUSER_CACHE"},
+    {"", Kind::instead, "chat keeps the lines typed for as long as it runs", "OLLAMA_NOHISTORY"},
+    {"", Kind::instead, "temporary files lie in TMPDIR", "OLLAMA_TMPDIR"},
+    {"", Kind::instead, "there are no remote models", "OLLAMA_REMOTES,OLLAMA_AUTH,OLLAMA_NO_CLOUD"},
+});
+
+std::vector<std::string> split(std::string_view list) {
+  std::vector<std::string> all;
+  for (std::size_t begin = 0; begin < list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    all.emplace_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return all;
+}
+
+bool holds(std::string_view list, std::string_view word) {
+  const std::vector<std::string> all = split(list);
+  return std::ranges::find(all, word) != all.end();
+}
+
+}  // namespace
+
+std::vector<std::string> ForeignOption::all_names() const { return split(names); }
+
+const ForeignOption* find_foreign_option(std::string_view name) {
+  const auto found = std::ranges::find_if(foreign_options, [&](const ForeignOption& one) { return holds(one.names, name); });
+  return found == foreign_options.end() ? nullptr : &*found;
+}
+
+const ForeignOption* find_foreign_variable(std::string_view name) {
+  const auto found =
+      std::ranges::find_if(foreign_options, [&](const ForeignOption& one) { return holds(one.variables, name); });
+  return found == foreign_options.end() ? nullptr : &*found;
+}
+
+std::vector<ForeignVariable> foreign_variables() {
+  std::vector<ForeignVariable> found;
+  for (const ForeignOption& option : foreign_options) {
+    for (const std::string& name : split(option.variables)) {
+      if (const char* value = std::getenv(name.c_str()); value != nullptr && *value != '\0') {
+        found.push_back({name, value, &option});
+      }
+    }
+  }
+  std::ranges::stable_sort(found, {}, [](const ForeignVariable& one) { return one.name.starts_with("OLLAMA"); });
+  return found;
+}
+
+}  // namespace rocmforge::app
