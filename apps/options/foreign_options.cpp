@@ -17,7 +17,8 @@ constexpr std::string_view whole_model = "a model runs as a whole on the device 
 constexpr std::string_view one_device = "a model runs on one device, which --device names";
 constexpr std::string_view fused = "attention is always fused where a kernel can do it; --attention names one";
 constexpr std::string_view mapped = "files are always mapped";
-constexpr std::string_view own_threads = "--threads sets the threads of all work on the CPU; they are not bound to processors";
+constexpr std::string_view own_threads =
+    "--threads sets the threads of all work on the CPU; they are not bound to processors";
 constexpr std::string_view no_draft =
     "a second model does not draft; heads for several tokens that a model's file holds are used by the model itself";
 constexpr std::string_view no_images = "images, audio and video are not read";
@@ -25,7 +26,8 @@ constexpr std::string_view no_adapter = "adapters are not applied while a model 
 constexpr std::string_view file_rope = "the model's file says how positions are scaled";
 constexpr std::string_view one_batch = "--batch sets the tokens of a step, which is not divided further";
 constexpr std::string_view own_cache = "the KV cache has pages that all requests share; --kv-tokens sets its size for serve";
-constexpr std::string_view prefixes = "serve keeps the prompts' beginnings in the KV cache by itself; --no-prefix-cache turns it off";
+constexpr std::string_view prefixes =
+    "serve keeps the prompts' beginnings in the KV cache by itself; --no-prefix-cache turns it off";
 constexpr std::string_view no_sampler =
     "this sampler does not exist; there are --temp, --top-k, --top-p, --min-p, --typical and the penalties";
 constexpr std::string_view own_page = "the page at / is built in; --no-page turns it off";
@@ -34,11 +36,14 @@ constexpr std::string_view no_agent = "serve runs no tools and no MCP servers: t
 constexpr std::string_view one_model = "serve serves the one model that it was started with";
 constexpr std::string_view talks = "rocmforge chat is the conversation, run answers once";
 constexpr std::string_view raw_text = "run --raw continues plain text";
-constexpr std::string_view reasoning = "reasoning is always told apart from the answer; --think on or off says whether there is any";
-constexpr std::string_view budget = "a request's field thinking_budget_tokens sets the budget; --think off turns reasoning off";
+constexpr std::string_view reasoning =
+    "reasoning is always told apart from the answer; --think on or off says whether there is any";
+constexpr std::string_view budget = "a request's field reasoning_budget sets the budget; --think off turns reasoning off";
 constexpr std::string_view logs = "serve logs to standard error; --log-file, --log-format and --log-requests change that";
-constexpr std::string_view presets = "there are no presets of models: -hf NAME names the model and each option is given by itself";
-constexpr std::string_view memory_fit = "a model that does not fit is refused with what it needs; rocmforge inspect --plan says it before";
+constexpr std::string_view presets =
+    "there are no presets of models: -hf NAME names the model and each option is given by itself";
+constexpr std::string_view memory_fit =
+    "a model that does not fit is refused with what it needs; rocmforge inspect --plan says it before";
 constexpr std::string_view own_host = "what is not said here is decided by --device, --host and --port";
 
 // The names are those of llama-cli and llama-server (llama.cpp's common/arg.cpp of 2026) and of the variables that Ollama's
@@ -51,7 +56,7 @@ constexpr auto foreign_options = std::to_array<ForeignOption>({
     {"", Kind::same, "--batch", "LLAMA_ARG_BATCH"},
     {"", Kind::same, "--model", "LLAMA_ARG_MODEL"},
     {"", Kind::same, "--alias", "LLAMA_ARG_ALIAS"},
-    {"", Kind::same, "--host", "LLAMA_ARG_HOST"},
+    {"", Kind::same, "--host", "LLAMA_ARG_HOST,OLLAMA_HOST"},
     {"", Kind::same, "--port", "LLAMA_ARG_PORT"},
     {"", Kind::same, "--api-key", "LLAMA_API_KEY"},
     {"", Kind::same, "--api-key-file", "LLAMA_ARG_API_KEY_FILE"},
@@ -77,7 +82,7 @@ constexpr auto foreign_options = std::to_array<ForeignOption>({
     {"-jf", Kind::same, "--json-schema-file"},
     {"-ctk,-ctv,--cache-type-k,--cache-type-v", Kind::same, "--kv-type",
      "LLAMA_ARG_CACHE_TYPE_K,LLAMA_ARG_CACHE_TYPE_V,OLLAMA_KV_CACHE_TYPE"},
-    {"--cors-origins", Kind::same, "--cors-origin", "LLAMA_ARG_CORS_ORIGINS"},
+    {"--cors-origins", Kind::same, "--cors-origin", "LLAMA_ARG_CORS_ORIGINS,OLLAMA_ORIGINS"},
     {"-to,--timeout", Kind::same, "--request-timeout", "LLAMA_ARG_TIMEOUT"},
     {"--no-ui,--no-webui", Kind::same, "--no-page"},
     {"-rea,--reasoning", Kind::same, "--think", "LLAMA_ARG_REASONING"},
@@ -96,7 +101,8 @@ constexpr auto foreign_options = std::to_array<ForeignOption>({
     {"--op-offload", Kind::always, whole_model},
     {"--warmup,--no-warmup", Kind::always, "a model warms up when it is loaded"},
     {"-e,--escape", Kind::always, "a text is taken as the shell gives it; $'...' holds escapes"},
-    {"--perf,--show-timings", Kind::always, "run and chat print their speed at the end", "LLAMA_ARG_PERF,LLAMA_ARG_SHOW_TIMINGS"},
+    {"--perf,--show-timings", Kind::always, "run and chat print their speed at the end",
+     "LLAMA_ARG_PERF,LLAMA_ARG_SHOW_TIMINGS"},
     {"--no-display-prompt", Kind::always, "the prompt is not printed"},
     {"-co,--color", Kind::on, "colours are used at a terminal, where NO_COLOR is not set"},
     {"--log-colors", Kind::on, "colours are used at a terminal, where NO_COLOR is not set", "LLAMA_ARG_LOG_COLORS"},
@@ -118,7 +124,8 @@ constexpr auto foreign_options = std::to_array<ForeignOption>({
     {"--no-perf,--no-show-timings", Kind::instead, "the speed goes to standard error: 2> /dev/null"},
     // What does not exist.
     {"--no-jinja", Kind::instead, "chat templates are always rendered as Jinja; --chat-format names a built-in one"},
-    {"-nocb,--no-cont-batching", Kind::instead, "requests are always batched as they come; --parallel 1 answers one at a time"},
+    {"-nocb,--no-cont-batching", Kind::instead,
+     "requests are always batched as they come; --parallel 1 answers one at a time"},
     {"-nkvo,--no-kv-offload", Kind::instead, "the KV cache lies where the model runs; --kv-type q8_0 makes it smaller"},
     {"-no-kvu,--no-kv-unified,--kv-unified-per-slot", Kind::instead, own_cache, "LLAMA_ARG_KV_UNIFIED_PER_SLOT"},
     {"-nr,--no-repack", Kind::instead, "weights are always repacked where that is faster"},
@@ -128,7 +135,7 @@ constexpr auto foreign_options = std::to_array<ForeignOption>({
     {"--hf,-hff,--hf-file", Kind::instead, by_name, "LLAMA_ARG_HF_FILE"},
     {"-hft,--hf-token", Kind::instead, "HF_TOKEN in the environment is the token"},
     {"-mu,--model-url,-dr,--docker-repo", Kind::instead, by_address, "LLAMA_ARG_MODEL_URL,LLAMA_ARG_DOCKER_REPO"},
-    {"--mmap,--no-mmap,--mlock,-dio,--direct-io,-lm,--load-mode,-lzm,--lazy-mode", Kind::instead, mapped,
+    {"--mmap,--no-mmap,--mlock,-dio,--direct-io,--no-direct-io,-lm,--load-mode,-lzm,--lazy-mode", Kind::instead, mapped,
      "LLAMA_ARG_LOAD_MODE,LLAMA_ARG_LAZY_MODE,LLAMA_ARG_MMAP,LLAMA_ARG_MLOCK"},
     {"-no-cnv,--no-conversation", Kind::instead, raw_text},
     {"-tb,--threads-batch,-C,--cpu-mask,-Cr,--cpu-range,--cpu-strict,--prio,--poll,-Cb,--cpu-mask-batch,-Crb,"
@@ -150,7 +157,7 @@ constexpr auto foreign_options = std::to_array<ForeignOption>({
     {"-sysf,--system-prompt-file", Kind::instead, "--system \"$(cat FILE)\" is the system message of a file"},
     {"-bf,--binary-file", Kind::instead, "-f FILE reads the prompt of a file"},
     {"-ptc,--print-token-count", Kind::instead, "--json prints the numbers of tokens"},
-    {"-sp,--special", Kind::instead, "control tokens are not printed; /completion has return_tokens"},
+    {"-sp,--special", Kind::instead, "control tokens are not printed"},
     {"-if,--interactive-first", Kind::instead, talks},
     {"--in-prefix,--in-prefix-bos,--in-suffix", Kind::instead, "the chat template writes what stands around a message"},
     {"--spm-infill", Kind::instead, "/infill uses the order that the model's file asks for"},
@@ -193,7 +200,8 @@ constexpr auto foreign_options = std::to_array<ForeignOption>({
     {"--ui-mcp-proxy,--webui-mcp-proxy,--no-ui-mcp-proxy,--no-webui-mcp-proxy,--tools,--tools-runtime,--mcp-servers-config,"
      "--mcp-servers-json,-ag,--agent,-no-ag,--no-agent",
      Kind::instead, no_agent,
-     "LLAMA_ARG_UI_MCP_PROXY,LLAMA_ARG_TOOLS,LLAMA_ARG_TOOLS_RUNTIME,LLAMA_ARG_MCP_SERVERS_CONFIG,LLAMA_ARG_MCP_SERVERS_JSON,"
+     "LLAMA_ARG_UI_MCP_PROXY,LLAMA_ARG_TOOLS,LLAMA_ARG_TOOLS_RUNTIME,LLAMA_ARG_MCP_SERVERS_CONFIG,LLAMA_ARG_MCP_SERVERS_"
+     "JSON,"
      "LLAMA_ARG_AGENT"},
     {"--ssl-key-file,--ssl-cert-file", Kind::instead, no_tls, "LLAMA_ARG_SSL_KEY_FILE,LLAMA_ARG_SSL_CERT_FILE"},
     {"--sse-ping-interval", Kind::instead, "the interval of a stream's comments is fixed", "LLAMA_ARG_SSE_PING_INTERVAL"},
@@ -206,8 +214,8 @@ constexpr auto foreign_options = std::to_array<ForeignOption>({
      "LLAMA_ARG_THINK,LLAMA_ARG_REASONING_PRESERVE,LLAMA_ARG_REASONING_EFFORT"},
     {"--reasoning-budget,--reasoning-budget-message", Kind::instead, budget,
      "LLAMA_ARG_THINK_BUDGET,LLAMA_ARG_THINK_BUDGET_MESSAGE"},
-    {"--skip-chat-parsing,--no-skip-chat-parsing", Kind::instead, "answers are always parsed; /completion gives the plain text",
-     "LLAMA_ARG_SKIP_CHAT_PARSING"},
+    {"--skip-chat-parsing,--no-skip-chat-parsing", Kind::instead,
+     "answers are always parsed; /completion gives the plain text", "LLAMA_ARG_SKIP_CHAT_PARSING"},
     {"--prefill-assistant,--no-prefill-assistant", Kind::instead, "a request says whether its last message goes on",
      "LLAMA_ARG_PREFILL_ASSISTANT"},
     {"--log-disable,--log-jsonl,--no-log-jsonl,--log-prompts-dir,-v,--verbose,--log-verbose,-lv,--verbosity,--log-verbosity,"
@@ -242,12 +250,14 @@ constexpr auto foreign_options = std::to_array<ForeignOption>({
     {"-cl,--cache-list", Kind::instead, "rocmforge models lists the models"},
     {"--completion-bash", Kind::instead, "completions are installed with the program"},
     {"--server-base", Kind::instead, "rocmforge chat runs the model itself; any client talks to serve"},
-    {"--embd-normalize", Kind::instead, "embeddings have length 1; a request's field says otherwise"},
+    {"--embd-normalize", Kind::instead, "a request for embeddings says how they are normalised"},
     {"--usage", Kind::instead, "--help describes a command"},
     {"-o,--output,--output-file", Kind::instead, "the answer goes to standard output: > FILE"},
     // Ollama's variables that are no options.
-    {"", Kind::instead, "models lie in the hub's cache and in the folders that rocmforge models lists", "OLLAMA_MODELS,OLLAMA_NOPRUNE"},
-    {"", Kind::instead, own_host, "OLLAMA_LLM_LIBRARY,OLLAMA_INTEL_GPU,OLLAMA_VULKAN,OLLAMA_NEW_ENGINE,OLLAMA_NEW_ESTIMATES"},
+    {"", Kind::instead, "models lie in the hub's cache and in the folders that rocmforge models lists",
+     "OLLAMA_MODELS,OLLAMA_NOPRUNE"},
+    {"", Kind::instead, own_host,
+     "OLLAMA_LLM_LIBRARY,OLLAMA_INTEL_GPU,OLLAMA_VULKAN,OLLAMA_NEW_ENGINE,OLLAMA_NEW_ESTIMATES"},
     {"", Kind::instead, prefixes, "OLLAMA_MULTIUSER_CACHE"},
     {"", Kind::instead, "chat keeps the lines typed for as long as it runs", "OLLAMA_NOHISTORY"},
     {"", Kind::instead, "temporary files lie in TMPDIR", "OLLAMA_TMPDIR"},

@@ -11,12 +11,11 @@ struct ForeignOption {
   enum class Kind {
     same,     ///< is the option that `text` names
     always,   ///< its effect is always there: taken with a note, `text`
-    value,    ///< the same, and a value follows it
     on,       ///< its effect is always there; a value on, off or auto may follow, and off is refused with `text`
     whole,    ///< a number of layers follows it; only all of them are taken
     instead,  ///< refused: `text` says what there is in its place
   };
-  std::string_view names;        ///< "-fa,--flash-attn"
+  std::string_view names;  ///< "-fa,--flash-attn"
   Kind kind = Kind::instead;
   std::string_view text;
   std::string_view variables{};  ///< environment variables that set it: "LLAMA_ARG_FLASH_ATTN"

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <numeric>
 #include <utility>
@@ -38,47 +37,6 @@ std::string_view without_dashes(std::string_view word) {
   return word.substr(std::min(word.find_first_not_of('-'), word.size()));
 }
 
-struct ForeignOption {
-  std::string_view name;
-  std::string_view advice;
-};
-
-constexpr std::string_view by_name = "-hf OWNER/REPO[:QUANT] or -hf OWNER/REPO/FILE.gguf names a model that is downloaded";
-constexpr std::string_view by_token = "HF_TOKEN in the environment is the token";
-constexpr std::string_view by_address =
-    "models are downloaded by name (-hf OWNER/REPO:QUANT), not from an address: fetch the file yourself and name it with -m "
-    "FILE";
-constexpr std::string_view whole_model = "a model runs as a whole on the device that --device names";
-
-constexpr auto foreign_options = std::to_array<ForeignOption>({
-    {"-hfr", by_name},
-    {"-hff", by_name},
-    {"-hft", by_token},
-    {"--hf", by_name},
-    {"--hf-file", by_name},
-    {"--hf-token", by_token},
-    {"-mu", by_address},
-    {"--model-url", by_address},
-    {"-dr", by_address},
-    {"--docker-repo", by_address},
-    {"-ngl", whole_model},
-    {"--gpu-layers", whole_model},
-    {"--n-gpu-layers", whole_model},
-    {"-fa", "attention is always fused where a kernel can do it; --attention names one"},
-    {"--flash-attn", "attention is always fused where a kernel can do it; --attention names one"},
-    {"--jinja", "chat templates are always rendered as Jinja; leave it out"},
-    {"-cb", "requests are always batched as they come; leave it out"},
-    {"--cont-batching", "requests are always batched as they come; leave it out"},
-    {"-ctk", "--kv-type sets the format of K and V"},
-    {"-ctv", "--kv-type sets the format of K and V"},
-    {"--cache-type-k", "--kv-type sets the format of K and V"},
-    {"--cache-type-v", "--kv-type sets the format of K and V"},
-    {"-cnv", "rocmforge chat is the conversation"},
-    {"-no-cnv", "run --raw continues plain text"},
-    {"--no-mmap", "files are always mapped"},
-    {"--mlock", "files are always mapped"},
-});
-
 }  // namespace
 
 std::string nearest(std::string_view word, const std::vector<std::string>& known) {
@@ -111,12 +69,6 @@ std::string unknown_option(const Command& command, const std::string& full_name,
   const std::string near = nearest(text.substr(0, text.find('=')), known);
   return fmt::format("there is no option {}{} (see {} --help)", text,
                      near.empty() ? "" : fmt::format("; did you mean {}?", near), full_name);
-}
-
-std::string instead_of(std::string_view option) {
-  option = option.substr(0, option.find('='));
-  const auto* found = std::ranges::find(foreign_options, option, &ForeignOption::name);
-  return found == foreign_options.end() ? std::string() : std::string(found->advice);
 }
 
 }  // namespace rocmforge::app

@@ -14,7 +14,4 @@ std::string nearest(std::string_view word, const std::vector<std::string>& known
 /// "there is no option --contxt; did you mean --context? (see rocmforge run --help)". `full_name`: "rocmforge run".
 std::string unknown_option(const Command& command, const std::string& full_name, const std::string& text);
 
-/// For an option of llama.cpp's programs that this one does not have: what to do instead. "" for any other word.
-std::string instead_of(std::string_view option);
-
 }  // namespace rocmforge::app

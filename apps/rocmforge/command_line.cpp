@@ -4,8 +4,13 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <array>
 #include <map>
+#include <set>
+#include <string_view>
 
+#include "base/log.h"
+#include "foreign_arguments.h"
 #include "help.h"
 #include "option_value.h"
 #include "suggest.h"
@@ -20,6 +25,12 @@ struct Parsed {
   const Command* command = nullptr;
   CLI::App* app = nullptr;
   std::vector<CLI::Option*> options;  ///< in the order of Command::options
+
+  /// Null for a name that no option has.
+  [[nodiscard]] const CLI::Option* find(const std::string& name) const {
+    const Option* option = find_option(*command, name);
+    return option == nullptr ? nullptr : options[static_cast<std::size_t>(option - command->options.data())];
+  }
 };
 
 /// Whether `text` is an option whose value follows as the next argument.
@@ -61,11 +72,13 @@ class CommandLine {
       throw UsageError(describe(error, arguments));
     }
     const Parsed& parsed = chosen();
+    check_model_name(parsed);
     for (std::size_t i = 0; i < parsed.options.size(); ++i) {
       if (parsed.options[i]->count() > 0) {
         assign(parsed.command->options[i], parsed.options[i]->results());
       }
     }
+    take_variables(parsed);
     return parsed.command->action;
   }
 
@@ -101,39 +114,100 @@ class CommandLine {
     }
   }
 
-  /// The arguments with spellings of one dash (Option::also) replaced by main names, which CLI11 can read. Throws UsageError
-  /// for options of other programs.
-  [[nodiscard]] std::vector<std::string> respelled(std::vector<std::string> arguments) const {
+  /// The arguments with other spellings (Option::also, options of llama.cpp) replaced by main names, which CLI11 can read.
+  /// Throws UsageError for options of other programs that have no meaning here.
+  [[nodiscard]] std::vector<std::string> respelled(const std::vector<std::string>& arguments) const {
     const Command* command = parsed_.front().command;
-    bool is_value = false;
-    for (std::string& text : arguments) {
-      if (is_value) {
-        is_value = false;
-        continue;
-      }
+    std::string full_name = command->name;
+    std::vector<std::string> all;
+    ForeignArguments foreign;
+    for (std::size_t i = 0; i < arguments.size();) {
+      const std::string& text = arguments[i];
+      const auto below = std::ranges::find(command->commands, text, &Command::name);
       if (text == "--") {
+        all.insert(all.end(), arguments.begin() + static_cast<std::ptrdiff_t>(i), arguments.end());
         break;
       }
-      const auto below = std::ranges::find(command->commands, text, &Command::name);
       if (below != command->commands.end()) {
         command = &*below;
+        full_name += " " + command->name;
+      }
+      const std::string name = text.substr(0, text.find('='));
+      const Option* known = find_option(*command, name);
+      const bool is_option = text.size() > 1 && text[0] == '-' && command != parsed_.front().command;
+      if (const ForeignOption* other = known == nullptr && is_option ? find_foreign_option(name) : nullptr) {
+        i = foreign.take(*command, *other, arguments, i, all);
         continue;
       }
-      const bool known = std::ranges::any_of(command->options, [&](const Option& option) {
-        const std::vector<std::string> names = option.all_names();
-        return option.also == text || std::ranges::find(names, text.substr(0, text.find('='))) != names.end();
-      });
-      if (const std::string advice = instead_of(text); !known && !advice.empty()) {
-        throw UsageError(fmt::format("there is no option {} here: {}", text, advice));
+      if (known == nullptr && is_option && text.size() > 2 && text[1] != '-' && text[1] != 'h' &&
+          !is_bundle(*command, text)) {
+        throw UsageError(unknown_option(*command, full_name, text));
       }
-      is_value = awaits_value(*command, text);
-      for (const Option& option : command->options) {
-        if (option.also == text) {
-          text = option.main_name();
-        }
+      all.push_back(known != nullptr && known->also == name ? known->main_name() + text.substr(name.size()) : text);
+      if (++i < arguments.size() && awaits_value(*command, text)) {
+        all.push_back(arguments[i++]);
       }
     }
-    return arguments;
+    return all;
+  }
+
+  /// Sets the options that are not given from variables of llama.cpp and Ollama. Of several that set one option the first
+  /// counts.
+  void take_variables(const Parsed& parsed) const {
+    const Command& command = *parsed.command;
+    constexpr std::array<std::string_view, 3> commands = {"run", "chat", "serve"};
+    if (std::ranges::find(commands, command.name) == commands.end()) {
+      return;
+    }
+    std::set<std::string> taken;
+    const auto is_given = [&](const std::string& name) {
+      const CLI::Option* option = parsed.find(name);
+      return option != nullptr && (option->count() > 0 || taken.contains(find_option(command, name)->main_name()));
+    };
+    const auto excludes = [](const Option& one, const Option& other) {
+      const std::vector<std::string> names = other.all_names();
+      return std::ranges::find_first_of(one.excludes, names) != one.excludes.end();
+    };
+    const auto is_excluded = [&](const Option& option) {
+      return std::ranges::any_of(command.options, [&](const Option& other) {
+        return is_given(other.main_name()) && (excludes(other, option) || excludes(option, other));
+      });
+    };
+    for (const ForeignVariable& variable : foreign_variables()) {
+      if (variable.option->kind == ForeignOption::Kind::instead && command.name == "serve") {
+        log_warning("{} has no effect: {}", variable.name, variable.option->text);
+      }
+      for (const auto& [name, values] : options_of(variable, command)) {
+        const Option* option = find_option(command, name);
+        const bool is_model = name == "--model" || name == "--hf-repo";
+        if (option == nullptr || is_given(name) || is_excluded(*option) ||
+            (is_model && (is_given("MODEL") || is_given("--model") || is_given("--hf-repo")))) {
+          continue;
+        }
+        try {
+          assign(*option, values);
+        } catch (const UsageError& error) {
+          throw UsageError(fmt::format("{}: {}", variable.name, error.what()));
+        }
+        taken.insert(option->main_name());
+      }
+    }
+  }
+
+  /// Throws UsageError where the name of the model is empty, which would mean the demo model.
+  void check_model_name(const Parsed& parsed) const {
+    const auto given = [&](const std::string& name) {
+      const CLI::Option* option = parsed.find(name);
+      return option != nullptr && option->count() > 0 ? option : nullptr;
+    };
+    for (const char* name : {"--model", "--hf-repo", "MODEL"}) {
+      if (const CLI::Option* option = given(name)) {
+        if (option->results().back().empty()) {
+          throw UsageError(fmt::format("{} is empty (see {} --help)", name, full_name()));
+        }
+        return;  // with an option for the model, the first argument is a text
+      }
+    }
   }
 
   /// The innermost command that was given; the program itself when there was none.

@@ -26,13 +26,5 @@ TEST(Suggest, KnowsOptionsWithTheirDashes) {
   EXPECT_EQ(nearest("--port", options), "");
 }
 
-TEST(Suggest, SaysWhatStandsForOptionsOfOtherPrograms) {
-  EXPECT_NE(instead_of("--hf-file=x.gguf").find("-hf OWNER/REPO/FILE.gguf"), std::string::npos);
-  EXPECT_EQ(instead_of("-hft"), instead_of("--hf-token=x"));
-  EXPECT_NE(instead_of("-ngl").find("--device"), std::string::npos);
-  EXPECT_EQ(instead_of("-h"), "");
-  EXPECT_EQ(instead_of("a prompt"), "");
-}
-
 }  // namespace
 }  // namespace rocmforge::app

@@ -25,6 +25,11 @@ constexpr std::size_t most_schema_rules = 15'000;
 
 std::string in_quotes(const std::string& inside) { return fmt::format("\"\\\"\" {} \"\\\"\"", inside); }
 
+bool allows_every_name(const SchemaFacets& facets) {
+  return (facets.types & schema_string) != 0 && !facets.values && facets.excluded.empty() && facets.patterns.empty() &&
+         facets.formats.empty() && facets.min_length == 0 && facets.max_length == SchemaFacets::unbounded;
+}
+
 /// The languages that decide which schemas a name's value has, and whether the name is allowed.
 class NameLanguages {
  public:
@@ -110,6 +115,11 @@ ObjectKeys KeyGrammar::keys(const SchemaFacets& facets, const Json& place) {
   std::set<std::string_view> names;
   const std::vector<SchemaFacets> allowed_names =
       facets.property_names ? document_.alternatives(*facets.property_names) : std::vector<SchemaFacets>{};
+  if (std::ranges::any_of(allowed_names, allows_every_name)) {
+    SchemaFacets others = facets;
+    others.property_names.reset();
+    return this->keys(others, place);
+  }
   add_listed(facets, place, allowed_names, keys, names);
   if (facets.closed || !keys.impossible.empty()) {
     return keys;
