@@ -100,7 +100,6 @@ constexpr auto foreign_options = std::to_array<ForeignOption>({
     {"--repack", Kind::always, "weights are always repacked where that is faster", "LLAMA_ARG_REPACK"},
     {"--op-offload", Kind::always, whole_model},
     {"--warmup,--no-warmup", Kind::always, "a model warms up when it is loaded"},
-    {"-e,--escape", Kind::always, "a text is taken as the shell gives it; $'...' holds escapes"},
     {"--perf,--show-timings", Kind::always, "run and chat print their speed at the end",
      "LLAMA_ARG_PERF,LLAMA_ARG_SHOW_TIMINGS"},
     {"--no-display-prompt", Kind::always, "the prompt is not printed"},
@@ -111,18 +110,21 @@ constexpr auto foreign_options = std::to_array<ForeignOption>({
     {"--ui,--webui", Kind::always, own_page, "LLAMA_ARG_UI"},
     {"--embedding,--embeddings", Kind::always, "serve always has the routes for embeddings", "LLAMA_ARG_EMBEDDINGS"},
     {"--rerank,--reranking", Kind::always, "serve always has /rerank", "LLAMA_ARG_RERANKING"},
-    {"-cnv,--conversation", Kind::always, talks},
-    {"-st,--single-turn", Kind::always, talks},
-    {"-i,--interactive", Kind::always, talks},
     {"--simple-io", Kind::always, "where there is no terminal, lines are read as they are"},
     {"-mli,--multiline-input", Kind::always, "a line that ends in \\ goes on in chat"},
     {"--offline", Kind::always, "a model is downloaded only where the hub's cache lacks it", "LLAMA_ARG_OFFLINE"},
-    {"--check-tensors", Kind::always, "files are checked when they are opened"},
     {"--no-mmproj,--no-mmproj-auto", Kind::always, no_images},
     {"--no-host", Kind::always, whole_model, "LLAMA_ARG_NO_HOST"},
-    {"--log-prefix,--log-timestamps", Kind::always, logs, "LLAMA_ARG_LOG_PREFIX,LLAMA_ARG_LOG_TIMESTAMPS"},
     {"--no-perf,--no-show-timings", Kind::instead, "the speed goes to standard error: 2> /dev/null"},
+    {"--no-escape", Kind::always, "a text is always taken as the shell gives it"},
+    {"--no-context-shift", Kind::always, "an answer ends at the context's end unless --context-shift is given"},
+    {"-no-ag,--no-agent,--no-ui-mcp-proxy,--no-webui-mcp-proxy", Kind::always, no_agent},
+    {"--mmap", Kind::always, mapped},
+    {"--reasoning-format", Kind::on, reasoning, "LLAMA_ARG_THINK"},
     // What does not exist.
+    {"-e,--escape", Kind::instead, "a text is taken as the shell gives it; $'...' holds escapes"},
+    {"-cnv,--conversation,-st,--single-turn,-i,--interactive", Kind::instead, talks},
+    {"--check-tensors", Kind::instead, "every tensor is checked to lie in its file, its values are not"},
     {"--no-jinja", Kind::instead, "chat templates are always rendered as Jinja; --chat-format names a built-in one"},
     {"-nocb,--no-cont-batching", Kind::instead,
      "requests are always batched as they come; --parallel 1 answers one at a time"},
@@ -130,12 +132,11 @@ constexpr auto foreign_options = std::to_array<ForeignOption>({
     {"-no-kvu,--no-kv-unified,--kv-unified-per-slot", Kind::instead, own_cache, "LLAMA_ARG_KV_UNIFIED_PER_SLOT"},
     {"-nr,--no-repack", Kind::instead, "weights are always repacked where that is faster"},
     {"--no-op-offload", Kind::instead, whole_model},
-    {"--no-escape", Kind::instead, "a text is always taken as the shell gives it"},
     {"--display-prompt,--verbose-prompt", Kind::instead, "rocmforge tokenize shows a prompt's tokens"},
     {"--hf,-hff,--hf-file", Kind::instead, by_name, "LLAMA_ARG_HF_FILE"},
     {"-hft,--hf-token", Kind::instead, "HF_TOKEN in the environment is the token"},
     {"-mu,--model-url,-dr,--docker-repo", Kind::instead, by_address, "LLAMA_ARG_MODEL_URL,LLAMA_ARG_DOCKER_REPO"},
-    {"--mmap,--no-mmap,--mlock,-dio,--direct-io,--no-direct-io,-lm,--load-mode,-lzm,--lazy-mode", Kind::instead, mapped,
+    {"--no-mmap,--mlock,-dio,--direct-io,--no-direct-io,-lm,--load-mode,-lzm,--lazy-mode", Kind::instead, mapped,
      "LLAMA_ARG_LOAD_MODE,LLAMA_ARG_LAZY_MODE,LLAMA_ARG_MMAP,LLAMA_ARG_MLOCK"},
     {"-no-cnv,--no-conversation", Kind::instead, raw_text},
     {"-tb,--threads-batch,-C,--cpu-mask,-Cr,--cpu-range,--cpu-strict,--prio,--poll,-Cb,--cpu-mask-batch,-Crb,"
@@ -146,7 +147,6 @@ constexpr auto foreign_options = std::to_array<ForeignOption>({
     {"-lcs,--lookup-cache-static,-lcd,--lookup-cache-dynamic", Kind::instead, no_draft},
     {"-ub,--ubatch-size", Kind::instead, one_batch, "LLAMA_ARG_UBATCH"},
     {"--keep", Kind::instead, "--context-shift drops the older half of a full context; the beginning is not kept"},
-    {"--no-context-shift", Kind::instead, "an answer ends at the context's end unless --context-shift is given"},
     {"--swa-full,-ctxcp,--ctx-checkpoints,--swa-checkpoints,-cms,--checkpoint-min-step,-cram,--cache-ram,--cache-idle-slots,"
      "--no-cache-idle-slots,-dt,--defrag-thold,-sps,--slot-prompt-similarity",
      Kind::instead, own_cache,
@@ -197,8 +197,8 @@ constexpr auto foreign_options = std::to_array<ForeignOption>({
     {"--cors-methods,--cors-headers,--cors-credentials,--no-cors-credentials", Kind::instead,
      "--cors-origin ORIGIN lets pages of an origin use the server with all methods and headers",
      "LLAMA_ARG_CORS_METHODS,LLAMA_ARG_CORS_HEADERS,LLAMA_ARG_CORS_CREDENTIALS"},
-    {"--ui-mcp-proxy,--webui-mcp-proxy,--no-ui-mcp-proxy,--no-webui-mcp-proxy,--tools,--tools-runtime,--mcp-servers-config,"
-     "--mcp-servers-json,-ag,--agent,-no-ag,--no-agent",
+    {"--ui-mcp-proxy,--webui-mcp-proxy,--tools,--tools-runtime,--mcp-servers-config,"
+     "--mcp-servers-json,-ag,--agent",
      Kind::instead, no_agent,
      "LLAMA_ARG_UI_MCP_PROXY,LLAMA_ARG_TOOLS,LLAMA_ARG_TOOLS_RUNTIME,LLAMA_ARG_MCP_SERVERS_CONFIG,LLAMA_ARG_MCP_SERVERS_"
      "JSON,"
@@ -210,17 +210,19 @@ constexpr auto foreign_options = std::to_array<ForeignOption>({
      one_model,
      "LLAMA_ARG_MODELS_DIR,LLAMA_ARG_MODELS_PRESET,LLAMA_ARG_MODELS_MAX,LLAMA_ARG_MODELS_AUTOLOAD,OLLAMA_MAX_LOADED_MODELS,"
      "OLLAMA_KEEP_ALIVE,OLLAMA_LOAD_TIMEOUT"},
-    {"--reasoning-format,--reasoning-preserve,--no-reasoning-preserve,--reasoning-effort", Kind::instead, reasoning,
-     "LLAMA_ARG_THINK,LLAMA_ARG_REASONING_PRESERVE,LLAMA_ARG_REASONING_EFFORT"},
+    {"--reasoning-preserve,--no-reasoning-preserve,--reasoning-effort", Kind::instead, reasoning,
+     "LLAMA_ARG_REASONING_PRESERVE,LLAMA_ARG_REASONING_EFFORT"},
     {"--reasoning-budget,--reasoning-budget-message", Kind::instead, budget,
      "LLAMA_ARG_THINK_BUDGET,LLAMA_ARG_THINK_BUDGET_MESSAGE"},
     {"--skip-chat-parsing,--no-skip-chat-parsing", Kind::instead,
      "answers are always parsed; /completion gives the plain text", "LLAMA_ARG_SKIP_CHAT_PARSING"},
     {"--prefill-assistant,--no-prefill-assistant", Kind::instead, "a request says whether its last message goes on",
      "LLAMA_ARG_PREFILL_ASSISTANT"},
-    {"--log-disable,--log-jsonl,--no-log-jsonl,--log-prompts-dir,-v,--verbose,--log-verbose,-lv,--verbosity,--log-verbosity,"
+    {"--log-disable,--log-prefix,--log-timestamps,--log-jsonl,--no-log-jsonl,--log-prompts-dir,-v,--verbose,--log-verbose,-"
+     "lv,--verbosity,--log-verbosity,"
      "--no-log-prefix,--no-log-timestamps",
-     Kind::instead, logs, "LLAMA_ARG_LOG_JSONL,LLAMA_ARG_LOG_VERBOSITY,OLLAMA_DEBUG"},
+     Kind::instead, logs,
+     "LLAMA_ARG_LOG_JSONL,LLAMA_ARG_LOG_PREFIX,LLAMA_ARG_LOG_TIMESTAMPS,LLAMA_ARG_LOG_VERBOSITY,OLLAMA_DEBUG"},
     {"--spec-draft-hf,-hfd,-hfrd,--hf-repo-draft,--spec-draft-threads,-td,--threads-draft,--spec-draft-threads-batch,-tbd,"
      "--threads-batch-draft,--spec-draft-cpu-mask,-Cd,--cpu-mask-draft,--spec-draft-cpu-range,-Crd,--cpu-range-draft,"
      "--spec-draft-cpu-strict,--cpu-strict-draft,--spec-draft-prio,--prio-draft,--spec-draft-poll,--poll-draft,"

@@ -21,8 +21,8 @@ constexpr int all_layers = 99;  ///< what people write for all of them
 bool is_one_of(const std::string& text, std::initializer_list<std::string_view> words) {
   return std::find(words.begin(), words.end(), text) != words.end();
 }
-bool says_on(const std::string& text) { return is_one_of(text, {"on", "auto", "true", "1", "enabled", "yes"}); }
-bool says_off(const std::string& text) { return is_one_of(text, {"off", "false", "0", "disabled", "no"}); }
+bool says_on(const std::string& text) { return is_one_of(text, {"on", "auto", "true", "1", "enabled", "yes", "deepseek"}); }
+bool says_off(const std::string& text) { return is_one_of(text, {"off", "false", "0", "disabled", "no", "none"}); }
 
 bool means_all_layers(const std::string& text) {
   int layers = 0;

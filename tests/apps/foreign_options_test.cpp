@@ -155,11 +155,15 @@ TEST(EmptyArguments, AreEmpty) {
   };
   EXPECT_EQ(ids({"tokenize", model, "", "--json", "--no-special"}).size(), 0U);
   EXPECT_EQ(ids({"tokenize", "-m", model, "", "--json", "--no-special"}).size(), 0U);
-  const std::vector<std::string> empty = {"run", model, "", "--greedy", "-n", "4", "--device", "cpu"};
-  const ProgramResult result = run_program(empty);
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_EQ(result.out, run_program({"run", model, "-p", "", "--greedy", "-n", "4", "--device", "cpu"}).out);
-  EXPECT_NE(result.out, run_program({"run", model, "PROMPT", "--greedy", "-n", "4", "--device", "cpu"}).out);
+  const auto prompt_tokens = [&](const std::vector<std::string>& prompt) {
+    std::vector<std::string> arguments = {"run", model, "--json", "--greedy", "-n", "4", "--device", "cpu"};
+    arguments.insert(arguments.begin() + 2, prompt.begin(), prompt.end());
+    const ProgramResult result = run_program(arguments);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return nlohmann::json::parse(result.out).at("prompt_tokens").get<int>();
+  };
+  EXPECT_EQ(prompt_tokens({""}), prompt_tokens({"-p", ""}));
+  EXPECT_LT(prompt_tokens({""}), prompt_tokens({"PROMPT"}));
 }
 
 }  // namespace
