@@ -28,7 +28,7 @@ std::optional<Pooling> pooling_of(const std::string& text) {
       return kind;
     }
   }
-  return std::nullopt;  // none
+  return std::nullopt;  // model, none
 }
 
 /// The default memory for requests and answers: an eighth of the free memory, within limits, so that the model has the most.
@@ -50,7 +50,10 @@ void ServiceFlags::add_to(Command& command) {
   const auto add = [&](Option option) { command.options.push_back(of_server(std::move(option))); };
   const Range seconds = {.least = 0, .most = 1e6};
   add({"-a,--alias", &alias, "The model's name for clients; without it the file's", "NAME"});
-  add({.names = "--pooling", .target = &pooling, .meaning = "Of embeddings", .choices = {"mean", "last", "cls", "none"}});
+  add({.names = "--pooling",
+       .target = &pooling,
+       .meaning = "Of embeddings; model: as its file says, else mean",
+       .choices = {"model", "mean", "last", "cls", "none"}});
   add({.names = "--parallel",
        .target = &parallel,
        .meaning = "Answers computed at once",
@@ -102,6 +105,7 @@ ServerOptions ServiceFlags::server_options(const std::string& path, const Sampli
   if (request_seconds > 0.0) {
     options.request_time = std::chrono::milliseconds(static_cast<std::int64_t>(request_seconds * 1000.0));
   }
+  options.embeddings = pooling != "none";
   options.pooling = pooling_of(pooling);
   options.strict_fields = strict_fields;
   options.version = ROCMFORGE_VERSION;

@@ -14,7 +14,7 @@ namespace rocmforge::app {
 /// The options of `serve` that concern the model and the number of concurrent answers, not connections.
 struct ServiceFlags {
   std::string alias;
-  std::string pooling = "mean";
+  std::string pooling = "model";
   std::int32_t parallel = 32;
   std::int32_t max_waiting = 2048;
   std::int64_t kv_tokens = 0;

@@ -4,7 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,6 +55,18 @@ void refuse_both_directions(MetadataReader& metadata) {
   if (!metadata.flag("attention.causal", true)) {
     throw metadata.error("attention.causal", "is false, attention in both directions is not supported");
   }
+}
+
+std::optional<PoolingType> read_pooling(MetadataReader& metadata) {
+  constexpr std::string_view key = "pooling_type";
+  if (!metadata.contains(key)) {
+    return std::nullopt;
+  }
+  const double value = metadata.number(key);
+  if (!(value >= 0.0 && value <= 4.0) || value != std::floor(value)) {
+    throw metadata.error(key, fmt::format("is {}, it must be 0 (none), 1 (mean), 2 (cls), 3 (last) or 4 (rank)", value));
+  }
+  return static_cast<PoolingType>(value);
 }
 
 /// A positive number, or 0 when the key is absent.
@@ -195,6 +209,7 @@ ModelConfig ModelConfig::from_gguf(const GgufFile& file, std::int32_t context) {
   refuse_experts(metadata);
   refuse_factors(metadata);
   refuse_both_directions(metadata);
+  config.pooling = read_pooling(metadata);
   config.vocab = vocabulary_size(metadata);
   if (const auto unread = metadata.unread(); !unread.empty()) {
     log_warning("{}: keys without effect: {}", file.path().string(), fmt::join(unread, ", "));

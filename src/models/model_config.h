@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,9 @@
 #include "weights/gguf_file.h"
 
 namespace rocmforge {
+
+/// How the hidden states of a text become one vector, in the numbers of a file's `pooling_type`. rank: they become a score.
+enum class PoolingType { none, mean, cls, last, rank };
 
 /// The numbers of a decoder-only transformer, read from a file's metadata: defaults first, then the file's values, then
 /// checked.
@@ -24,11 +28,12 @@ struct ModelConfig {
   std::string output_norm = "output_norm";  ///< its tensor, without ".weight"
   float embedding_scale = 1.0f;             ///< multiplies the rows of the embedding
   bool learned_positions = false;           ///< a row of tensor position_embd is added for each position
-  std::int32_t per_layer_width = 0;  ///< elements of each layer in an embedding of its own: PerLayerEmbedding; 0: none
-  float logit_scale = 1.0f;          ///< multiplies the logits
-  float logit_soft_cap = 0.0f;       ///< after logit_scale, logits become c * tanh(logit / c); 0 for none
-  std::int32_t mtp_blocks = 0;       ///< blocks of multi-token prediction at the end of the file: MtpBlock
-  std::vector<LayerConfig> blocks;   ///< [layers + mtp_blocks]
+  std::int32_t per_layer_width = 0;      ///< elements of each layer in an embedding of its own: PerLayerEmbedding; 0: none
+  float logit_scale = 1.0f;              ///< multiplies the logits
+  float logit_soft_cap = 0.0f;           ///< after logit_scale, logits become c * tanh(logit / c); 0 for none
+  std::optional<PoolingType> pooling{};  ///< empty: the file does not say
+  std::int32_t mtp_blocks = 0;           ///< blocks of multi-token prediction at the end of the file: MtpBlock
+  std::vector<LayerConfig> blocks;       ///< [layers + mtp_blocks]
 
   [[nodiscard]] const LayerConfig& layer(int index) const { return blocks[static_cast<std::size_t>(index)]; }
 

@@ -28,12 +28,17 @@ void ModelService::start(std::unique_ptr<Engine> engine, const ServerOptions& op
   ServedModel model = describe_model(*engine, options.model_id, options.model_path, options.parallel, options.chat_template);
   options.sampling.apply(model.sampling);
   model.template_arguments = options.template_arguments;
+  if (!options.embeddings) {
+    model.pooling = NoPooling{"the server was started with --pooling none: it gives no embeddings"};
+  } else if (options.pooling) {
+    model.pooling = *options.pooling;
+  }
   metrics_.set_model({model.id, model.context_length, cache_labels(*engine)});
   loop_ = std::make_unique<EngineLoop>(std::move(engine), metrics_, options.parallel + options.max_waiting,
                                        options.client_share);
   grammars_ = std::make_unique<GrammarCache>(model.tokenizer);
-  backend_.reset(new Backend{std::move(model), *loop_, active_, *grammars_, responses_, options.request_time,
-                             options.pooling, options.strict_fields});
+  backend_.reset(
+      new Backend{std::move(model), *loop_, active_, *grammars_, responses_, options.request_time, options.strict_fields});
 }
 
 void ModelService::cancel_all() noexcept {

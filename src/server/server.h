@@ -55,7 +55,8 @@ struct ServerOptions {
   std::uint64_t request_work = 200'000'000;                 ///< units of work to read a request; see WorkBudget
   std::vector<std::string> hosts = {"*"};                   ///< the server's names; see AccessRules
   std::optional<std::chrono::milliseconds> request_time{};  ///< the longest that a request may take
-  std::optional<Pooling> pooling = Pooling::mean;           ///< of embeddings; empty: none are given
+  bool embeddings = true;                                   ///< false: none are given where a request names no pooling
+  std::optional<Pooling> pooling{};                         ///< of embeddings; empty: as the model's file says, else mean
   bool strict_fields = false;                               ///< unknown fields are refused, not ignored
   PullFunction pull{};                                      ///< of /api/pull; empty: clients may download nothing
   bool pull_token = false;                                  ///< clients without a key may use the operator's token too

@@ -34,6 +34,8 @@ class FakeModel : public Model {
   FakeModel(std::int32_t vocab, std::int32_t context_length, Kind kind = Kind::attention);
 
   void follow(Script script) { script_ = std::move(script); }
+  /// Sets what the model's file says.
+  void set_pooling(std::optional<PoolingType> pooling) { config_.pooling = pooling; }
   [[nodiscard]] std::vector<float> logits_after(const Tokens& visible) const;
   /// The hidden state [hidden_size] of the last of these tokens.
   [[nodiscard]] static std::vector<float> hidden_after(const Tokens& visible);

@@ -345,8 +345,6 @@ TEST(ModelConfig, FactorsOfTheFileAreRead) {
 }
 
 TEST(ModelConfig, WhatAnArchitectureCannotComputeIsRefusedByName) {
-  EXPECT_EQ(refusal("command-r", [](ModelFile& model) { model.add_vector("blk.0.attn_q_norm.weight", {1.0f}); }),
-            "tiny.gguf: tensor 'blk.0.attn_q_norm.weight' asks for a LayerNorm of every head, which is not supported");
   EXPECT_EQ(refusal("granite", [](ModelFile& model) { model.set("granite.logit_scale", -1.0); }),
             "tiny.gguf: key 'granite.logit_scale' is -1, it must be positive");
   EXPECT_EQ(
@@ -423,11 +421,27 @@ TEST(ModelConfig, KeysWithoutEffectAreSaidOnce) {
   ModelFile model = ModelFile::golden("llama-gqa4");
   EXPECT_EQ(logged([&] { config_of(model); }), "");
   model.set("llama.use_parallel_residual", true);
-  model.set("llama.pooling_type", std::uint64_t{1});
-  model.set("other.pooling_type", std::uint64_t{1});
+  model.set("llama.attention.use_parallel", true);
+  model.set("other.use_parallel", std::uint64_t{1});
   const std::string log = logged([&] { config_of(model); });
-  EXPECT_THAT(log, HasSubstr("tiny.gguf: keys without effect: 'llama.use_parallel_residual', 'llama.pooling_type'"));
+  EXPECT_THAT(log,
+              HasSubstr("tiny.gguf: keys without effect: 'llama.use_parallel_residual', 'llama.attention.use_parallel'"));
   EXPECT_THAT(log, Not(HasSubstr("other.")));
+}
+
+TEST(ModelConfig, PoolingIsReadAndChecked) {
+  ModelFile model = ModelFile::golden("llama-gqa4");
+  EXPECT_EQ(config_of(model).pooling, std::nullopt);
+  for (const auto& [value, pooling] : {std::pair{0, PoolingType::none},
+                                       {1, PoolingType::mean},
+                                       {2, PoolingType::cls},
+                                       {3, PoolingType::last},
+                                       {4, PoolingType::rank}}) {
+    model.set("llama.pooling_type", static_cast<std::uint64_t>(value));
+    EXPECT_EQ(logged([&] { EXPECT_EQ(config_of(model).pooling, pooling); }), "");
+  }
+  EXPECT_EQ(refusal("qwen3", [](ModelFile& file) { file.set("qwen3.pooling_type", std::uint64_t{5}); }),
+            "tiny.gguf: key 'qwen3.pooling_type' is 5, it must be 0 (none), 1 (mean), 2 (cls), 3 (last) or 4 (rank)");
 }
 
 TEST(ModelConfig, AttentionInBothDirectionsIsRefused) {

@@ -17,6 +17,7 @@ FakeServer::FakeServer(TestServerOptions options, FakeModel::Script script) {
   }
   server_ = std::make_unique<Server>(options.server);
   FakeEngine fake = make_fake_engine(options.engine, options.tokenizer, FakeModel::Kind::attention, options.context_length);
+  fake.model->set_pooling(options.pooling);
   if (script) {
     fake.model->follow(std::move(script));
   }

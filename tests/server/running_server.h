@@ -3,6 +3,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "apps/program.h"
@@ -21,7 +22,8 @@ struct TestServerOptions {
   }();
   EngineOptions engine = {.max_batch_tokens = 64, .max_sequences = 8, .kv_tokens = 4096};
   std::shared_ptr<const Tokenizer> tokenizer = byte_tokenizer();
-  std::int32_t context_length = 256;  ///< of the fake model
+  std::int32_t context_length = 256;     ///< of the fake model
+  std::optional<PoolingType> pooling{};  ///< of the fake model's file
 };
 
 /// A server with the fake model, whose tokens are bytes and whose answers a script may give.

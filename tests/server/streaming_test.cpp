@@ -372,11 +372,56 @@ TEST(Logprobs, EchoScoresAPrompt) {
   }
 }
 
+Json embedding(const FakeServer& server, const Json& more = Json::object()) {
+  Json request = {{"input", "a cat sat"}};
+  request.update(more);
+  return post(server.port(), "/v1/embeddings", request).json()["data"];
+}
+
 TEST(Embeddings, AreRefusedWhereTheyAreOff) {
   TestServerOptions options;
-  options.server.pooling.reset();
+  options.server.embeddings = false;
   const FakeServer server(options);
   EXPECT_EQ(post(server.port(), "/v1/embeddings", {{"input", "a"}}).status, 400);
+  EXPECT_EQ(embedding(server, {{"pooling", "last"}}).size(), 1u);
+}
+
+TEST(Embeddings, ArePooledAsTheFileSays) {
+  const FakeServer plain;
+  EXPECT_EQ(embedding(plain), embedding(plain, {{"pooling", "mean"}}));
+  TestServerOptions options;
+  for (const auto& [type, name] :
+       {std::pair{PoolingType::mean, "mean"}, {PoolingType::cls, "cls"}, {PoolingType::last, "last"}}) {
+    options.pooling = type;
+    const FakeServer server(options);
+    for (const char* asked : {"mean", "cls", "last"}) {
+      EXPECT_EQ(embedding(server) == embedding(plain, {{"pooling", asked}}), asked == std::string(name)) << name << asked;
+    }
+    EXPECT_EQ(embedding(server, {{"pooling", "mean"}}), embedding(plain));
+  }
+  options.server.pooling = Pooling::mean;  // the operator's word is above the file's
+  EXPECT_EQ(embedding(FakeServer(options)), embedding(plain));
+}
+
+TEST(Embeddings, OfFilesWithoutPoolingAreRefusedByName) {
+  TestServerOptions options;
+  const auto refusal = [](const FakeServer& server, const char* path, const char* field) {
+    const HttpAnswer answer = post(server.port(), path, {{field, "a"}});
+    EXPECT_EQ(answer.status, 400) << path;
+    return answer.body;
+  };
+  for (const auto& [type, words] :
+       {std::pair{PoolingType::none, "pooling_type 0 (none)"}, {PoolingType::rank, "pooling_type 4 (rank)"}}) {
+    options.pooling = type;
+    options.server.pooling.reset();
+    const FakeServer server(options);
+    EXPECT_THAT(refusal(server, "/v1/embeddings", "input"), testing::HasSubstr(words));
+    EXPECT_THAT(refusal(server, "/api/embed", "input"), testing::HasSubstr(words));
+    EXPECT_THAT(refusal(server, "/api/embeddings", "prompt"), testing::HasSubstr(words));
+    EXPECT_EQ(embedding(server, {{"pooling", "cls"}}), embedding(FakeServer(), {{"pooling", "cls"}}));
+    options.server.pooling = Pooling::last;
+    EXPECT_EQ(embedding(FakeServer(options)), embedding(FakeServer(), {{"pooling", "last"}}));
+  }
 }
 
 TEST(Native, GivesProbabilities) {

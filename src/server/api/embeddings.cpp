@@ -5,8 +5,11 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <span>
+#include <string>
 #include <utility>
+#include <variant>
 
 #include "server/api/prompts.h"
 #include "server/api/unserved_fields.h"
@@ -127,6 +130,17 @@ std::vector<float> normalised(std::vector<float> values, std::size_t size) {
 
 namespace {
 
+/// The pooling that a request names, else the model's.
+Pooling pooling_of(const std::optional<std::string>& named, const ServedModel& model) {
+  if (named) {
+    return *named == "mean" ? Pooling::mean : *named == "last" ? Pooling::last : Pooling::cls;
+  }
+  if (const auto* none = std::get_if<NoPooling>(&model.pooling)) {
+    throw ApiError(400, none->reason, "pooling");
+  }
+  return std::get<Pooling>(model.pooling);
+}
+
 /// Starts one answer to the inputs that the field `name` holds. `truncates`: of a text that is longer than the context, only
 /// the beginning counts.
 void start_embeddings(Fields& fields, std::string_view name, VectorForm form, const std::shared_ptr<Exchange>& exchange,
@@ -138,11 +152,9 @@ void start_embeddings(Fields& fields, std::string_view name, VectorForm form, co
   if (form == VectorForm::ollama_single && inputs.size() != 1) {
     fields.fail(name, "must be one text");
   }
-  const auto pooling = fields.choice("pooling", {"mean", "last", "cls"});  // an extension
+  const auto named = fields.choice("pooling", {"mean", "last", "cls"});  // an extension
   finish_fields(fields, *exchange, backend);
-  if (!backend.pooling && !pooling) {
-    throw ApiError(400, "the server was started with --pooling none: it gives no embeddings", "pooling");
-  }
+  const Pooling pooling = pooling_of(named, model);
   std::vector<Request> requests;
   for (Ids& ids : inputs) {
     if (ids.empty()) {
@@ -164,10 +176,7 @@ void start_embeddings(Fields& fields, std::string_view name, VectorForm form, co
     }
     Request& request = requests.emplace_back();
     request.prompt = std::move(ids);
-    request.embedding = !pooling             ? *backend.pooling
-                        : *pooling == "mean" ? Pooling::mean
-                        : *pooling == "last" ? Pooling::last
-                                             : Pooling::cls;
+    request.embedding = pooling;
   }
   auto generation = std::make_shared<EmbeddingGeneration>(exchange, backend, form,
                                                           static_cast<std::size_t>(dimensions.value_or(model.hidden)));

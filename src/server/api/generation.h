@@ -45,7 +45,6 @@ struct Backend {
   GrammarCache& grammars;
   ResponseStore& responses;
   std::optional<std::chrono::milliseconds> request_time{};  ///< the longest that a request may take
-  std::optional<Pooling> pooling = Pooling::mean;           ///< the default of embeddings; empty: refused
   bool strict_fields = false;                               ///< unknown fields are refused
 };
 

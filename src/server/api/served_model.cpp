@@ -1,5 +1,7 @@
 #include "server/api/served_model.h"
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <optional>
 #include <utility>
@@ -15,6 +17,29 @@ const Tokenizer& ServedModel::text() const {
   return *tokenizer;
 }
 
+namespace {
+
+/// As the model's file says; without a word the mean.
+std::variant<Pooling, NoPooling> pooling_of(const ModelConfig& config) {
+  switch (config.pooling.value_or(PoolingType::mean)) {
+    case PoolingType::mean:
+      return Pooling::mean;
+    case PoolingType::cls:
+      return Pooling::cls;
+    case PoolingType::last:
+      return Pooling::last;
+    case PoolingType::none:
+    case PoolingType::rank:
+      break;
+  }
+  const bool ranks = config.pooling == PoolingType::rank;
+  return NoPooling{fmt::format(
+      "the model's file has pooling_type {} ({}) and gives no embeddings by itself; name a pooling (mean, last, cls){}",
+      ranks ? 4 : 0, ranks ? "rank" : "none", ranks ? ", or use /v1/rerank" : "")};
+}
+
+}  // namespace
+
 ServedModel describe_model(const Engine& engine, std::string id, std::string path, std::int32_t parallel,
                            const std::string& chat_template) {
   ServedModel model;
@@ -27,8 +52,9 @@ ServedModel describe_model(const Engine& engine, std::string id, std::string pat
   model.vocab = engine.model().config().vocab;
   model.parallel = parallel;
   model.sampling = engine.sampling();
-  model.hidden = engine.model().config().hidden;
   const ModelConfig& config = engine.model().config();
+  model.hidden = config.hidden;
+  model.pooling = pooling_of(config);
   model.details = {{"vocab_type", model.tokenizer == nullptr                                   ? "none"
                                   : model.tokenizer->vocabulary().model == TokenizerModel::spm ? "spm"
                                                                                                : "bpe"},

@@ -3,12 +3,18 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <variant>
 
 #include "chat/chat_template.h"
 #include "engine/engine.h"
 #include "server/api/json.h"
 
 namespace rocmforge {
+
+/// Why a model has no pooling by itself.
+struct NoPooling {
+  std::string reason;
+};
 
 /// The properties of the served model that the routes need. Constant once the model is loaded.
 struct ServedModel {
@@ -24,6 +30,7 @@ struct ServedModel {
   std::shared_ptr<const ChatTemplates> templates{};  ///< null for a model without any
   Json template_arguments = Json::object();          ///< variables of the template, where a request has none
   SamplingParams sampling{};                         ///< defaults of requests
+  std::variant<Pooling, NoPooling> pooling{};        ///< of embeddings, where a request names none
 
   /// Throws ApiError(501) where the file has none.
   [[nodiscard]] const Tokenizer& text() const;
