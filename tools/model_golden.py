@@ -121,6 +121,10 @@ MODELS = {
     "command-r": ("command-r", "Cohere", {
         **SMALL, "num_hidden_layers": 2, "num_key_value_heads": 2, "layer_norm_eps": 1e-5, "logit_scale": 0.25,
         "bos_token_id": 1, "eos_token_id": 2, "rope_parameters": rope(10000.0)}),
+    # Command R+.
+    "command-r-plus": ("command-r", "Cohere", {
+        **SMALL, "num_hidden_layers": 2, "num_key_value_heads": 2, "layer_norm_eps": 1e-3, "logit_scale": 0.25,
+        "use_qk_norm": True, "bos_token_id": 1, "eos_token_id": 2, "rope_parameters": rope(10000.0)}),
     "cohere2": ("cohere2", "Cohere2", {
         **SMALL, "num_hidden_layers": 5, "num_key_value_heads": 2, "head_dim": 16, "layer_norm_eps": 1e-5,
         "logit_scale": 0.25, "sliding_window": 11, "bos_token_id": 1, "eos_token_id": 2, "rope_parameters": rope(10000.0)}),
@@ -354,7 +358,7 @@ def spread(model, generator, norm_offset):
             values = 0.3 * torch.randn(weight.shape, generator=generator)
         elif name.endswith(golden_gemma4.FACTORS):
             values = golden_gemma4.factor_of(name, weight) * (0.5 + torch.rand(weight.shape, generator=generator))
-        elif weight.dim() == 1 and (name.endswith(("norm.weight", "norm_f.weight")) or ".ln_" in name and name.endswith(".weight")):
+        elif (weight.dim() == 1 or ".self_attn." in name) and (name.endswith(("norm.weight", "norm_f.weight")) or ".ln_" in name and name.endswith(".weight")):
             offset = 0.0 if name.endswith("linear_attn.norm.weight") else norm_offset
             values = 0.5 + torch.rand(weight.shape, generator=generator) - offset
         elif weight.dim() == 1:
@@ -563,22 +567,27 @@ def make_config(family, config_class, own):
     return getattr(transformers, config_class)(text_config=own, vision_config=blind)
 
 
-def make(folder, name):
-    architecture, family, own = MODELS[name]
+def build(name, architecture, family, own):
+    """The model with random weights, and the configuration of its text part."""
     config_class = family + ("TextConfig" if family in ("Gemma3", "Gemma4", "Qwen3_5", "Qwen3_5Moe") else "Config")
     config = make_config(family, config_class, {**SIZES, **own})
     config._attn_implementation = "eager"
     model_class = family + ("ForConditionalGeneration" if family in SEEING else "LMHeadModel" if family == "GPT2" else "ForCausalLM")
     model = getattr(transformers, model_class)(config).float().eval()
-    config = config.text_config if family in SEEING else config
-    predicts = name.startswith(golden_mtp.FOLDER)
-    if predicts:
+    if name.startswith(golden_mtp.FOLDER):
         golden_mtp.attach(name, model)
     generator = torch.Generator().manual_seed(seed_of(name))
     spread(model, generator, 1.0 if architecture in NORMS_FROM_ZERO else 0.0)
+    return model, config.text_config if family in SEEING else config, generator
+
+
+def make(folder, name):
+    architecture, family, own = MODELS[name]
+    model, config, generator = build(name, architecture, family, own)
     ids = torch.randint(0, config.vocab_size, (1, TOKENS), generator=generator)
     with torch.no_grad():
-        logits = (golden_mtp.logits(model, ids) if predicts else model(ids, use_cache=False).logits)[0].numpy()
+        of_mtp = name.startswith(golden_mtp.FOLDER)
+        logits = (golden_mtp.logits(model, ids) if of_mtp else model(ids, use_cache=False).logits)[0].numpy()
     pairs, weights = list(metadata(architecture, name, config)), list(tensors(architecture, name, config, model))
     write_gguf(folder / f"{name}.gguf", pairs, weights)
     golden = struct.pack("<II", TOKENS, config.vocab_size) + ids[0].numpy().astype("<i4").tobytes()

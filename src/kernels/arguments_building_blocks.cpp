@@ -20,6 +20,8 @@ void check_arguments(const LayerNorm::Spec& spec, const LayerNorm::Args& args) {
     require_pointer(args.bias, operation, "bias");
   }
   require_least(args.rows, 0, operation, "rows");
+  require(row_stride(spec, args) >= spec.groups * spec.dim, "{}: stride {} is less than {} groups of {}", operation,
+          args.stride, spec.groups, spec.dim);
 }
 
 void check_arguments(const Dequantize::Spec& spec, const Dequantize::Args& args) {
@@ -64,6 +66,9 @@ Support check_spec(const Dequantize::Spec& spec) {
 Support check_spec(const DequantizeRmsNorm::Spec& spec) { return check_weight(spec.dtype, 1, spec.dim); }
 
 Support check_spec(const LayerNorm::Spec& spec) {
+  if (spec.groups < 1) {
+    return Support::no(fmt::format("groups is {}", spec.groups));
+  }
   return spec.dim > 0 ? Support::yes() : Support::no(fmt::format("dim is {}", spec.dim));
 }
 

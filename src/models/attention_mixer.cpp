@@ -12,8 +12,8 @@ AttentionMixer::AttentionMixer(ExecutionPlan& plan, const ModelConfig& config, i
                            {"attn_output", width_, config.layer(index).graph.mixer_post_norm, config_.output_needs_bias});
 
   qkv_.append(mix_, &Buffers::hidden, &Buffers::projected);
-  if (q_vector_norm_) {
-    mix_.push_back({std::string(q_vector_norm_->kind()), [this](const Step& step) { normalise_vectors(step); }});
+  if (q_row_norm_) {
+    mix_.push_back({std::string(q_row_norm_->kind()), [this](const Step& step) { normalise_rows(step); }});
   }
   mix_.push_back({std::string(RopeAppend::name), [this](const Step& step) { append_keys(step); }});
   mix_.push_back({std::string(Attention::name), [this](const Step& step) { attend(step); }});
@@ -50,8 +50,15 @@ void AttentionMixer::plan_projections(ExecutionPlan& plan, const ModelConfig& co
     q_norm_ = plan.vector(name("attn_q_norm.weight"), config_.head_dim);
     k_norm_ = config_.has_keys() ? plan.vector(name("attn_k_norm.weight"), config_.head_dim) : nullptr;
   } else if (config_.qk_norm == QkNorm::vectors) {
-    q_vector_norm_ = plan.norm({name("attn_q_norm"), NormKind::rms, config.norm_eps}, q_dim);
-    k_vector_norm_ = plan.norm({name("attn_k_norm"), NormKind::rms, config.norm_eps}, kv_dim);
+    q_row_norm_ = plan.norm({name("attn_q_norm"), NormKind::rms, config.norm_eps}, q_dim);
+    k_row_norm_ = plan.norm({name("attn_k_norm"), NormKind::rms, config.norm_eps}, kv_dim);
+  } else if (config_.qk_norm == QkNorm::layer_heads) {
+    const auto of_heads = [&](std::string_view part, std::int32_t heads) {
+      return plan.norm({.name = name(part), .kind = NormKind::layer, .eps = config.norm_eps, .groups = heads},
+                       config_.head_dim);
+    };
+    q_row_norm_ = of_heads("attn_q_norm", config_.q_heads);
+    k_row_norm_ = of_heads("attn_k_norm", config_.kv_heads);
   }
 }
 
@@ -93,12 +100,12 @@ void AttentionMixer::plan_attention(ExecutionPlan& plan, const ModelConfig& conf
                                   attention_);
 }
 
-void AttentionMixer::normalise_vectors(const Step& step) const {
+void AttentionMixer::normalise_rows(const Step& step) const {
   float* q = step.buffers.projected;
   float* k = q + config_.keys_at();
   const std::int64_t stride = qkv_.linear.width();
-  q_vector_norm_->run_strided(step.tokens, q, stride, step);
-  k_vector_norm_->run_strided(step.tokens, k, stride, step);
+  q_row_norm_->run_strided(step.tokens, q, stride, step);
+  k_row_norm_->run_strided(step.tokens, k, stride, step);
 }
 
 Attention::Append AttentionMixer::append_of(const Step& step) const {

@@ -22,8 +22,8 @@ class AttentionMixer final : public Mixer {
  private:
   void plan_projections(ExecutionPlan& plan, const ModelConfig& config, int index);
   void plan_attention(ExecutionPlan& plan, const ModelConfig& config, int index, const std::optional<KvPlace>& shared);
-  /// Normalises all heads of Q together, and all of K.
-  void normalise_vectors(const Step& step) const;
+  /// Normalises Q and K where that is not part of RopeAppend.
+  void normalise_rows(const Step& step) const;
   /// Rotates Q and K, and appends K and V to the cache if they are the layer's own.
   [[nodiscard]] Attention::Append append_of(const Step& step) const;
   /// Whether attention's call includes append_of() in this step.
@@ -34,9 +34,9 @@ class AttentionMixer final : public Mixer {
   void gate(const Step& step) const;
 
   const AttentionConfig& config_;
-  FusedLinear qkv_;  ///< with the norm before it
-  std::optional<Norm> q_vector_norm_;
-  std::optional<Norm> k_vector_norm_;
+  FusedLinear qkv_;                 ///< with the norm before it
+  std::optional<Norm> q_row_norm_;  ///< QkNorm::vectors, layer_heads
+  std::optional<Norm> k_row_norm_;  ///< likewise
   Resolved<RopeAppend> rope_append_;
   const WeightVector* q_norm_ = nullptr;             ///< [head_dim] or null
   const WeightVector* k_norm_ = nullptr;             ///< [head_dim] or null

@@ -13,12 +13,9 @@ void configure_cohere(ModelConfig& config, MetadataReader& metadata) {
   if (config.logit_scale <= 0.0f) {
     throw metadata.error("logit_scale", fmt::format("is {}, it must be positive", config.logit_scale));
   }
-  if (metadata.file().find_tensor("blk.0.attn_q_norm.weight") != nullptr) {
-    throw Error(
-        fmt::format("{}: tensor 'blk.0.attn_q_norm.weight' asks for a LayerNorm of every head, which is not supported",
-                    metadata.file().path().string()));
-  }
+  const bool has_head_norms = metadata.file().find_tensor("blk.0.attn_q_norm.weight") != nullptr;
   for (LayerConfig& layer : config.blocks) {
+    layer.attention.qk_norm = has_head_norms ? QkNorm::layer_heads : QkNorm::none;
     layer.graph.parallel = true;
     layer.graph.ffn_norm = layer.graph.mixer_norm;
   }
@@ -35,7 +32,7 @@ void configure_cohere2(ModelConfig& config, MetadataReader& metadata) {
 
 }  // namespace
 
-/// Command R. Command R+ normalises every head of Q and K.
+/// Command R, and Command R+, which normalises every head of Q and K by a LayerNorm.
 Architecture command_r_architecture() { return {"command-r", configure_cohere, NormKind::layer}; }
 Architecture cohere2_architecture() { return {"cohere2", configure_cohere2, NormKind::layer}; }
 

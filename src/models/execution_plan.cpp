@@ -181,13 +181,14 @@ FusedLinear ExecutionPlan::fused_linear(std::string_view operation, const std::o
 }
 
 Norm ExecutionPlan::norm(const NormName& name, std::int64_t dim) {
-  const WeightVector* weight = norm_weight(name, dim);
   if (name.kind == NormKind::rms) {
-    return {resolve<RmsNorm>({dim, name.eps}), weight};
+    return {resolve<RmsNorm>({dim, name.eps}), norm_weight(name, dim)};
   }
+  const Shape shape = name.groups > 1 ? Shape{name.groups, dim} : Shape{dim};
   const std::string bias = name.name + ".bias";
   const bool has_bias = name.needs_bias || has_tensor(bias);
-  return {resolve<LayerNorm>({dim, name.eps, has_bias}), weight, has_bias ? vector(bias, dim) : nullptr};
+  return {resolve<LayerNorm>({dim, name.eps, has_bias, name.groups}), floats(name.name + std::string(name.suffix), shape),
+          has_bias ? floats(bias, shape) : nullptr};
 }
 
 bool ExecutionPlan::has_tensor(std::string_view name, const Shape& shape) const {

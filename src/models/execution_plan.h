@@ -104,7 +104,7 @@ class ExecutionPlan {
   /// planned last. None if the device has no kernels for it or another kernel is forced.
   std::optional<LatentPrefill> latent_prefill(const HeadMatrix& keys, const HeadMatrix& values,
                                               const StepAttention& absorbed);
-  /// A norm of rows [dim] that is not fused into a product.
+  /// A norm of rows [dim], or [groups, dim], that is not fused into a product.
   Norm norm(const NormName& name, std::int64_t dim);
 
   /// A vector of weights [dim] that an operation reads beside its input; counted as read in every step.

@@ -15,7 +15,12 @@ void Norm::run(std::int64_t rows, const float* x, float* out, const Step& step) 
 }
 
 void Norm::run_strided(std::int64_t rows, float* x, std::int64_t stride, const Step& step) const {
-  std::get<Resolved<RmsNorm>>(operation).run({x, rows, weight->data, x, stride}, step);
+  if (const auto* rms = std::get_if<Resolved<RmsNorm>>(&operation)) {
+    rms->run({x, rows, weight->data, x, stride}, step);
+  } else {
+    std::get<Resolved<LayerNorm>>(operation).run({x, rows, weight->data, bias != nullptr ? bias->data : nullptr, x, stride},
+                                                 step);
+  }
 }
 
 void Norm::append(Operations& operations, float* Buffers::*x, float* Buffers::*out) const {

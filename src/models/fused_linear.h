@@ -29,17 +29,18 @@ struct NormName {
   bool needs_bias = false;              ///< a LayerNorm must have a bias; one in the file is always used
   std::string_view suffix = ".weight";  ///< of the tensor of its weights
   float factor = 1.0f;                  ///< of these
+  std::int64_t groups = 1;              ///< of a LayerNorm: parts of a row, each with weights of its own
 };
 
 /// A norm of rows with its weights.
 struct Norm {
   std::variant<Resolved<RmsNorm>, Resolved<LayerNorm>> operation;
-  const WeightVector* weight = nullptr;  ///< [dim]
-  const WeightVector* bias = nullptr;    ///< [dim] or null
+  const WeightVector* weight = nullptr;  ///< [groups, dim]
+  const WeightVector* bias = nullptr;    ///< likewise, or null
 
   [[nodiscard]] std::string_view kind() const;
   void run(std::int64_t rows, const float* x, float* out, const Step& step) const;
-  /// As run(), for an RMSNorm of rows that are `stride` elements apart, in place.
+  /// As run(), for rows that are `stride` elements apart, in place.
   void run_strided(std::int64_t rows, float* x, std::int64_t stride, const Step& step) const;
   /// Adds the norm to `operations`, which the norm must outlive: from `x` to `out`, buffers of a step, maybe the same.
   void append(Operations& operations, float* Buffers::*x, float* Buffers::*out) const;

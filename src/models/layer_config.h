@@ -15,8 +15,9 @@ namespace rocmforge {
 /// Which vectors of Q and K are normalised.
 enum class QkNorm {
   none,
-  heads,    ///< each head by itself, with one weight [head_dim] for the heads of Q and one for those of K (qwen3)
-  vectors,  ///< all heads of a token together, with weights [q_dim] and [kv_dim] (olmo2)
+  heads,        ///< each head by itself, with one weight [head_dim] for the heads of Q and one for those of K (qwen3)
+  vectors,      ///< all heads of a token together, with weights [q_dim] and [kv_dim] (olmo2)
+  layer_heads,  ///< each head by itself, by a LayerNorm: weights [q_heads, head_dim], [kv_heads, head_dim] (Command R+)
 };
 
 /// The norm of a model's residual stream: RMSNorm, or LayerNorm with a bias where the file has one.

@@ -11,7 +11,7 @@ std::size_t decode_bytes(const EmbeddingRows::Spec& spec) {
 
 std::size_t decode_bytes(const RmsNorm::Spec& spec) { return floats(2 * spec.dim * spec.groups); }
 
-std::size_t decode_bytes(const LayerNorm::Spec& spec) { return floats(2 * spec.dim); }
+std::size_t decode_bytes(const LayerNorm::Spec& spec) { return floats(2 * spec.dim * spec.groups); }
 
 std::size_t decode_bytes(const RopeAppend::Spec& spec) {
   const std::int64_t q = std::int64_t{spec.q_heads} * spec.head_dim;

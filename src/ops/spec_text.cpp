@@ -41,7 +41,8 @@ std::string to_string(const RmsNorm::Spec& spec) {
 }
 
 std::string to_string(const LayerNorm::Spec& spec) {
-  return fmt::format("dim {} eps {:g}{}", spec.dim, spec.eps, spec.bias ? " bias" : "");
+  return fmt::format("dim {} eps {:g}{}{}", spec.dim, spec.eps, spec.bias ? " bias" : "",
+                     spec.groups > 1 ? fmt::format(" groups {}", spec.groups) : "");
 }
 
 std::string to_string(const CausalConv::Spec& spec) {

@@ -264,6 +264,9 @@ TEST(BuildingBlockArguments, TinyWrongSizesAreNamed) {
   const std::int32_t id = -1;
   expect_complaint("rms_norm: stride 3 is less than dim 4", [&] { check_arguments(RmsNorm::Spec{4}, {x, 1, x, x, 3}); });
   expect_complaint("layer_norm: rows is -1", [&] { check_arguments(LayerNorm::Spec{4}, {x, -1, x, nullptr, x}); });
+  expect_complaint("layer_norm: stride 7 is less than 2 groups of 4", [&] {
+    check_arguments(LayerNorm::Spec{.dim = 4, .groups = 2}, {.x = x, .rows = 1, .weight = x, .out = x, .stride = 7});
+  });
   expect_complaint("count is -1", [&] { check_arguments(ResidualAdd::Spec{}, {x, x, -1, x}); });
   expect_complaint("count 255 is not a multiple of the 256 of a Q4_K block", [&] {
     check_arguments(Dequantize::Spec{DType::q4_k}, {x, 255, x});
@@ -383,6 +386,7 @@ TEST(Specs, TinyWhatNoKernelCanDoIsRefusedWithTheReason) {
   EXPECT_EQ(refusal(Dequantize{}, Dequantize::Spec{DType::q1_0}), "format Q1_0 does not compute");
   EXPECT_EQ(refusal(GatherRows{}, GatherRows::Spec{0}), "dim is 0");
   EXPECT_EQ(refusal(LayerNorm{}, LayerNorm::Spec{0}), "dim is 0");
+  EXPECT_EQ(refusal(LayerNorm{}, LayerNorm::Spec{.dim = 4, .groups = 0}), "groups is 0");
   RopeAppend::Spec rope{.kind = RopeKind::half, .q_heads = 4, .head_dim = 64, .n_rot = 66, .layout = {}};
   rope.layout = {.kv_heads = 2, .head_dim = 64};
   EXPECT_EQ(refusal(RopeAppend{}, rope), "n_rot 66 is not an even number up to head_dim 64");

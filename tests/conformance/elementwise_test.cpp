@@ -203,6 +203,43 @@ TEST(LayerNormConformance, EqualsTheFormula) {
   }
 }
 
+/// Heads within longer rows, each with weights of its own: as rows of one head, one after another.
+void expect_layer_norm_of_heads(std::int64_t heads, std::int64_t dim, std::int64_t rows, std::int64_t between) {
+  const std::int64_t stride = heads * dim + between;
+  Random random(static_cast<std::uint64_t>(dim));
+  const std::vector<float> x = random.normals(rows * stride, 2.0f);
+  const std::vector<float> weight = random.uniforms(heads * dim, -2.0f, 2.0f);
+  const std::vector<float> bias = random.uniforms(heads * dim, -2.0f, 2.0f);
+  const LayerNorm::Spec one{.dim = dim, .eps = 1e-5f, .bias = true};
+  LayerNorm::Spec spec = one;
+  spec.groups = heads;
+  harness().for_each_kernel_or_reference<LayerNorm>(spec, [&](const OpKernel<LayerNorm>& kernel) {
+    Arena arena(harness().place_of(kernel));
+    float* out = arena.in_out(x);
+    const LayerNorm::Args args{out, rows, arena.in(weight), arena.in(bias), out, stride};
+    arena.run([&](ExecutionContext& context) { kernel.run(spec, args, context); });
+    std::vector<float> expected = x;
+    const auto part = [&](const std::vector<float>& of, std::int64_t at) {
+      return std::span(of).subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(dim));
+    };
+    for (std::int64_t i = 0; i < rows * heads; ++i) {
+      const std::int64_t head = i % heads;
+      const std::int64_t at = i / heads * stride + head * dim;
+      const std::vector<float> alone =
+          run_layer_norm(kernel, one, part(x, at), part(weight, head * dim), part(bias, head * dim), false);
+      std::ranges::copy(alone, expected.begin() + at);
+    }
+    EXPECT_TRUE(same_bits(arena.read(out, rows * stride), expected)) << heads << " heads of " << dim;
+  });
+}
+
+TEST(LayerNormConformance, TinyHeadsOfARow) {
+  expect_layer_norm_of_heads(1, 8, 3, 5);
+  expect_layer_norm_of_heads(3, 20, 4, 0);
+  expect_layer_norm_of_heads(6, 33, 2, 64);
+  expect_layer_norm_of_heads(12, 128, 5, 1024);
+}
+
 std::vector<float> run_gated(const OpKernel<GatedActivation>& kernel, const GatedActivation::Spec& spec,
                              std::span<const float> rows, std::int64_t tokens, std::int64_t stride) {
   Arena arena(harness().place_of(kernel));

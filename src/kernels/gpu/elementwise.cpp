@@ -49,13 +49,15 @@ class GpuLayerNorm final : public PortableGpuKernel<LayerNorm> {
   void run(const LayerNorm::Spec& spec, const LayerNorm::Args& args, ExecutionContext& context) const override {
     check_arguments(spec, args);
     if (args.rows > 0) {
-      layer_norm_kernel.launch(*context.stream, launch_of(args.rows, threads_for(spec.dim, 1024)),
+      layer_norm_kernel.launch(*context.stream, launch_of(args.rows * spec.groups, threads_for(spec.dim, 1024)),
                                {.x = args.x,
                                 .weight = args.weight,
                                 .bias = spec.bias ? args.bias : nullptr,
                                 .out = args.out,
                                 .rows = args.rows,
                                 .dim = spec.dim,
+                                .stride = row_stride(spec, args),
+                                .groups = spec.groups,
                                 .eps = spec.eps});
     }
   }

@@ -103,12 +103,15 @@ __device__ void rms_norm_rows(const RmsNormArgs& args, float* scratch) {
   }
 }
 
-/// Reads the row three times; the second and third time from caches.
+/// Reads each part of a row three times; the second and third time from caches.
 __device__ void layer_norm_rows(const LayerNormArgs& args, float* scratch) {
   const auto dim = static_cast<float>(args.dim);
-  for (std::int64_t row = blockIdx.x; row < args.rows; row += gridDim.x) {
-    const float* x = args.x + row * args.dim;
-    float* out = args.out + row * args.dim;
+  for (std::int64_t part = blockIdx.x; part < args.rows * args.groups; part += gridDim.x) {
+    const std::int64_t group = part % args.groups;
+    const std::int64_t at = part / args.groups * args.stride + group * args.dim;
+    const float* x = args.x + at;
+    const float* weight = args.weight + group * args.dim;
+    float* out = args.out + at;
     float sum = 0.0f;
     for (std::int64_t i = thread_index(); i < args.dim; i += blockDim.x) {
       sum += x[i];
@@ -120,8 +123,8 @@ __device__ void layer_norm_rows(const LayerNormArgs& args, float* scratch) {
     }
     const float scale = 1.0f / sqrtf(block_reduce<Sum>(squares, scratch, 0.0f) / dim + args.eps);
     for (std::int64_t i = thread_index(); i < args.dim; i += blockDim.x) {
-      const float value = (x[i] - mean) * scale * args.weight[i];
-      out[i] = args.bias != nullptr ? value + args.bias[i] : value;
+      const float value = (x[i] - mean) * scale * weight[i];
+      out[i] = args.bias != nullptr ? value + args.bias[group * args.dim + i] : value;
     }
   }
 }

@@ -19,14 +19,16 @@ struct RmsNormArgs {
   float scale;  ///< of the sum with the residual
 };
 
-/// One work-group a row.
+/// One work-group a part of a row.
 struct LayerNormArgs {
-  const float* x;       ///< [rows, dim]
-  const float* weight;  ///< [dim]
-  const float* bias;    ///< [dim], null for none
-  float* out;           ///< [rows, dim], may be x
+  const float* x;       ///< [rows, groups, dim], rows `stride` apart
+  const float* weight;  ///< [groups, dim]
+  const float* bias;    ///< [groups, dim], null for none
+  float* out;           ///< as x, may be x
   std::int64_t rows;
   std::int64_t dim;
+  std::int64_t stride;
+  std::int64_t groups;
   float eps;
 };
 

@@ -72,13 +72,18 @@ class ReferenceLayerNorm final : public AnyReference<LayerNorm> {
     check_arguments(spec, args);
     for_each_range(context, args.rows, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t r = begin; r < end; ++r) {
-        normalise(spec, args, args.x + r * spec.dim, args.out + r * spec.dim);
+        for (std::int64_t group = 0; group < spec.groups; ++group) {
+          normalise(spec, args, r * row_stride(spec, args) + group * spec.dim, group * spec.dim);
+        }
       }
     });
   }
 
  private:
-  static void normalise(const LayerNorm::Spec& spec, const LayerNorm::Args& args, const float* x, float* out) {
+  /// Of the part of a row at element `at`, with the weights at element `weights_at`.
+  static void normalise(const LayerNorm::Spec& spec, const LayerNorm::Args& args, std::int64_t at, std::int64_t weights_at) {
+    const float* x = args.x + at;
+    float* out = args.out + at;
     const auto dim = static_cast<double>(spec.dim);
     double sum = 0.0;
     for (std::int64_t i = 0; i < spec.dim; ++i) {
@@ -91,8 +96,8 @@ class ReferenceLayerNorm final : public AnyReference<LayerNorm> {
     }
     const double scale = 1.0 / std::sqrt(squares / dim + double{spec.eps});
     for (std::int64_t i = 0; i < spec.dim; ++i) {
-      const double bias = spec.bias ? double{args.bias[i]} : 0.0;
-      out[i] = static_cast<float>((double{x[i]} - mean) * scale * double{args.weight[i]} + bias);
+      const double bias = spec.bias ? double{args.bias[weights_at + i]} : 0.0;
+      out[i] = static_cast<float>((double{x[i]} - mean) * scale * double{args.weight[weights_at + i]} + bias);
     }
   }
 };
