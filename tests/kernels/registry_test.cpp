@@ -80,16 +80,31 @@ TEST_F(Registry, AForcedKernelServesAlone) {
   EXPECT_EQ(reason(choice.refusals, "cpu_generic"), "'reference' was asked for");
 }
 
-TEST_F(Registry, AnUnsupportedHeadDimFallsToTheReferenceWithTheReason) {
-  const auto choice = registry_.choose<Attention>(attention(20), device_);
+TEST_F(Registry, AnUnsupportedMaskFallsToTheReferenceWithTheReason) {
+  Attention::Spec masked = attention(64);
+  masked.mask = true;
+  const auto choice = registry_.choose<Attention>(masked, device_);
   EXPECT_EQ(choice.kernel->name(), "reference");
-  EXPECT_EQ(reason(choice.refusals, "cpu_generic"), "head_dim 20 is not a multiple of 8");
+  EXPECT_EQ(reason(choice.refusals, "cpu_generic"), "no additive mask");
+}
+
+TEST_F(Registry, EveryHeadDimAndTypeOfCacheHasAFastKernelOnTheProcessor) {
+  for (std::int32_t head_dim = 1; head_dim <= 512; ++head_dim) {
+    for (const DType type : {DType::f32, DType::f16, DType::bf16}) {
+      Attention::Spec spec = attention(head_dim);
+      spec.kv_dtype = type;
+      EXPECT_EQ(registry_.choose<Attention>(spec, device_).kernel->name(), "cpu_" + std::string(name(device_.cpu_isa)))
+          << head_dim;
+    }
+  }
 }
 
 TEST_F(Registry, AForcedKernelThatCannotIsAnErrorWithTheReason) {
-  const std::string text = error<Attention>(attention(20), device_, "cpu_generic");
+  Attention::Spec masked = attention(64);
+  masked.mask = true;
+  const std::string text = error<Attention>(masked, device_, "cpu_generic");
   EXPECT_THAT(text, HasSubstr("no kernel for attention"));
-  EXPECT_THAT(text, HasSubstr("cpu_generic: head_dim 20 is not a multiple of 8"));
+  EXPECT_THAT(text, HasSubstr("cpu_generic: no additive mask"));
   EXPECT_THAT(text, HasSubstr("reference: 'cpu_generic' was asked for"));
 }
 

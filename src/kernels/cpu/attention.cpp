@@ -139,9 +139,6 @@ class CpuAttention final : public CpuKernel<AttentionBackend> {
     if (Support support = check_device(device); !support.ok) {
       return support;
     }
-    if (spec.head_dim % 8 != 0) {
-      return Support::no(fmt::format("head_dim {} is not a multiple of 8", spec.head_dim));
-    }
     if (spec.io_dtype != DType::f32) {
       return Support::no(fmt::format("queries and output of type {}, not F32", rocmforge::name(spec.io_dtype)));
     }

@@ -58,7 +58,7 @@ struct AttentionUnit {
   int32_t row_end;         ///< at most max_unit_rows after row_begin
   int32_t first_position;  ///< of the sequence's query 0
   int32_t group;
-  int32_t head_dim;   ///< a multiple of 8
+  int32_t head_dim;   ///< any: rows of V that end within a vector are copied, with zeros behind them
   int32_t value_dim;  ///< elements of V and of the output
   bool latent;        ///< V is the first value_dim elements of K, which lies as [block_tokens, head_dim]
   int32_t window;
