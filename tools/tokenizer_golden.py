@@ -172,6 +172,11 @@ CONTRACTION = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 NOT_BLOOM = " ?[^(\\s|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)]+"
 DEEPSEEK3_CJK = "[\u4E00-\u9FA5\u3040-\u309F\u30A0-\u30FF]+"
 
+CASCADE = "".join(rf"\s{{{count}}}(?!\S)|" for count in (512, 256, 128, 64, 32, 16, 8, 4, "1,2")) + r"\s{1}"
+AFMOE_SCRIPTS = (
+    "[\u4E00-\u9FFF\u3400-\u4DBF\uF900-\uFAFF\u3040-\u309F\u30A0-\u30FF\uFF65-\uFF9F\u2F00-\u2FDF\u0E40-\u0E7F\u0E80-\u0EFF"
+    "\u1780-\u17FF\u1000-\u109F\uAA60-\uAA7F\uA9E0-\uA9FF\uAC00-\uD7AF\u1100-\u11FF]+")
+
 PASSES = {
     "gpt-2": [GPT2],
     "llama-bpe": [LLAMA3],
@@ -199,6 +204,10 @@ PASSES = {
     "spark2_5": ["\\p{N}{1,3}", DEEPSEEK3_CJK, DEEPSEEK3.replace("[\r\n]*|\\s*[\r\n]+", "|[\r\n]"), r"\p{N}"],
     "chameleon": ["<sentinel:[0-9]+>", "(IMGIMG)((A|B|C|D|E|F|G|H|I){1,4})Z", "([\\t\\n]|    |  )", r"\p{N}",
                   r"[\p{P}!-/:-@\[-`{-~]", GPT2],
+    "jais-2": [LLAMA3.replace(r"\s+(?!\S)|\s+", CASCADE)],
+    "tiny_aya": [r"\d{1,3}(?=(?:\d{3})*\b)", GPT4O],
+    "superbpe": [r"\p{N}+", r"(?=(\d{3})+(?!\d))"],
+    "afmoe": [r"\p{N}{1,3}(?=(?:\p{N}{3})*(?:\P{N}|$))", AFMOE_SCRIPTS, DEEPSEEK3],
     "default": [r"[\p{P}\$\+<=>\^~\|]+", GPT2, r"\p{N}+", "[0-9][0-9][0-9]"],
 }
 IGNORE_MERGES = {"llama-bpe", "tekken", "minicpm5", "youtu"}

@@ -1,14 +1,20 @@
 #include "engine/load_tokenizer.h"
 
+#include <algorithm>
+#include <array>
 #include <initializer_list>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/log.h"
 
 namespace rocmforge {
 namespace {
+
+// Pre-tokenizers with which the BPE of "gpt2" is over characters, not bytes: the same as model "gemma4".
+constexpr std::array<std::string_view, 3> pre_of_marked_bpe = {"gemma4", "sarvam-moe", "granite-embed-multi-311m"};
 
 std::string key_of(std::string_view name) { return "tokenizer.ggml." + std::string(name); }
 
@@ -79,11 +85,14 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const GgufFile& file) {
     return nullptr;
   }
   Vocabulary vocabulary;
+  const std::string pre = model == "gpt2" ? file.string(key_of("pre"), "") : "";
   if (model == "llama") {
     vocabulary.model = TokenizerModel::spm;
+  } else if (std::ranges::find(pre_of_marked_bpe, pre) != pre_of_marked_bpe.end()) {
+    vocabulary.model = TokenizerModel::marked_bpe;
   } else if (model == "gpt2") {
     vocabulary.model = TokenizerModel::bpe;
-    vocabulary.pre = file.string(key_of("pre"), "");
+    vocabulary.pre = pre;
   } else if (model == "gemma4") {
     vocabulary.model = TokenizerModel::marked_bpe;
   } else {

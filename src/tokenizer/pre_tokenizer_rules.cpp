@@ -18,6 +18,11 @@ constexpr std::string_view qwen2 = CONTRACTION R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N
 constexpr std::string_view seed =
     CONTRACTION R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr std::string_view minicpm = CONTRACTION R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+|)" SYMBOLS_AND_SPACE;
+// Jais 2 cuts white space into runs of powers of two. Within such a run, after a character that is no line end, there is no
+// line end left: the condition says so, because a search for one at every cut would take quadratic time.
+constexpr std::string_view jais2 = CONTRACTION
+    R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|(?:(?<!\s)|(?<=[\r\n]))\s*[\r\n]+|\s{512}(?!\S)|)"
+    R"(\s{256}(?!\S)|\s{128}(?!\S)|\s{64}(?!\S)|\s{32}(?!\S)|\s{16}(?!\S)|\s{8}(?!\S)|\s{4}(?!\S)|\s{1,2}(?!\S)|\s)";
 constexpr std::string_view ufakzeka = R"([^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|)" SYMBOLS_AND_SPACE;
 // EXAONE MoE joins words.
 constexpr std::string_view exaone_moe =
@@ -94,6 +99,31 @@ constexpr std::string_view youtu_scripts =
     R"([\x{3105}-\x{312F}]+|[\x{4E00}-\x{9FA5}\x{3040}-\x{309F}\x{30A0}-\x{30FF}]+)";
 constexpr std::string_view bloom = R"( ?[^(\s|.,!?\x{2026}\x{3002}\x{FF0C}\x{3001}\x{964}\x{6D4}\x{60C})]+)";
 
+// Groups of three digits, counted from a number's end. Files say \d{1,3}(?=(?:\d{3})*\b), which reads on to the number's end
+// in every group. Here a number is cut off first, then from its start, where one condition finds the length of the first
+// group. A number before a character of a word is not cut: these are Oniguruma's, which the files' expressions are made for.
+#define AFTER_NUMBERS(digit) R"(\A)" digit R"({1,3}?(?=(?:)" digit R"({3})*+\z)|\G(?!\A))" digit "{3}"
+constexpr std::string_view groups_of_numbers = AFTER_NUMBERS(R"(\p{N})");
+constexpr std::string_view groups_of_digits = AFTER_NUMBERS(R"(\p{Nd})");
+#undef AFTER_NUMBERS
+constexpr std::string_view lone_digits =
+    R"((?<!\p{Nd})\p{Nd}++(?![\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{24B6}-\x{24E9}\x{1F130}-\x{1F149}\x{1F150}-\x{1F169})"
+    R"(\x{1F170}-\x{1F189}]))";
+// Of a piece of numbers, cut before each group of three digits: (?=(\d{3})+(?!\d)) in the files. What is no digit stays with
+// the group before it and the first digits after it.
+#define TO_GROUPS R"((?=(?:\p{Nd}{3})*+(?!\p{Nd})))"
+#define NO_DIGITS R"((?:\P{Nd}++\p{Nd}{0,2}?)" TO_GROUPS ")*+"
+constexpr std::string_view before_groups =
+    R"(\A(?:\p{Nd}{1,3}?)" TO_GROUPS ")?+" NO_DIGITS R"(|\G(?!\A)\p{Nd}{3})" NO_DIGITS;
+#undef TO_GROUPS
+#undef NO_DIGITS
+
+// Scripts that write no spaces, Chinese and Hangul.
+constexpr std::string_view afmoe_scripts =
+    R"([\x{4E00}-\x{9FFF}\x{3400}-\x{4DBF}\x{F900}-\x{FAFF}\x{3040}-\x{30FF}\x{FF65}-\x{FF9F}\x{2F00}-\x{2FDF})"
+    R"(\x{E40}-\x{EFF}\x{1780}-\x{17FF}\x{1000}-\x{109F}\x{AA60}-\x{AA7F}\x{A9E0}-\x{A9FF}\x{AC00}-\x{D7AF})"
+    R"(\x{1100}-\x{11FF}]+)";
+
 constexpr std::string_view digit = R"(\p{N})";
 constexpr std::string_view digits = R"(\p{N}+)";
 constexpr std::string_view digits_by_three = R"(\p{N}{1,3})";
@@ -103,13 +133,15 @@ std::vector<PreTokenizerRules> all_rules() {
   return {
       {{"default"}, {R"([\p{P}\$\+<=>\^~\|]+)", gpt2, digits, three_digits}},
       {{"gpt-2", "phi-2", "mpt", "olmo", "jais", "trillion", "granite-docling", "gigachat", "a.x-4.0", "mellum", "exaone4",
-        "jina-es", "jina-de", "jina-v2-es", "jina-v2-de", "modern-bert"},
+        "jina-es", "jina-de", "jina-v2-es", "jina-v2-de", "jina-v1-en", "jina-v2-code", "roberta-bpe", "modern-bert"},
        {gpt2}},
       {{"llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "lfm2", "midm-2.0", "jina-v5-nano"},
        {llama3},
        /*ignore_merges=*/true,
        /*adds_bos=*/true},
-      {{"glm4", "glm5", "chatglm-bpe", "dbrx", "smaug-bpe"}, {llama3}},
+      {{"glm4", "glm5"}, {llama3}, /*ignore_merges=*/true},
+      {{"chatglm-bpe", "dbrx", "smaug-bpe"}, {llama3}},
+      {{"jais-2"}, {jais2}},
       {{"minicpm5"}, {digits_by_three, minicpm}, /*ignore_merges=*/true},
       {{"seed-coder"}, {seed}},
       {{"ufakzeka"}, {ufakzeka}},
@@ -120,6 +152,10 @@ std::vector<PreTokenizerRules> all_rules() {
        {qwen2}},
       {{"qwen35"}, {qwen35}},
       {{"gpt-4o", "llama4", "kanana2", "minimax-m2", "talkie"}, {gpt4o}},
+      {{"granite-embed-multi-97m"}, {gpt4o}, /*ignore_merges=*/true},
+      {{"tiny_aya", "cohere2moe"}, {lone_digits, groups_of_digits, gpt4o}},
+      {{"superbpe"}, {digits, before_groups}},
+      {{"afmoe"}, {digits, groups_of_numbers, afmoe_scripts, deepseek3}},
       {{"youtu"}, {youtu_scripts, youtu}, /*ignore_merges=*/true},
       {{"bloom", "poro-chat", "gpt3-finnish"}, {bloom}},
       {{"viking"}, {bloom, digit}},

@@ -165,18 +165,19 @@ TEST_P(PreTokenizers, RandomStrings) {
 
 INSTANTIATE_TEST_SUITE_P(
     Names, PreTokenizers,
-    testing::Values(PreCase{"llama-bpe", "pre.llama-bpe"}, PreCase{"glm4", "pre.llama-bpe"}, PreCase{"qwen2", "pre.qwen2"},
-                    PreCase{"bailingmoe2", "pre.qwen2"}, PreCase{"qwen35", "pre.qwen35"}, PreCase{"gpt-4o", "pre.gpt-4o"},
-                    PreCase{"tekken", "pre.tekken"}, PreCase{"kimi-k2", "pre.kimi-k2"},
-                    PreCase{"deepseek-llm", "pre.deepseek-llm"}, PreCase{"deepseek-coder", "pre.deepseek-coder"},
-                    PreCase{"deepseek-v3", "pre.deepseek-v3"}, PreCase{"starcoder", "pre.starcoder"},
-                    PreCase{"smollm", "pre.starcoder"}, PreCase{"command-r", "pre.starcoder"},
-                    PreCase{"falcon", "pre.falcon"}, PreCase{"gpt-2", "pre.gpt-2"}, PreCase{"phi-2", "pre.gpt-2"},
-                    PreCase{"default", "pre.default"}, PreCase{"seed-coder", "pre.seed-coder"},
-                    PreCase{"youtu", "pre.youtu"}, PreCase{"bloom", "pre.bloom"}, PreCase{"viking", "pre.viking"},
-                    PreCase{"minicpm5", "pre.minicpm5"}, PreCase{"ufakzeka", "pre.ufakzeka"},
-                    PreCase{"exaone-moe", "pre.exaone-moe"}, PreCase{"laguna", "pre.laguna"},
-                    PreCase{"spark2_5", "pre.spark2_5"}, PreCase{"chameleon", "pre.chameleon"}),
+    testing::Values(
+        PreCase{"llama-bpe", "pre.llama-bpe"}, PreCase{"glm4", "pre.llama-bpe"}, PreCase{"qwen2", "pre.qwen2"},
+        PreCase{"bailingmoe2", "pre.qwen2"}, PreCase{"qwen35", "pre.qwen35"}, PreCase{"gpt-4o", "pre.gpt-4o"},
+        PreCase{"tekken", "pre.tekken"}, PreCase{"kimi-k2", "pre.kimi-k2"}, PreCase{"deepseek-llm", "pre.deepseek-llm"},
+        PreCase{"deepseek-coder", "pre.deepseek-coder"}, PreCase{"deepseek-v3", "pre.deepseek-v3"},
+        PreCase{"starcoder", "pre.starcoder"}, PreCase{"smollm", "pre.starcoder"}, PreCase{"command-r", "pre.starcoder"},
+        PreCase{"falcon", "pre.falcon"}, PreCase{"gpt-2", "pre.gpt-2"}, PreCase{"phi-2", "pre.gpt-2"},
+        PreCase{"default", "pre.default"}, PreCase{"seed-coder", "pre.seed-coder"}, PreCase{"youtu", "pre.youtu"},
+        PreCase{"bloom", "pre.bloom"}, PreCase{"viking", "pre.viking"}, PreCase{"minicpm5", "pre.minicpm5"},
+        PreCase{"ufakzeka", "pre.ufakzeka"}, PreCase{"exaone-moe", "pre.exaone-moe"}, PreCase{"laguna", "pre.laguna"},
+        PreCase{"spark2_5", "pre.spark2_5"}, PreCase{"chameleon", "pre.chameleon"}, PreCase{"jais-2", "pre.jais-2"},
+        PreCase{"tiny_aya", "pre.tiny_aya"}, PreCase{"superbpe", "pre.superbpe"}, PreCase{"afmoe", "pre.afmoe"},
+        PreCase{"granite-embed-multi-97m", "pre.gpt-4o"}, PreCase{"roberta-bpe", "pre.gpt-2"}),
     [](const auto& each) {
       std::string name = each.param.pre;
       std::erase_if(name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; });
@@ -187,9 +188,10 @@ TEST(Golden, KindsOfPreTokenizersDiffer) {
   // A wrong kind changes only token counts, which is easy to overlook. So each file must distinguish its kind from the
   // others.
   const std::vector<std::string> kinds = {
-      "gpt-2",        "llama-bpe",      "qwen2",       "qwen35",     "gpt-4o", "tekken",     "kimi-k2",  "default",
-      "deepseek-llm", "deepseek-coder", "deepseek-v3", "starcoder",  "falcon", "seed-coder", "youtu",    "bloom",
-      "viking",       "minicpm5",       "ufakzeka",    "exaone-moe", "laguna", "spark2_5",   "chameleon"};
+      "gpt-2",    "llama-bpe",    "qwen2",          "qwen35",      "gpt-4o",    "tekken",     "kimi-k2",
+      "default",  "deepseek-llm", "deepseek-coder", "deepseek-v3", "starcoder", "falcon",     "seed-coder",
+      "youtu",    "bloom",        "viking",         "minicpm5",    "ufakzeka",  "exaone-moe", "laguna",
+      "spark2_5", "chameleon",    "jais-2",         "tiny_aya",    "superbpe",  "afmoe"};
   for (std::size_t i = 0; i < kinds.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {
       EXPECT_TRUE(read_golden("pre." + kinds[i] + ".hashes") != read_golden("pre." + kinds[j] + ".hashes"))

@@ -31,9 +31,9 @@ double growth(const Tokenizer& tokenizer, const std::string& small, const std::s
   return growth_of_time([&](const std::string& text) { EXPECT_FALSE(tokenizer.encode(text, {}).empty()); }, small, large);
 }
 
-constexpr std::string_view units[] = {"a",          "A",      "1",    " ",     "\n",     "\t",          "'",  "\u4E2D",
-                                      "\U0001F600", "a ",     " \n",  "the",   "Aa",     "\r",          "<|", "\u0301",
-                                      "\u4E2DA",    "\u00A0", "\xFF", "a\xFF", "\u02B0", "\u0967\u3000"};
+constexpr std::string_view units[] = {"a",          "A",       "1",      " ",    "\n",    "\t",     "'",           "\u4E2D",
+                                      "\U0001F600", "a ",      " \n",    "the",  "Aa",    "\r",     "<|",          "\u0301",
+                                      "1\u00BD",    "\u4E2DA", "\u00A0", "\xFF", "a\xFF", "\u02B0", "\u0967\u3000"};
 
 TEST(PreTokenizerScale, NoTextTakesMoreThanItsLength) {
   constexpr std::size_t large = 256 * kib;
@@ -51,9 +51,10 @@ TEST(PreTokenizerScale, NoTextTakesMoreThanItsLength) {
 TEST(PreTokenizerScale, NoInputStopsAPreTokenizer) {
   constexpr std::size_t large = 128 * kib;
   constexpr std::size_t small = large / growth_of_input;
-  for (const char* pre : {"llama-bpe",   "qwen2",     "qwen35",   "gpt-4o",     "tekken",     "kimi-k2",  "deepseek-llm",
-                          "deepseek-v3", "starcoder", "falcon",   "default",    "seed-coder", "youtu",    "bloom",
-                          "viking",      "minicpm5",  "ufakzeka", "exaone-moe", "laguna",     "spark2_5", "chameleon"}) {
+  for (const char* pre :
+       {"llama-bpe", "qwen2",    "qwen35",     "gpt-4o", "tekken",   "kimi-k2",  "deepseek-llm", "deepseek-v3", "starcoder",
+        "falcon",    "default",  "seed-coder", "youtu",  "bloom",    "viking",   "minicpm5",     "ufakzeka",    "exaone-moe",
+        "laguna",    "spark2_5", "chameleon",  "jais-2", "tiny_aya", "superbpe", "afmoe"}) {
     const auto tokenizer = gpt2_with(pre);
     const auto expect_linear = [&](std::string_view begin, std::string_view unit, const std::string& end) {
       const auto text = [&](std::size_t size) { return fmt::format("{}{}{}", begin, repeated(unit, size), end); };
@@ -66,6 +67,7 @@ TEST(PreTokenizerScale, NoInputStopsAPreTokenizer) {
     for (const std::string_view end : {"x", "\u0967", "\n", "\x01", "A"}) {
       expect_linear("", " ", std::string(end));
       expect_linear("", "A", std::string(end));
+      expect_linear("", "1", std::string(end));
       expect_linear(end, "A", fmt::format("'{}", end));
     }
   }

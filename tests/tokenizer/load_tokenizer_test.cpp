@@ -122,6 +122,18 @@ TEST(LoadTokenizer, SentencePieceWithDefaultIds) {
               ElementsAre(4));
 }
 
+TEST(LoadTokenizer, BpeOfCharactersIsKnownByItsPreTokenizer) {
+  for (const char* pre : {"sarvam-moe", "gemma4", "granite-embed-multi-311m"}) {
+    Metadata metadata;
+    metadata.text(prefix + "model", "gpt2")
+        .text(prefix + "pre", pre)
+        .texts(prefix + "tokens", {"▁", "é", "▁é", "<0xC3>", "<0xA8>"})
+        .numbers<std::int32_t>(prefix + "token_type", 5, {1, 1, 1, 6, 6})
+        .texts(prefix + "merges", {"▁ é"});
+    EXPECT_THAT(metadata.load()->encode(" éè", {}), ElementsAre(2, 3, 4)) << pre;
+  }
+}
+
 TEST(LoadTokenizer, ByteLevelBpeWithoutIdsHasNone) {
   const auto tokenizer = bpe().load();
   EXPECT_EQ(tokenizer->vocabulary().bos, -1);

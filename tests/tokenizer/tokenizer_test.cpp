@@ -5,8 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "error_of.h"
+#include "tokenizer/pre_tokenizer.h"
 #include "tokenizer/vocabulary_files.h"
 
 namespace rocmforge::test {
@@ -64,11 +68,11 @@ TEST(Bpe, LeftmostOfEquals) {
 
 TEST(Bpe, WholePieceIsTakenWhereMergesAreIgnored) {
   Vocabulary vocabulary = small_bpe();
-  for (const char* pre : {"llama-bpe", "tekken"}) {
+  for (const char* pre : {"llama-bpe", "tekken", "glm4"}) {
     vocabulary.pre = pre;
     EXPECT_THAT(Tokenizer::create(vocabulary)->encode("abcd", plain), ElementsAre(7)) << pre;
   }
-  for (const char* pre : {"glm4", "qwen2", "gpt-4o"}) {
+  for (const char* pre : {"chatglm-bpe", "qwen2", "gpt-4o"}) {
     vocabulary.pre = pre;
     EXPECT_THAT(Tokenizer::create(vocabulary)->encode("abcd", plain), ElementsAre(0, 5, 3)) << pre;
   }
@@ -335,6 +339,30 @@ TEST(Create, UnknownPreTokenizerIsAnErrorThatListsTheKnown) {
                             "tekken", "smollm", "starcoder", "falcon", "phi-2", "glm4", "command-r", "default"}) {
     EXPECT_THAT(message, HasSubstr(known));
   }
+}
+
+/// What the expressions of the files find by reading on to the end of a number, where random strings are too short.
+TEST(PreTokenizer, NumbersAreCutInGroupsFromTheirEnd) {
+  const auto pieces = [](std::string_view pre, std::string_view text) {
+    std::vector<std::string> copies;
+    for (const std::string_view piece : PreTokenizer(pre_tokenizer_rules(pre)).split(text)) {
+      copies.emplace_back(piece);
+    }
+    return copies;
+  };
+  using Pieces = std::vector<std::string>;
+  for (const char* pre : {"tiny_aya", "superbpe", "afmoe"}) {
+    EXPECT_EQ(pieces(pre, "1"), Pieces({"1"})) << pre;
+    EXPECT_EQ(pieces(pre, "123"), Pieces({"123"})) << pre;
+    EXPECT_EQ(pieces(pre, "1234"), Pieces({"1", "234"})) << pre;
+    EXPECT_EQ(pieces(pre, "12345678901"), Pieces({"12", "345", "678", "901"})) << pre;
+    EXPECT_EQ(pieces(pre, "1234.5678"), Pieces({"1", "234", ".", "5", "678"})) << pre;
+  }
+  EXPECT_EQ(pieces("tiny_aya", "1234x"), Pieces({"123", "4", "x"}));  // the number ends within a word
+  EXPECT_EQ(pieces("tiny_aya", "1234\u00BD"), Pieces({"1", "234", "\u00BD"}));
+  EXPECT_EQ(pieces("afmoe", "1234x"), Pieces({"1", "234", "x"}));
+  EXPECT_EQ(pieces("superbpe", "a 1234x"), Pieces({"a ", "1", "234", "x"}));
+  EXPECT_EQ(pieces("superbpe", "1234\u00BD5\u00BD6789"), Pieces({"1", "234\u00BD5\u00BD6", "789"}));
 }
 
 TEST(Create, InconsistentVocabulariesAreErrors) {
