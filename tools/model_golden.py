@@ -22,8 +22,8 @@ import golden_gemma4
 import golden_mtp
 import model_golden_mamba as mamba
 from model_golden_parts import (
-    BOOL, COUNTS, F32, STRING, U32, falcon_rows, gpt_oss_experts, kv_heads, latent_keys, latent_parts, llama3_factors, neighbours,
-    norm_epsilon, seed_of, write_gguf)
+    BOOL, CHOICE_BIAS, COUNTS, F32, STRING, U32, expert_parts, falcon_rows, kv_heads, latent_keys, latent_parts, llama3_factors,
+    neighbours, norm_epsilon, seed_of, windows, write_gguf)
 
 TOKENS = 44
 SIZES = {
@@ -76,7 +76,7 @@ MODELS = {
     "olmo3": ("olmo2", "Olmo3", {
         **SMALL, "num_key_value_heads": 2, "rms_norm_eps": 1e-5, "sliding_window": 11,
         "rope_parameters": {
-            "sliding_attention": rope(1000.0),
+            "sliding_attention": rope(300.0),
             "full_attention": rope(1000.0, rope_type="yarn", factor=4.0, original_max_position_embeddings=32,
                                    attention_factor=1.2)}}),
     "phi3": ("phi3", "Phi3", {
@@ -247,6 +247,10 @@ SEEING = ("Qwen2VL", "Qwen3VL", "Qwen3VLMoe")
 JOINED_LATENT = ("deepseek-v2",)
 LATENT_ARCHITECTURES = ("deepseek2", "mistral4")
 
+# Architectures of which converters write these keys although readers could work them out.
+NAMES_ROTATED = ("llama", "smollm3", "granite", "granitemoe", "granitehybrid", "mistral3", "cohere2")
+NAMES_VOCABULARY = (*NAMES_ROTATED, "exaone4", "nemotron", "lfm2", "lfm2moe", "deepseek2", "mistral4", "nemotron_h", "nemotron_h_moe")
+
 # Architectures whose converter joins Q, K and V.
 JOINED_QKV = ("bailingmoe2",)
 
@@ -260,7 +264,7 @@ EXPERT_KEYS = {
         "count": "num_local_experts", "feed_forward_length": None, "shared_feed_forward_length": "shared_intermediate_size"},
     "ernie4_5-moe": {"count": "moe_num_experts", "used_count": "moe_k", "shared_count": "moe_num_shared_experts"},
     "hunyuan-moe": {
-        "count": "num_experts", "used_count": "moe_topk", "feed_forward_length": "intermediate_size",
+        "count": "num_experts", "used_count": "moe_topk", "shared_count": lambda _: 1, "feed_forward_length": "intermediate_size",
         "shared_feed_forward_length": "intermediate_size"},
     "dots1": {
         "count": "n_routed_experts", "shared_count": "n_shared_experts", "group_count": "n_group",
@@ -336,7 +340,6 @@ NAMES.update(golden_delta_net.NAMES | golden_gemma4.NAMES | golden_mtp.NAMES)
 for shared in ("shared_expert", "shared_experts", "shared_mlp"):
     NAMES.update({f"mlp.{shared}.{part}_proj": f"ffn_{part}_shexp" for part in ("gate", "up", "down")})
 NAMES.update(mamba.NAMES)
-CHOICE_BIAS = ("e_score_correction_bias", "expert_bias")
 # Architectures with a tensor post_attention_norm, which in Seed-OSS is not the norm after attention.
 POST_ATTENTION = ("olmo2", "exaone4", "seed_oss", "gemma2", "gemma3", "glm4moe", "gpt-oss", "qwen3next", "qwen35",
                   "qwen35moe", "gemma4")
@@ -383,30 +386,6 @@ def gguf_name(architecture, name):
             return f"blk.{layer}.post_attention_norm.{suffix}"
         return f"blk.{layer}.{NAMES[part]}.{suffix}"
     return f"{NAMES[stem]}.{suffix}"
-
-
-def expert_parts(architecture, name, values):
-    """One parameter of the model as the tensors that the converter makes of it, or nothing for what it keeps."""
-    stem, suffix = name.rsplit(".", 1)
-    layer = f"blk.{stem.split('.')[2]}" if stem.startswith("model.layers.") else ""
-    if suffix in CHOICE_BIAS:
-        return [(f"{layer}.exp_probs_b.bias", values.reshape(-1))]
-    if suffix == "up_proj":
-        return [(f"{layer}.ffn_up_exps.weight", values)]
-    if suffix == "sinks":
-        return [(f"{layer}.attn_sinks.weight", values)]
-    if architecture == "gpt-oss" and ".experts" in stem:
-        return gpt_oss_experts(layer, suffix, values)
-    rows = values.shape[-2] // 2 if values.ndim > 1 else 0
-    if suffix == "gate_up_proj":
-        return [(f"{layer}.ffn_gate_exps.weight", values[:, :rows]), (f"{layer}.ffn_up_exps.weight", values[:, rows:])]
-    if suffix == "down_proj":
-        return [(f"{layer}.ffn_down_exps.weight", values)]
-    if stem.endswith("shared_mlp.input_linear"):
-        return [(f"{layer}.ffn_gate_shexp.weight", values[:rows]), (f"{layer}.ffn_up_shexp.weight", values[rows:])]
-    if stem.endswith("shared_expert_gate"):
-        return [(f"{layer}.ffn_gate_inp_shexp.weight", values.reshape(-1))]
-    return []
 
 
 def tensors(architecture, name, config, model):
@@ -486,7 +465,7 @@ def metadata(architecture, name, config):
         ("attention.head_count_kv", U32, 1) if latent and name not in JOINED_LATENT else kv_heads(config),
         norm_epsilon(config),
     ]
-    if "rope_theta" in parameters:
+    if "rope_theta" in parameters and architecture not in ("gemma", "gemma2"):
         own.append(("rope.freq_base", F32, parameters["rope_theta"]))
     if architecture in mamba.ARCHITECTURES:
         own += [(f"ssm.{key}", U32, value) for key, value in mamba.keys(config).items()]
@@ -496,14 +475,17 @@ def metadata(architecture, name, config):
         own += golden_delta_net.keys(config, U32)
     if latent:
         own += latent_keys(name in JOINED_LATENT, config)
-    elif heads > 0 and head_dim * heads != config.hidden_size:
+    elif heads > 0 and (getattr(config, "head_dim", None) or head_dim * heads != config.hidden_size):
         own += [("attention.key_length", U32, head_dim), ("attention.value_length", U32, head_dim)]
-    if architecture == "llama":
-        own += [("rope.dimension_count", U32, head_dim), ("vocab_size", U32, config.vocab_size)]
+    if architecture in NAMES_VOCABULARY:
+        own.append(("vocab_size", U32, config.vocab_size))
+    if architecture in NAMES_ROTATED:
+        own.append(("rope.dimension_count", U32, head_dim))
+    if architecture in ("command-r", "cohere2", "nemotron"):
+        own.append(("rope.scaling.type", STRING, "none"))
     if "partial_rotary_factor" in parameters and not latent:
         own.append(("rope.dimension_count", U32, int(head_dim * parameters["partial_rotary_factor"])))
-    if getattr(config, "sliding_window", None):
-        own.append(("attention.sliding_window", U32, config.sliding_window))
+    own += windows(architecture, config)
     for attribute, key in FACTORS.get(architecture, {}).items():
         own.append((key, F32, getattr(config, attribute)))
     if hasattr(config, "conv_L_cache"):

@@ -125,6 +125,45 @@ def kv_heads(config):
     """None in layers without attention, of which delta nets are told by other keys."""
     kinds = getattr(config, "layer_types", None) or ()
     if hasattr(config, "linear_num_key_heads") or not set(kinds).intersection(OTHER_MIXERS):
-        return "attention.head_count_kv", U32, config.num_key_value_heads
+        return "attention.head_count_kv", U32, getattr(config, "num_key_value_heads", config.num_attention_heads)
     heads = getattr(config, "num_key_value_heads", 0)
     return "attention.head_count_kv", COUNTS, [0 if kind in OTHER_MIXERS else heads for kind in kinds]
+
+
+CHOICE_BIAS = ("e_score_correction_bias", "expert_bias")
+
+
+def expert_parts(architecture, name, values):
+    """One parameter of the model as the tensors that the converter makes of it, or nothing for what it keeps."""
+    stem, suffix = name.rsplit(".", 1)
+    layer = f"blk.{stem.split('.')[2]}" if stem.startswith("model.layers.") else ""
+    if suffix in CHOICE_BIAS:
+        return [(f"{layer}.exp_probs_b.bias", values)]
+    if suffix == "up_proj":
+        return [(f"{layer}.ffn_up_exps.weight", values)]
+    if suffix == "sinks":
+        return [(f"{layer}.attn_sinks.weight", values)]
+    if architecture == "gpt-oss" and ".experts" in stem:
+        return gpt_oss_experts(layer, suffix, values)
+    rows = values.shape[-2] // 2 if values.ndim > 1 else 0
+    if suffix == "gate_up_proj":
+        return [(f"{layer}.ffn_gate_exps.weight", values[:, :rows]), (f"{layer}.ffn_up_exps.weight", values[:, rows:])]
+    if suffix == "down_proj":
+        return [(f"{layer}.ffn_down_exps.weight", values)]
+    if stem.endswith("shared_mlp.input_linear"):
+        return [(f"{layer}.ffn_gate_shexp.weight", values[:rows]), (f"{layer}.ffn_up_shexp.weight", values[rows:])]
+    if stem.endswith("shared_expert_gate"):
+        return [(f"{layer}.ffn_gate_inp_shexp.weight", values)]
+    return []
+
+
+def windows(architecture, config):
+    kinds = getattr(config, "layer_types", None) or []
+    if getattr(config, "sliding_window", None) and architecture != "dots1":
+        yield "attention.sliding_window", U32, config.sliding_window
+    if "sliding_attention" in kinds and architecture in ("olmo2", "exaone4"):
+        yield "attention.sliding_window_pattern", BOOLS, [kind == "sliding_attention" for kind in kinds]
+    if architecture in ("olmo2", "gemma3") and "sliding_attention" in config.rope_parameters:
+        yield "rope.freq_base_swa", F32, config.rope_parameters["sliding_attention"]["rope_theta"]
+    if "linear_attention" in kinds and hasattr(config, "linear_num_key_heads"):
+        yield "attention.recurrent_layers", BOOLS, [kind == "linear_attention" for kind in kinds]

@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include "models/architecture.h"
 #include "models/gemma_common.h"
 #include "models/layer_windows.h"
@@ -15,11 +13,7 @@ void configure_gemma3(ModelConfig& config, MetadataReader& metadata) {
   window_but_every(config, metadata, 6);
   constexpr std::int32_t layers_of_27b = 62;
   scale_by_hidden_per_head(config, layers_of_27b);
-  const double base = metadata.number("rope.freq_base_swa", 10000.0);
-  if (base <= 1.0) {
-    throw metadata.error("rope.freq_base_swa", fmt::format("is {}, it must be above 1", base));
-  }
-  const auto local = plain_frequencies(config.layer(0).attention.rope.n_rot, base);
+  const auto local = plain_frequencies(config.layer(0).attention.rope.n_rot, read_window_rope_base(metadata, 10000.0));
   for (LayerConfig& layer : config.blocks) {
     layer.attention.qk_norm = QkNorm::heads;
     if (layer.attention.window > 0) {

@@ -31,11 +31,7 @@ void read_windowed_heads(ModelConfig& config, MetadataReader& metadata) {
     throw metadata.error("rope.dimension_count_swa",
                          fmt::format("is {}, it must be even and at most the head length {}", n_rot, head_dim));
   }
-  const double base = metadata.number("rope.freq_base_swa");
-  if (base <= 1.0) {
-    throw metadata.error("rope.freq_base_swa", fmt::format("is {}, it must be above 1", base));
-  }
-  const auto frequencies = plain_frequencies(n_rot, base);
+  const auto frequencies = plain_frequencies(n_rot, read_window_rope_base(metadata));
   for (LayerConfig& layer : config.blocks) {
     if (layer.attention.window > 0) {
       layer.attention.head_dim = head_dim;

@@ -20,12 +20,12 @@ void take_whole_magnitude(RopeConfig& rope, MetadataReader& metadata) {
 }
 
 /// OLMo 2 and 3: norms come after the parts and not before them, and Q and K are normalised as whole vectors. In OLMo 3
-/// three of four layers have a window; their rotation is not scaled.
+/// three of four layers have a window; their rotation is not scaled and may have a base of its own.
 void configure_olmo2(ModelConfig& config, MetadataReader& metadata) {
   window_but_every(config, metadata, 4);
   RopeConfig rope = config.layer(0).attention.rope;
   take_whole_magnitude(rope, metadata);
-  const auto unstretched = plain_frequencies(rope.n_rot, read_rope_base(metadata));
+  const auto unstretched = plain_frequencies(rope.n_rot, read_window_rope_base(metadata, read_rope_base(metadata)));
   for (LayerConfig& layer : config.blocks) {
     layer.attention.rope = rope;
     layer.attention.rope.kind = RopeKind::half;

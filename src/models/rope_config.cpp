@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "models/model_tensors.h"
@@ -79,12 +81,25 @@ std::vector<float> find_factors(MetadataReader& metadata, std::int32_t pairs, st
 
 }  // namespace
 
-double read_rope_base(MetadataReader& metadata) {
-  const double base = metadata.number("rope.freq_base", 10000.0);
+namespace {
+
+double above_one(double base, std::string_view key, MetadataReader& metadata) {
   if (base <= 1.0) {
-    throw metadata.error("rope.freq_base", fmt::format("is {}, it must be above 1", base));
+    throw metadata.error(key, fmt::format("is {}, it must be above 1", base));
   }
   return base;
+}
+
+}  // namespace
+
+double read_rope_base(MetadataReader& metadata) {
+  constexpr std::string_view key = "rope.freq_base";
+  return above_one(metadata.number(key, 10000.0), key, metadata);
+}
+
+double read_window_rope_base(MetadataReader& metadata, std::optional<double> absent) {
+  constexpr std::string_view key = "rope.freq_base_swa";
+  return above_one(absent ? metadata.number(key, *absent) : metadata.number(key), key, metadata);
 }
 
 bool names_yarn_magnitude(MetadataReader& metadata) { return metadata.contains("rope.scaling.yarn_attn_factor"); }

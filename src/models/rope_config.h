@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "models/metadata_reader.h"
 #include "models/model_config.h"
@@ -23,5 +24,8 @@ bool names_yarn_magnitude(MetadataReader& metadata);
 
 /// rope.freq_base, above 1; 10000 when absent.
 double read_rope_base(MetadataReader& metadata);
+
+/// rope.freq_base_swa, the base of layers with a window, above 1. Without a value for an absent key it is required.
+double read_window_rope_base(MetadataReader& metadata, std::optional<double> absent = {});
 
 }  // namespace rocmforge

@@ -275,7 +275,11 @@ TEST(ModelConfig, ImpossibleValuesAreRefusedByKey) {
             "tiny.gguf: key 'llama.embedding_length' is 3000000000, it must be in [1, 2^31)");
   EXPECT_EQ(refusal_of_key("llama.attention.head_count_kv", std::uint64_t{3}),
             "tiny.gguf: key 'llama.attention.head_count_kv' is 3, which does not divide the 8 query heads");
-  EXPECT_EQ(refusal_of_key("llama.attention.head_count", std::uint64_t{10}),
+  EXPECT_EQ(refusal("llama-gqa4",
+                    [](ModelFile& model) {
+                      model.remove("llama.attention.key_length");
+                      model.set("llama.attention.head_count", std::uint64_t{10});
+                    }),
             "tiny.gguf: key 'llama.attention.head_count' is 10, which does not divide embedding_length 64");
   EXPECT_EQ(refusal_of_key("llama.attention.key_length", std::uint64_t{0}),
             "tiny.gguf: key 'llama.attention.key_length' is 0, it must be in [1, 2^31)");

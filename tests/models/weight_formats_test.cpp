@@ -88,7 +88,9 @@ ModelFile random_model(const std::vector<DType>& formats) {
   ModelFile model = ModelFile::golden("llama-mqa");
   model.set("llama.embedding_length", std::uint64_t{hidden});
   model.set("llama.feed_forward_length", std::uint64_t{feed_forward});
-  model.set("llama.rope.dimension_count", std::uint64_t{hidden / 4});
+  for (const char* key : {"rope.dimension_count", "attention.key_length", "attention.value_length"}) {
+    model.set(std::string("llama.") + key, std::uint64_t{hidden / 4});
+  }
   Random random(3);
   std::size_t next = 0;
   std::vector<ModelFile::Weight> scales;
