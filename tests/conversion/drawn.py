@@ -1,0 +1,150 @@
+"""Configurations drawn from a seed, for each model of tools/model_golden.py, and what released config.json files have beside them."""
+import json
+import random
+
+# Golden models that are not drawn, and why.
+LEFT_OUT = {
+    "bailingmoe2": "transformers has no class of its own",
+    "qwen3next-joined": "older files", "deepseek-v2": "as deepseek-v2-lite", "qwen2moe-equal": "as qwen2moe",
+}
+
+
+def names(models):
+    return [name for name in models if name not in LEFT_OUT and not name.startswith("mtp/")]
+
+
+def draw(name, own, seed, index):
+    """A configuration like `own` with other sizes. The first of each model is wide enough for blocks of 256."""
+    rng = random.Random(f"{seed} {name} {index}")
+    own, wide = dict(own), index == 0
+    unit = 256 if wide else 32
+    draw_heads(name, own, rng, wide)
+    for key in ("intermediate_size", "moe_intermediate_size", "shared_expert_intermediate_size"):
+        if key in own:
+            own[key] = unit * (1 if wide else rng.choice([1, 2, 3]))
+    own["vocab_size"] = rng.choice([96, 111, 130])
+    if name in MAY_BE_TIED and rng.random() < 0.5:
+        own["tie_word_embeddings"] = True
+    if own.get("sliding_window"):
+        own["sliding_window"] = rng.choice([5, 11, 17])
+    rope = own.get("rope_parameters", {})
+    if "rope_theta" in rope:
+        own["rope_parameters"] = {**rope, "rope_theta": rng.choice([500.0, 10000.0, 1000000.0])}
+    for key in ("rms_norm_eps", "layer_norm_eps", "norm_eps"):
+        if key in own:
+            own[key] = rng.choice([1e-6, 1e-5, 1e-3])
+    keep_to_files(name, own)
+    return own
+
+
+def draw_heads(name, own, rng, wide):
+    """Heads of even sizes that are no multiple of a vector, and groups that are no power of two."""
+    rope = str(own.get("rope_parameters"))
+    if "num_attention_heads" not in own or any(key in own for key in ("kv_lora_rank", "mamba_n_heads", "global_head_dim")):
+        if "kv_lora_rank" in own and wide:
+            own["hidden_size"] = 256
+        return
+    if "mrope_section" in rope or "longrope" in rope:  # these have numbers for each pair of a head
+        return
+    kv_heads = 1 if name == "falcon" else rng.choice([1, 2, 3])
+    heads, head_dim = kv_heads * rng.choice([1, 2, 3]), rng.choice([8, 12, 16, 20, 24, 32])
+    if "partial_rotary_factor" not in rope:
+        head_dim = rng.choice([6, 8, 10, 16, 18, 24, 32])
+    if wide:
+        kv_heads, heads, head_dim = 1 if name == "falcon" else 2, 8, 32
+    own["num_attention_heads"], own["num_key_value_heads"] = heads, kv_heads
+    own["hidden_size"] = heads * head_dim
+    if "num_kv_heads" in own:
+        own["num_kv_heads"] = kv_heads
+    if "head_dim" in own:
+        own["head_dim"] = head_dim
+        if name not in HEADS_FILL_THE_WIDTH and not wide:
+            own["hidden_size"] = 32 * heads
+
+
+MAY_BE_TIED = ("llama-gqa4", "qwen3", "smollm3", "granite", "exaone4", "olmo2")
+# Their rotated part is written as a share of the width over the number of heads.
+HEADS_FILL_THE_WIDTH = ("nemotron", "cohere2", "nemotron_h", "nemotron_h_moe", "nemotron_h_moe-latent")
+
+
+def keep_to_files(name, own):
+    """What the converter does not write, or as one number for all models, has the value that readers assume."""
+    if name in ("mistral-window", "starcoder2"):
+        own["sliding_window"] = None
+    if name in ("gemma", "gemma2", "falcon", "falcon-groups"):
+        own["rope_parameters"]["rope_theta"] = 10000.0
+    if name in ("falcon", "falcon-groups", "gpt2"):
+        own["intermediate_size"] = own["n_inner" if name == "gpt2" else "ffn_hidden_size"] = 4 * own["hidden_size"]
+    if "query_pre_attn_scalar" in own:
+        own["query_pre_attn_scalar"] = own["head_dim"]
+    if "kv_lora_rank" in own:
+        own["rms_norm_eps"] = 1e-6  # latents are normalised with this one
+    if name == "olmoe":
+        own["rms_norm_eps"] = 1e-5
+    if name == "lfm2moe":
+        own["routed_scaling_factor"] = 1.0
+    if name == "ernie4_5-moe":
+        own["intermediate_size"] = own["num_key_value_heads"] * own["moe_num_shared_experts"] * own["moe_intermediate_size"]
+    if name == "mistral4":
+        own["rope_parameters"]["llama_4_scaling_beta"] = 0.0
+    if name == "granitehybrid-dense":
+        own["position_embedding_type"] = "nope"
+        own["shared_intermediate_size"] = own["intermediate_size"]
+    if name == "gemma4-e":
+        own["vocab_size_per_layer_input"] = own["vocab_size"]
+
+
+def released(config, name):
+    """The keys of released config.json files that transformers' classes do not write. Returns changes."""
+    layers, family = config["num_hidden_layers"] if "num_hidden_layers" in config else 0, config["model_type"]
+    if family == "cohere2":
+        return {"rotary_pct": 1.0}
+    if family == "minimax_m2":
+        partial = config["rope_parameters"]["partial_rotary_factor"]
+        return {"rotary_dim": int(config["head_dim"] * partial), "scoring_func": "sigmoid"}
+    if family == "gpt2":
+        return {"n_ctx": config["n_positions"]}
+    if family == "hunyuan_v1_moe":
+        return {"moe_topk": [config["moe_topk"]] * layers, "num_shared_expert": [1] * layers,
+                "moe_intermediate_size": [config["intermediate_size"]] * layers}
+    if family in ("deepseek_v3", "dots1", "glm4_moe_lite", "glm4_moe"):
+        return {"scoring_func": "sigmoid", "num_nextn_predict_layers": 0}
+    if family == "granitemoehybrid":
+        return {"layer_types": ["mamba" if kind == "linear_attention" else "attention" for kind in config["layer_types"]]}
+    if family == "nemotron_h":
+        letters = {"linear_attention": "M", "full_attention": "*", "mlp": "-", "moe": "E"}
+        kinds = config["layers_block_type"]
+        changes = {"hybrid_override_pattern": "".join(letters[kind] for kind in kinds), "layers_block_type": None,
+                   "rms_norm_eps": config["layer_norm_epsilon"], "num_hidden_layers": len(kinds)}
+        experts = ("num_experts_per_tok", "n_routed_experts", "n_group", "topk_group", "n_shared_experts", "moe_intermediate_size",
+                   "moe_shared_expert_intermediate_size", "norm_topk_prob", "routed_scaling_factor")
+        return changes if "moe" in kinds else {**changes, **dict.fromkeys(experts)}
+    if family in ("mistral4", "ministral3"):
+        return {"architectures": ["Mistral3ForConditionalGeneration"]}
+    if family == "falcon" and not config["new_decoder_architecture"]:
+        return {"num_kv_heads": None, "num_key_value_heads": None}
+    return {}
+
+
+def transpose_experts(path):
+    """Released files of Qwen3-VL's experts have their matrices transposed."""
+    from safetensors.torch import load_file, save_file
+
+    tensors = {name: values.transpose(-1, -2).contiguous() if ".experts." in name else values for name, values in load_file(path).items()}
+    save_file(tensors, path, {"format": "pt"})
+
+
+def complete(folder, name):
+    """Changes a saved config.json to what released ones have, and adds a vocabulary of that size for converters that count it."""
+    path = folder / "config.json"
+    config = json.loads(path.read_text())
+    for key, value in released(config, name).items():
+        config[key] = value
+        if value is None:
+            config.pop(key, None)
+    path.write_text(json.dumps(config))
+    if config["model_type"] == "qwen3_vl_moe":
+        transpose_experts(folder / "model.safetensors")
+    size = config.get("vocab_size") or config.get("text_config", {}).get("vocab_size", 0)
+    vocabulary = {f"t{i}": i for i in range(size)}
+    (folder / "tokenizer.json").write_text(json.dumps({"model": {"type": "WordLevel", "vocab": vocabulary, "unk_token": "t0"}, "added_tokens": []}))
