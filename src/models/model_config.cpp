@@ -23,16 +23,31 @@
 namespace rocmforge {
 namespace {
 
+bool has_experts(MetadataReader& metadata) {
+  return metadata.contains("expert_count") && metadata.file().integer(metadata.architecture() + ".expert_count") > 0;
+}
+
+/// Keys that converters write for some models although nothing depends on them: the order of Falcon's rows, which is always
+/// the same one, the epsilon of the other kind of norm, and numbers of experts where there are none.
+void pass_over_idle_keys(MetadataReader& metadata) {
+  for (const char* key : {"tensor_data_layout", "attention.layer_norm_epsilon", "attention.layer_norm_rms_epsilon"}) {
+    metadata.contains(key);
+  }
+  if (!has_experts(metadata)) {
+    for (const char* key : {"expert_used_count", "expert_feed_forward_length", "expert_shared_feed_forward_length"}) {
+      metadata.contains(key);
+    }
+  }
+}
+
 /// Refuses a file with experts that the architecture does not read: without them the results would be wrong.
 void refuse_experts(MetadataReader& metadata) {
   if (metadata.asked("expert_count")) {
     return;
   }
-  metadata.contains("expert_used_count");
-  const std::string key = metadata.architecture() + ".expert_count";
-  if (metadata.contains("expert_count") && metadata.file().integer(key) > 0) {
-    throw metadata.error("expert_count",
-                         fmt::format("is {}, experts are not supported in this architecture", metadata.file().integer(key)));
+  if (has_experts(metadata)) {
+    const std::int64_t count = metadata.file().integer(metadata.architecture() + ".expert_count");
+    throw metadata.error("expert_count", fmt::format("is {}, experts are not supported in this architecture", count));
   }
 }
 
@@ -207,6 +222,7 @@ ModelConfig ModelConfig::from_gguf(const GgufFile& file, std::int32_t context) {
   read_layers(config, metadata, context > 0 ? context : config.context_length, architecture);
   architecture.configure(config, metadata);
   refuse_experts(metadata);
+  pass_over_idle_keys(metadata);
   refuse_factors(metadata);
   refuse_both_directions(metadata);
   config.pooling = read_pooling(metadata);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <sstream>
+#include <utility>
 
 #include "base/log.h"
 #include "models/error_text.h"
@@ -431,6 +432,20 @@ TEST(ModelConfig, KeysWithoutEffectAreSaidOnce) {
   EXPECT_THAT(log,
               HasSubstr("tiny.gguf: keys without effect: 'llama.use_parallel_residual', 'llama.attention.use_parallel'"));
   EXPECT_THAT(log, Not(HasSubstr("other.")));
+}
+
+/// As converters write them.
+TEST(ModelConfig, KeysThatNothingDependsOnAreNoNews) {
+  const auto log_with = [](const char* name, const std::string& key, GgufValue value) {
+    ModelFile model = ModelFile::golden(name);
+    model.set(key, std::move(value));
+    return logged([&] { config_of(model); });
+  };
+  EXPECT_EQ(log_with("falcon", "falcon.tensor_data_layout", std::string("jploski")), "");
+  EXPECT_EQ(log_with("nemotron", "nemotron.attention.layer_norm_rms_epsilon", 1e-5), "");
+  EXPECT_EQ(log_with("nemotron_h", "nemotron_h.attention.layer_norm_epsilon", 1e-5), "");
+  EXPECT_EQ(log_with("qwen35", "qwen35.expert_feed_forward_length", std::uint64_t{24}), "");
+  EXPECT_EQ(log_with("granitehybrid-dense", "granitehybrid.expert_shared_feed_forward_length", std::uint64_t{40}), "");
 }
 
 TEST(ModelConfig, PoolingIsReadAndChecked) {
