@@ -23,11 +23,11 @@ def error(ours, theirs):
     return float(numpy.linalg.norm(ours - theirs) / numpy.linalg.norm(theirs))
 
 
-def logits(path, ids):
+def logits(path, ids, **options):
     """[tokens, vocabulary] token by token, after a check that the whole text gives the last ones too."""
     import rocmforge
 
-    with rocmforge.Model(str(path), device="cpu", kv_type="f32", ctx_size=128) as model:
+    with rocmforge.Model(str(path), device="cpu", kv_type="f32", ctx_size=128, **options) as model:
         with model.sequence() as sequence:
             rows = numpy.stack([sequence.append([token]) for token in ids])
         if not numpy.array_equal(model.logits(ids), rows[-1]):
@@ -50,8 +50,10 @@ def compare(folder, name, index, arguments):
     tokens, result = ids[0].tolist(), {}
     whole = folder / "F32.gguf"
     files.convert(folder, whole)
+    result["experts"] = any("_exps." in name for name in files.read(whole)[1])
     result["F32"] = error(logits(whole, tokens), theirs)
-    for kind in ["F16"] + (["Q8_0", "Q4_K_M"] if arguments.quantiser else []):
+    quantised = ["Q8_0", "Q4_K_M"] if arguments.quantiser and name not in drawn.NOT_QUANTISED else []
+    for kind in ["F16", *quantised]:
         other = folder / f"{kind}.gguf"
         if kind == "F16":
             files.convert(folder, other, kind)
@@ -60,8 +62,9 @@ def compare(folder, name, index, arguments):
         if not files.types(other):
             continue
         files.dequantised(other, folder / "plain.gguf")
-        rows = logits(other, tokens)
-        result[kind] = error(rows, logits(folder / "plain.gguf", tokens))
+        plain, rows = logits(folder / "plain.gguf", tokens), logits(other, tokens)
+        result[kind] = error(logits(other, tokens, matmul="reference"), plain)
+        result[f"{kind}, fast"] = error(rows, plain)
         result[f"{kind} and transformers"] = error(rows, theirs)
     return result
 

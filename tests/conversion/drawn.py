@@ -9,6 +9,10 @@ LEFT_OUT = {
 }
 
 
+# The quantiser knows this model by its 27 layers.
+NOT_QUANTISED = ("deepseek-v2-lite",)
+
+
 def names(models):
     return [name for name in models if name not in LEFT_OUT and not name.startswith("mtp/")]
 
@@ -109,8 +113,11 @@ def released(config, name):
                 "moe_intermediate_size": [config["intermediate_size"]] * layers}
     if family in ("deepseek_v3", "dots1", "glm4_moe_lite", "glm4_moe"):
         return {"scoring_func": "sigmoid", "num_nextn_predict_layers": 0}
+    if family == "qwen3_5_text" and name == "qwen35":
+        return {"num_experts_per_tok": None, "moe_intermediate_size": None}
     if family == "granitemoehybrid":
-        return {"layer_types": ["mamba" if kind == "linear_attention" else "attention" for kind in config["layer_types"]]}
+        no_experts = {} if config["num_local_experts"] else {"num_experts_per_tok": None}
+        return no_experts | {"layer_types": ["mamba" if kind == "linear_attention" else "attention" for kind in config["layer_types"]]}
     if family == "nemotron_h":
         letters = {"linear_attention": "M", "full_attention": "*", "mlp": "-", "moe": "E"}
         kinds = config["layers_block_type"]
