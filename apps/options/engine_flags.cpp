@@ -133,6 +133,14 @@ void EngineFlags::add_to(Command& command) {
        .choices = {"generic", "neon", "avx2", "avxvnni", "avx512"}});
   add({"--attention", &attention_, "This attention kernel only (names: rocmforge devices)", "NAME"});
   add({"--matmul", &matmul_, "This matrix product kernel only", "NAME"});
+  add(without_option(without_));
+  add(no_avoid_option(no_avoid_));
+  add({.names = "--step-timeout",
+       .target = &step_seconds_,
+       .meaning = "Seconds after which a step counts as hung and the program ends with exit code 3; without it a bound from "
+                  "the step's size, at least 30",
+       .value = "SECONDS",
+       .range = {.least = 0.0, .most = 1e6, .note = "0: never"}});
 }
 
 EngineOptions EngineFlags::options() const {
@@ -159,6 +167,10 @@ EngineOptions EngineFlags::options() const {
   options.model.max_batch_tokens = batch_;
   options.model.attention = attention_;
   options.model.matmul = matmul_;
+  options.without = avoided_kernels(without_);
+  options.checks_folder = no_avoid_ ? std::filesystem::path() : checks_folder();
+  options.version = ROCMFORGE_VERSION;
+  options.step_seconds = step_seconds_;
   return options;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,6 +27,15 @@ Option kernel_dir_option(std::string& target);
 Option threads_option(std::int32_t& target);
 Option kv_type_option(std::string& target);
 Option json_option(bool& target, std::string meaning = "JSON");
+Option without_option(std::vector<std::string>& target);
+Option no_avoid_option(bool& target);
+
+/// The values of --without: "KERNEL" or "OPERATION:KERNEL". Throws UsageError that names similar kernels for one that does
+/// not exist.
+std::vector<AvoidedKernel> avoided_kernels(const std::vector<std::string>& names);
+
+/// Where `rocmforge check --save` writes: rocmforge/checks in $XDG_STATE_HOME or ~/.local/state. Empty without a home.
+std::filesystem::path checks_folder();
 
 /// Adds the model: as an argument, or as the value of -m or -hf.
 void add_model(Command& command, ModelArgument& model);
@@ -63,6 +73,9 @@ class EngineFlags {
   std::string isa_;
   std::string attention_;
   std::string matmul_;
+  std::vector<std::string> without_;
+  bool no_avoid_ = false;
+  std::optional<double> step_seconds_;
 };
 
 /// The sampling options. They override the recommendations of the model's file.

@@ -309,7 +309,9 @@ int bench_attention(const AttentionFlags& flags) {
   const auto head_dims = parse_integers(flags.head_dims, "--head-dim", 1, 1024);
   const auto works = parse_work(flags);
   const auto kv_type = dtype_from_name(flags.kv_type);
+  const std::vector<AvoidedKernel> without = avoided_kernels(flags.without);
   KernelBench bench(flags.device, flags.kernel_folder, flags.threads);
+  bench.leave_out(without);
   Table table({"work", ">sequences", "heads", ">head_dim", "kernel", ">us", ">TFLOP/s", ">% of products", ">GB/s of KV",
                ">% of reads", ">error"});
   bool right = true;
@@ -322,7 +324,8 @@ int bench_attention(const AttentionFlags& flags) {
                                  .causal = !flags.full,
                                  .decode = work.q_len == 1};
       for (const auto& kernel : bench.registry().all<Attention>()) {
-        const bool here = kernel->device() == bench.device().info().kind && kernel->name() != "reference";
+        const bool here = kernel->device() == bench.device().info().kind && kernel->name() != "reference" &&
+                          !bench.left_out(Attention::name, *kernel);
         // The composed path stores all scores: for long inputs only that memory would be measured.
         const bool sensible = kernel->name() != "composed" || std::int64_t{work.q_len} * work.kv_len <= std::int64_t{1}
                                                                                                             << 22;

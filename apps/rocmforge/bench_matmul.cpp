@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "command.h"
+#include "flags.h"
 #include "kernel_bench.h"
 #include "tensor/quant/dequantize.h"
 #include "tensor/random_rows.h"
@@ -189,7 +190,9 @@ int bench_matmul(const MatmulFlags& flags) {
   const auto formats = parse_formats(flags.formats);
   const auto shapes = parse_shapes(flags.shapes);
   const auto tokens = parse_integers(flags.tokens, "--tokens", 1, 1 << 16);
+  const std::vector<AvoidedKernel> without = avoided_kernels(flags.without);
   KernelBench bench(flags.device, flags.kernel_folder, flags.threads);
+  bench.leave_out(without);
   Table table({"format", "NxK", ">tokens", "kernel", ">us", ">GB/s", ">% of reads", ">TFLOP/s", ">% of products", ">error"});
   bool wrong = false;
   for (const DType format : formats) {
@@ -197,7 +200,8 @@ int bench_matmul(const MatmulFlags& flags) {
       const Matmul::Spec spec{format, shape.n, shape.k};
       for (const auto& kernel : bench.registry().all<Matmul>()) {
         if (kernel->device() != bench.device().info().kind || !kernel->supports(spec, bench.device().info()).ok ||
-            kernel->name() == "reference" || (!flags.kernel.empty() && !is_named(kernel->name(), flags.kernel))) {
+            kernel->name() == "reference" || bench.left_out(Matmul::name, *kernel) ||
+            (!flags.kernel.empty() && !is_named(kernel->name(), flags.kernel))) {
           continue;
         }
         MatmulProblem problem(bench, *kernel, format, shape, std::ranges::max(tokens));

@@ -14,6 +14,7 @@ Command tokenize_command();
 Command perplexity_command();
 Command bench_command();
 Command devices_command();
+Command check_command();
 Command serve_command();
 Command load_command();
 // These two describe the whole program, which must outlive them.

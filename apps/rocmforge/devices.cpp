@@ -11,6 +11,7 @@
 #include "chat/json.h"
 #include "command.h"
 #include "device/device.h"
+#include "engine/check_records.h"
 #include "flags.h"
 #include "kernels/register_all.h"
 #include "measure.h"
@@ -25,38 +26,18 @@ void sort_by_priority(nlohmann::ordered_json& kernels) {
                    [](const auto& a, const auto& b) { return a["priority"] > b["priority"]; });
 }
 
-template <class Op>
-void list_kernels(const KernelRegistry& registry, nlohmann::ordered_json& out) {
-  auto names = nlohmann::ordered_json::array();
-  for (const auto& kernel : registry.all<Op>()) {
-    names.push_back(
-        {{"name", kernel->name()}, {"device", name(kernel->device())}, {"priority", static_cast<int>(kernel->priority())}});
-  }
-  sort_by_priority(names);
-  out[std::string(Op::name)] = names;
-}
-
+/// By operation, each with the kernels of the highest priority first.
 nlohmann::ordered_json list_all_kernels() {
   KernelRegistry registry;
   register_all_kernels(registry);
-  nlohmann::ordered_json out;
-  list_kernels<EmbeddingRows>(registry, out);
-  list_kernels<RmsNorm>(registry, out);
-  list_kernels<Matmul>(registry, out);
-  list_kernels<RopeAppend>(registry, out);
-  list_kernels<Attention>(registry, out);
-  list_kernels<GatedActivation>(registry, out);
-  list_kernels<ResidualAdd>(registry, out);
-  list_kernels<GatherRows>(registry, out);
-  list_kernels<SampleTokens>(registry, out);
-  list_kernels<QueryKey>(registry, out);
-  list_kernels<Scale>(registry, out);
-  list_kernels<CausalMask>(registry, out);
-  list_kernels<RowSoftmax>(registry, out);
-  list_kernels<WeightsValue>(registry, out);
-  list_kernels<ReplicateKv>(registry, out);
-  list_kernels<Dequantize>(registry, out);
-  list_kernels<DequantizeRmsNorm>(registry, out);
+  auto out = nlohmann::ordered_json::object();
+  registry.for_each([&](std::string_view operation, const auto& kernel) {
+    out[std::string(operation)].push_back(
+        {{"name", kernel.name()}, {"device", name(kernel.device())}, {"priority", static_cast<int>(kernel.priority())}});
+  });
+  for (auto& kernels : out) {
+    sort_by_priority(kernels);
+  }
   return out;
 }
 
@@ -103,6 +84,42 @@ nlohmann::ordered_json describe_tried(const std::vector<TriedRuntime>& runtimes)
   return out;
 }
 
+/// The saved results of `rocmforge check`, for other versions of drivers and program too.
+nlohmann::ordered_json describe_checks(const std::vector<CheckRecord>& records) {
+  auto out = nlohmann::ordered_json::array();
+  for (const CheckRecord& record : records) {
+    auto avoided = nlohmann::ordered_json::array();
+    for (const AvoidedKernel& one : record.avoided) {
+      avoided.push_back({{"operation", one.operation}, {"kernel", one.kernel}, {"reason", one.reason}});
+    }
+    out.push_back({{"device", record.device.name},
+                   {"architecture", record.device.architecture},
+                   {"runtime", record.device.runtime},
+                   {"version", record.device.version},
+                   {"date", record.date},
+                   {"result", record.summary},
+                   {"avoided", avoided}});
+  }
+  return out;
+}
+
+/// A line for each saved check of a device, or one that says that there is none.
+void print_checks(const DeviceInfo& device, const std::vector<CheckRecord>& records) {
+  bool any = false;
+  for (const CheckRecord& record : records) {
+    if (record.device.name != device.name || record.device.architecture != device.architecture) {
+      continue;
+    }
+    any = true;
+    fmt::print("        checked on {} with{}{} program {}: {}{}\n", record.date, record.device.runtime.empty() ? "" : " ",
+               record.device.runtime.empty() ? "" : record.device.runtime + ",", record.device.version, record.summary,
+               record.device.version == ROCMFORGE_VERSION ? "" : "; not valid for this version");
+  }
+  if (!any) {
+    fmt::print("        never checked (rocmforge check --save)\n");
+  }
+}
+
 int print_devices_json(const DeviceInfo& cpu, double bandwidth, const KernelLibrary& library,
                        const std::vector<TriedRuntime>& hip_runtimes) {
   auto devices = nlohmann::ordered_json::array({describe_cpu(cpu, bandwidth)});
@@ -125,6 +142,7 @@ int print_devices_json(const DeviceInfo& cpu, double bandwidth, const KernelLibr
               {"gpu_kernels", !library.architectures().empty()},
               {"code_objects", describe_library(library)},
               {"code_objects_problem", library.problem()},
+              {"checks", describe_checks(read_check_records(checks_folder()))},
               {"kernels", list_all_kernels()}});
   return 0;
 }
@@ -139,7 +157,7 @@ std::string_view unit_name(const DeviceInfo& gpu) {
   return gpu.architecture.starts_with("gfx9") ? "compute units" : "work-group processors";
 }
 
-void print_gpu(const DeviceInfo& gpu, const KernelLibrary& library) {
+void print_gpu(const DeviceInfo& gpu, const KernelLibrary& library, const std::vector<CheckRecord>& checks) {
   fmt::print("{:<8}{}\n", fmt::format("{}:{}", name(gpu.kind), gpu.index), gpu.name);
   fmt::print("        {}, {} {}, waves of {}, {} of {} a work-group, {} of L2 cache\n", gpu.architecture, gpu.compute_units,
              unit_name(gpu), gpu.wave_size, whole_bytes(gpu.shared_memory_bytes),
@@ -149,6 +167,7 @@ void print_gpu(const DeviceInfo& gpu, const KernelLibrary& library) {
              gpu.integrated ? fmt::format(", the host's ({} of it set apart)", whole_bytes(gpu.set_apart_bytes)) : "",
              kernels.empty() ? fmt::format("not used: there are no kernels for it; {}", how_to_compile_kernels(gpu))
                              : fmt::format("runs the kernels for {}", kernels));
+  print_checks(gpu, checks);
 }
 
 /// HIP runtimes other than the one in use, which may be called by the name of a link.
@@ -164,7 +183,8 @@ void print_other_runtimes(const std::vector<TriedRuntime>& hip_runtimes, const R
   }
 }
 
-void print_gpus(const KernelLibrary& library, const std::vector<TriedRuntime>& hip_runtimes) {
+void print_gpus(const KernelLibrary& library, const std::vector<TriedRuntime>& hip_runtimes,
+                const std::vector<CheckRecord>& checks) {
   for (const RuntimeReport& report : find_runtimes()) {
     const std::string_view runtime = report.kind == DeviceKind::hip ? "HIP runtime" : "CUDA driver";
     if (report.version.empty()) {
@@ -180,7 +200,7 @@ void print_gpus(const KernelLibrary& library, const std::vector<TriedRuntime>& h
       fmt::print("        kernel driver {}\n", report.kernel_driver);
     }
     for (const DeviceInfo& gpu : report.devices) {
-      print_gpu(gpu, library);
+      print_gpu(gpu, library, checks);
     }
   }
   std::vector<std::string> counts;
@@ -210,7 +230,9 @@ int devices(bool json, const std::string& kernel_folder) {
   fmt::print("        instruction set {}\n", name(cpu.cpu_isa));
   fmt::print("        {} processors, {} of memory, read at {:.1f} GB/s by all of them\n", available_processors(),
              whole_bytes(cpu.memory_bytes), bandwidth / 1e9);
-  print_gpus(library, hip_runtimes);
+  const std::vector<CheckRecord> checks = read_check_records(checks_folder());
+  print_checks(cpu, checks);
+  print_gpus(library, hip_runtimes, checks);
   fmt::print("\nkernels by operation, highest priority wins where it can\n");
   Table table({"operation", "kernel", "device", ">priority"});
   const auto kernels = list_all_kernels();

@@ -47,6 +47,12 @@ KernelBench::KernelBench(const std::string& device, const std::string& kernel_fo
   }
 }
 
+void KernelBench::leave_out(const std::vector<AvoidedKernel>& kernels) {
+  for (const AvoidedKernel& kernel : kernels) {
+    registry_.avoid(kernel);
+  }
+}
+
 double KernelBench::median_seconds(const std::function<void(int)>& call, int inputs) {
   const auto timed = [](const auto& work) {
     const double start = now();
@@ -137,6 +143,7 @@ void KernelBenchFlags::add_to(Command& command) {
   command.options.push_back(device_option(device));
   command.options.push_back(kernel_dir_option(kernel_folder));
   command.options.push_back({"--kernel", &kernel, "Measure this kernel alone (names: rocmforge devices)", "NAME"});
+  command.options.push_back(without_option(without));
   command.options.push_back(threads_option(threads));
   command.options.push_back(json_option(json));
 }

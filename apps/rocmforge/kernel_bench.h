@@ -21,6 +21,12 @@ class KernelBench {
  public:
   /// `device` as --device takes it; `kernel_folder` as --kernel-dir, "" for the objects in the program.
   KernelBench(const std::string& device, const std::string& kernel_folder, int threads);
+  /// The kernels are not measured.
+  void leave_out(const std::vector<AvoidedKernel>& kernels);
+  template <class Kernel>
+  [[nodiscard]] bool left_out(std::string_view operation, const Kernel& kernel) const {
+    return find_avoided(registry_.avoided(), operation, kernel.name()) != nullptr;
+  }
 
   [[nodiscard]] Device& device() { return *device_; }
   [[nodiscard]] const KernelRegistry& registry() const { return registry_; }
@@ -63,6 +69,7 @@ struct KernelBenchFlags {
   std::string kernel_folder;
   std::int32_t threads = 0;
   std::string kernel;  ///< measure only this one
+  std::vector<std::string> without;
   bool json = false;
   void add_to(Command& command);
 };

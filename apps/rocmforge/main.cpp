@@ -44,7 +44,7 @@ int run(std::vector<std::string> arguments) {
       .examples = {"rocmforge run -p \"What is 127 + 458?\"", "rocmforge chat model.gguf", "rocmforge run --help"}};
   program.commands = {run_command(),     chat_command(),     inspect_command(),    models_command(),
                       pull_command(),    tokenize_command(), perplexity_command(), bench_command(),
-                      devices_command(), serve_command(),    load_command()};
+                      devices_command(), check_command(),    serve_command(),      load_command()};
   program.commands.push_back(help_command(program));
   program.commands.push_back(version_command());
   const std::function<int()> action = read_command_line(program, std::move(arguments));

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 #include <pthread.h>
+#include <unistd.h>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
@@ -20,6 +21,7 @@
 #include "pull_model.h"
 #include "serve_flags.h"
 #include "server/server.h"
+#include "step_timeout.h"
 
 namespace rocmforge::app {
 namespace {
@@ -90,6 +92,10 @@ int serve(const ServeFlags& flags) {
     server_options.pull = pull_for_client;
     server_options.pull_token = flags.pull_token;
   }
+  server_options.on_abandoned = [](const std::string&) {   // which the engine's loop has logged
+    std::this_thread::sleep_for(std::chrono::seconds(1));  // running requests get their error
+    _exit(exit_step_timeout);
+  };
   Server server(server_options);
   fmt::print("{}\n", server.url());
   std::fflush(stdout);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "device/launch_trace.h"
 
 namespace rocmforge {
 
@@ -108,6 +109,7 @@ void Driver::synchronize(EventHandle event) {
 
 void Driver::launch(GraphHandle graph, StreamHandle stream) {
   check(graph.value != nullptr, "a graph that was never captured cannot be launched");
+  launch_trace().note("a recorded step");
   do_launch(graph, stream);
   ++counters_.graph_launches;
   last_kernel_.clear();
@@ -121,6 +123,7 @@ void Driver::launch(FunctionHandle function, std::string_view kernel, const Laun
     fail_check(fmt::format("kernel {}: launched {} with {} bytes of arguments", kernel,
                            function.value == nullptr ? "without a function" : to_string(shape), args.size()));
   }
+  launch_trace().note(kernel);
   try {
     do_launch(function, kernel, shape, args, stream);
   } catch (Error& error) {

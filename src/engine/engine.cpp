@@ -41,7 +41,8 @@ Engine::State::State(EngineParts engine_parts, const EngineOptions& options)
       recovery(static_cast<std::size_t>(scheduler.limits().max_sequences)),
       logprobs(static_cast<std::size_t>(scheduler.limits().max_sequences)),
       max_prefill_tokens(options.max_prefill_tokens),
-      max_prefill_seconds(options.max_prefill_seconds) {
+      max_prefill_seconds(options.max_prefill_seconds),
+      step_seconds(options.step_seconds) {
   scored.reserve(logprobs.size());
 }
 
@@ -173,6 +174,20 @@ SequenceStatus Engine::State::describe(const Sequence& sequence, bool waiting) c
 
 Engine::Engine(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Engine::~Engine() = default;
+
+void Engine::watch_steps(std::function<void(const std::string& line)> on_timeout) {
+  State& state = *state_;
+  if (state.step_seconds && *state.step_seconds <= 0.0) {
+    return;
+  }
+  const ModelConfig& config = state.parts.model->config();
+  const bool on_gpu = state.parts.device->is_gpu();
+  state.model_work = {.parameters = static_cast<double>(num_parameters()),
+                      .width = static_cast<double>(config.layers) * static_cast<double>(config.hidden),
+                      .bytes_to_read = on_gpu ? 0.0 : static_cast<double>(file_bytes()),
+                      .on_gpu = on_gpu};
+  state.watch = std::make_unique<StepWatch>(std::move(on_timeout));
+}
 
 std::unique_ptr<Engine> make_engine(EngineParts parts, const EngineOptions& options) {
   check(parts.device != nullptr && parts.model != nullptr && parts.memory != nullptr && parts.pool != nullptr,

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,9 +35,16 @@ struct EngineOptions {
   std::int32_t threads = 0;       ///< 0: all processors that the process may use
   bool prefix_cache = true;
   ModelOptions model{};
-  std::string device = "auto";  ///< see open_device
-  std::string kernel_dir{};     ///< folder or archive of code objects for GPUs; "": the embedded ones
-  std::string isa{};            ///< limits the CPU instruction set; "": the best
+  std::string device = "auto";           ///< see open_device
+  std::string kernel_dir{};              ///< folder or archive of code objects for GPUs; "": the embedded ones
+  std::string isa{};                     ///< limits the CPU instruction set; "": the best
+  std::vector<AvoidedKernel> without{};  ///< kernels that are not chosen
+  /// Where the results of earlier checks are (check_records.h): kernels that were wrong on this device are not chosen.
+  /// Empty: they are not read. `version` is the program's.
+  std::filesystem::path checks_folder{};
+  std::string version{};
+  /// The time that a step may take, where steps are watched (Engine::watch_steps); 0: any time. Empty: step_time_bound().
+  std::optional<double> step_seconds{};
 };
 
 /// What a step produced for one request.
@@ -132,6 +141,10 @@ class Engine {
   /// Computes one step for all sequences with work and returns its outputs, valid until the next call of step() or submit().
   /// Does not throw for a bad request or missing memory: the answer concerned ends with FinishReason::error.
   std::vector<StepOutput>& step();
+
+  /// From now on a step that does not end in its time is reported: `on_timeout` is called once, by another thread, while the
+  /// step still runs. The engine can't be used any more then.
+  void watch_steps(std::function<void(const std::string& line)> on_timeout);
 
   /// Removes and returns the statistics of a finished request. The statistics of the last step's requests and of 1,024 more
   /// are kept.

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -18,6 +19,7 @@
 #include "engine/mask_work.h"
 #include "engine/model_runner.h"
 #include "engine/step_recovery.h"
+#include "engine/step_watch.h"
 
 namespace rocmforge {
 
@@ -74,6 +76,8 @@ struct Engine::State {
   void withdraw(std::span<const RequestId> ids, const Request& request);
   /// Sets the limit of prompt tokens in later steps from the time of a step.
   void take_time(double seconds);
+  /// Tells the watch how long these chunks may take.
+  void watch_work(std::span<const ScheduledChunk> chunks);
   [[nodiscard]] SequenceStatus describe(const Sequence& sequence, bool waiting) const;
 
   EngineParts parts;
@@ -107,6 +111,9 @@ struct Engine::State {
   std::int32_t max_prefill_tokens;        ///< the requested limit; 0: none
   double max_prefill_seconds;             ///< 0: no limit
   double seconds_per_prompt_token = 0.0;  ///< 0: not known yet
+  std::optional<double> step_seconds;     ///< EngineOptions::step_seconds
+  StepWork model_work;                    ///< what does not depend on a step
+  std::unique_ptr<StepWatch> watch;
 };
 
 }  // namespace rocmforge

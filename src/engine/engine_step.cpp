@@ -29,6 +29,22 @@ class PausedAtEnd {
   MaskWork& masks_;
 };
 
+/// Ends the watch of a step, also after an exception.
+class WatchedStep {
+ public:
+  explicit WatchedStep(StepWatch* watch) : watch_(watch) {}
+  WatchedStep(const WatchedStep&) = delete;
+  WatchedStep& operator=(const WatchedStep&) = delete;
+  ~WatchedStep() {
+    if (watch_ != nullptr) {
+      watch_->end();
+    }
+  }
+
+ private:
+  StepWatch* watch_;
+};
+
 }  // namespace
 
 // The work for a row grows with the vocabulary, and the step waits for all rows. So the rows are spread over all threads.
@@ -238,6 +254,7 @@ void Engine::State::take_step() {
     }
     leave_out_late();
     drawn.clear();
+    watch_work(step);
     runner.start(step, scheduler.block_copies(), next_draw());
     scheduler.copies_made();
   }
@@ -280,6 +297,19 @@ void Engine::State::leave_out_late() {
   }
 }
 
+void Engine::State::watch_work(std::span<const ScheduledChunk> chunks) {
+  if (watch == nullptr) {
+    return;
+  }
+  StepWork work = model_work;
+  for (const ScheduledChunk& chunk : chunks) {
+    work.tokens += chunk.count;
+    work.pairs += static_cast<double>(chunk.count) * (static_cast<double>(chunk.first) + chunk.count);
+  }
+  watch->begin(step_seconds ? std::chrono::milliseconds(static_cast<std::int64_t>(*step_seconds * 1000.0))
+                            : step_time_bound(work));
+}
+
 void Engine::State::take_time(double seconds) {
   if (max_prefill_seconds <= 0.0 || step_tokens - step_sequences < least_timed_tokens) {
     return;
@@ -294,6 +324,8 @@ void Engine::State::take_time(double seconds) {
 std::vector<StepOutput>& Engine::step() {
   State& state = *state_;
   const PausedAtEnd paused(state.masks);
+  const WatchedStep watched(state.watch.get());
+  state.watch_work(state.ahead);
   state.expire();
   state.forget_stats();
   const auto started = std::chrono::steady_clock::now();

@@ -10,6 +10,7 @@
 #include "base/available_memory.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
+#include "engine/check_records.h"
 #include "kernels/register_all.h"
 #include "kv/kv_group.h"
 #include "kv/sequence_state.h"
@@ -126,6 +127,12 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& options, s
   planned.device = device != nullptr ? std::move(device) : open_wanted_device(options);
   auto registry = std::make_unique<KernelRegistry>();
   register_all_kernels(*registry, planned.device.get());
+  for (const AvoidedKernel& kernel : options.without) {
+    registry->avoid(kernel);
+  }
+  if (!options.checks_folder.empty()) {
+    avoid_checked_kernels(options.checks_folder, checked_device(*planned.device, options.version), *registry);
+  }
   planned.registry = std::move(registry);
   planned.threads = options.threads > 0 ? options.threads : available_processors();
 

@@ -116,9 +116,16 @@ StepAttention ExecutionPlan::attention(const Attention::Spec& spec, const std::o
       "layers that share a plane want the same layout");
   const AttentionBackend& prefill = *pair.prefill.kernel;
   const AttentionBackend& decode = *pair.decode.kernel;
-  line(describe<Attention>(spec, std::move(pair.prefill)).second);
+  PlannedOperation prefills = describe<Attention>(spec, std::move(pair.prefill)).second;
+  PlannedOperation decodes = describe<Attention>(decode_spec, std::move(pair.decode)).second;
+  prefills.uses = {KernelUse<Attention>{spec, &prefill, pair.layout}};
+  decodes.uses = {KernelUse<Attention>{decode_spec, &decode, pair.layout}};
   if (&decode != &prefill) {
-    line(describe<Attention>(decode_spec, std::move(pair.decode)).second);
+    line(std::move(prefills));
+    line(std::move(decodes));
+  } else {
+    prefills.uses.push_back(decodes.uses[0]);
+    line(std::move(prefills));
   }
   needs_scratch(prefill.workspace_bytes(spec, limits_));
   needs_scratch(decode.workspace_bytes(decode_spec, limits_));
@@ -229,6 +236,7 @@ Router ExecutionPlan::router(const RouterNames& names, const RouteTokens::Spec& 
     needs_scratch(kernel->workspace_bytes(spec, kernel->most_tokens()));
     route_state_bytes_ = std::max(route_state_bytes_, kernel->state_bytes(spec));
     planned.kernel = fmt::format("{} {} + {}", kernel->name(), RouteRows::name, planned.kernel);
+    planned.uses.emplace_back(KernelUse<RouteRows>{spec, kernel});
   }
   line(std::move(planned));
   router.choice = resolve_part<RouteTokens>(choice, kind, in_one);
@@ -258,6 +266,7 @@ std::pair<Linear, PlannedOperation> ExecutionPlan::choose_linear(std::string_vie
   std::vector<Refusal> refusals;
   std::vector<std::string> specs;
   std::vector<std::string> kernels;
+  std::vector<KernelRegistry::AnyUse> uses;
   std::size_t weight_bytes = 0;
   std::size_t activation_bytes = static_cast<std::size_t>(k) * sizeof(float);
   for (const LinearName& layer : names) {
@@ -267,6 +276,7 @@ std::pair<Linear, PlannedOperation> ExecutionPlan::choose_linear(std::string_vie
     activation_bytes += static_cast<std::size_t>(layer.n) * sizeof(float);
     weight_bytes += stored_bytes(*weight);
     specs.push_back(to_string(weight->spec));
+    uses.emplace_back(KernelUse<Matmul>{weight->spec, weight->kernel});
     if (const std::string kernel(weight->kernel->name()); kernels.empty() || kernels.back() != kernel) {
       kernels.push_back(kernel);
     }
@@ -278,7 +288,8 @@ std::pair<Linear, PlannedOperation> ExecutionPlan::choose_linear(std::string_vie
            .kernel = fmt::format("{}", fmt::join(kernels, " + ")),
            .refusals = std::move(refusals),
            .weight_bytes = weight_bytes,
-           .activation_bytes = activation_bytes}};
+           .activation_bytes = activation_bytes,
+           .uses = std::move(uses)}};
 }
 
 /// Refuses a file with a scale for this layer: without the scale the results would be wrong.

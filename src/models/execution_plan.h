@@ -164,8 +164,10 @@ class ExecutionPlan {
   template <class Op>
   static std::pair<Resolved<Op>, PlannedOperation> describe(const typename Op::Spec& spec, Choice<Op> choice) {
     std::size_t kv_bytes = 0;
+    KernelUse<Op> use{spec, choice.kernel};
     if constexpr (std::is_same_v<Op, Attention>) {
       kv_bytes = rocmforge::kv_bytes_per_position(spec);
+      use.layout = choice.kernel->layout(spec);
     }
     return {{spec, choice.kernel},
             {.operation = std::string(Op::name),
@@ -173,7 +175,8 @@ class ExecutionPlan {
              .kernel = std::string(choice.kernel->name()),
              .refusals = std::move(choice.refusals),
              .activation_bytes = decode_bytes(spec),
-             .kv_bytes_per_position = kv_bytes}};
+             .kv_bytes_per_position = kv_bytes,
+             .uses = {std::move(use)}}};
   }
   /// As resolve(); in steps of up to `tokens` tokens the operation is part of the call of `part_of`.
   template <class Op>

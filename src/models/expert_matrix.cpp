@@ -153,6 +153,7 @@ std::vector<const ExpertMatrix*> ExecutionPlan::experts(std::string_view operati
     needs_scratch(matrix.kernel->workspace_bytes(matrix.spec, options_.max_batch_tokens));
     slot_order_bytes_ = std::max(slot_order_bytes_, matrix.kernel->order_bytes(matrix.spec, options_.max_batch_tokens));
     planned.spec += (found.empty() ? "" : " + ") + to_string(matrix.spec);
+    planned.uses.emplace_back(KernelUse<ExpertMatmul>{matrix.spec, matrix.kernel});
     planned.weight_bytes += matrix.slot_bytes() * static_cast<std::size_t>(wanted.used);
     found.push_back(&expert_matrices_.emplace_back(std::move(matrix)));
   }

@@ -94,7 +94,8 @@ const HeadMatrix* ExecutionPlan::heads(const HeadTensorName& name, HeadMatmul::S
         .kernel = std::string(choice.kernel->name()),
         .refusals = std::move(choice.refusals),
         .weight_bytes = weight_bytes,
-        .activation_bytes = decode_bytes(spec)});
+        .activation_bytes = decode_bytes(spec),
+        .uses = {KernelUse<HeadMatmul>{spec, choice.kernel}}});
   return &head_matrices_.emplace_back(std::move(matrix));
 }
 

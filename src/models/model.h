@@ -48,6 +48,7 @@ struct PlannedOperation {
   /// rows).
   std::string part_of{};
   std::int64_t part_tokens = 0;
+  std::vector<KernelRegistry::AnyUse> uses{};  ///< the kernels with the work that they were chosen for
 
   [[nodiscard]] bool is_part(std::int64_t tokens) const { return !part_of.empty() && tokens <= part_tokens; }
 };

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "device/launch_trace.h"
 #include "models/step/step_inputs.h"
 #include "ops/kv_layout.h"
 #include "ops/registry.h"
@@ -54,6 +55,9 @@ using Operations = std::vector<Operation>;
 
 inline void run_all(const Operations& operations, const Step& step) {
   for (const Operation& operation : operations) {
+    if (step.context->stream == nullptr) {
+      launch_trace().note(operation.kind);  // on a GPU its kernels are noted
+    }
     operation.run(step);
   }
 }

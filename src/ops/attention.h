@@ -75,6 +75,14 @@ struct AttentionLimits {
 
 std::string to_string(const Attention::Spec& spec);
 
+/// The kernels of a step's two phases share a layout, which may have another block size than the kernel's own choice.
+template <>
+struct KernelUse<Attention> {
+  Attention::Spec spec;
+  const AttentionBackend* kernel = nullptr;
+  KvLayout layout{};
+};
+
 /// A token's output has the same bits whatever else is in the batch and however its sequence was split into steps. A fully
 /// masked row gives zeros.
 class AttentionBackend {

@@ -4,6 +4,14 @@
 
 namespace rocmforge {
 
+const AvoidedKernel* find_avoided(const std::vector<AvoidedKernel>& avoided, std::string_view operation,
+                                  std::string_view kernel) {
+  const auto found = std::ranges::find_if(avoided, [&](const AvoidedKernel& one) {
+    return (one.operation.empty() || one.operation == operation) && is_named(kernel, one.kernel);
+  });
+  return found != avoided.end() ? &*found : nullptr;
+}
+
 Error nobody_serves(std::string_view operation, const std::string& spec, const std::vector<Refusal>& refusals,
                     std::string_view unknown) {
   std::string message("no kernel for ");

@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/error.h"
@@ -78,6 +80,20 @@ struct KernelInterfaceOf<Op> {
   using type = typename Op::KernelInterface;
 };
 
+/// A kernel and the work that it was chosen for.
+template <class Op>
+struct KernelUse {
+  typename Op::Spec spec;
+  const typename KernelInterfaceOf<Op>::type* kernel = nullptr;
+};
+
+/// A kernel that must not be chosen, and why.
+struct AvoidedKernel {
+  std::string operation;  ///< "matmul"; empty for every operation
+  std::string kernel;     ///< the name, or that of a family (is_named)
+  std::string reason;
+};
+
 /// The kernels that support a Spec, best first, and the refusals of the others.
 template <class Op>
 struct Candidates {
@@ -97,6 +113,10 @@ inline bool is_named(std::string_view kernel, std::string_view wanted) {
   return kernel == wanted || (kernel.starts_with(wanted) && kernel.substr(wanted.size()).starts_with('_'));
 }
 
+/// The first of `avoided` that is this kernel of this operation; null when there is none.
+const AvoidedKernel* find_avoided(const std::vector<AvoidedKernel>& avoided, std::string_view operation,
+                                  std::string_view kernel);
+
 /// The exception for when every candidate refused. A non-empty `unknown` is a name that no kernel has.
 Error nobody_serves(std::string_view operation, const std::string& spec, const std::vector<Refusal>& refusals,
                     std::string_view unknown);
@@ -110,6 +130,9 @@ Error nobody_serves(const typename Op::Spec& spec, const Candidates<Op>& found, 
 template <class... Ops>
 class KernelRegistryOf {
  public:
+  /// A use of any operation's kernel.
+  using AnyUse = std::variant<KernelUse<Ops>...>;
+
   template <class Op>
   void add(std::unique_ptr<typename KernelInterfaceOf<Op>::type> kernel) {
     entries<Op>().push_back(std::move(kernel));
@@ -119,6 +142,16 @@ class KernelRegistryOf {
   [[nodiscard]] const auto& all() const {
     return std::get<List<Op>>(lists_).entries;
   }
+
+  /// visit(operation, kernel) for every kernel of every operation.
+  template <class Visit>
+  void for_each(const Visit& visit) const {
+    (std::ranges::for_each(all<Ops>(), [&](const auto& kernel) { visit(Ops::name, *kernel); }), ...);
+  }
+
+  /// The kernel is refused from now on.
+  void avoid(AvoidedKernel kernel) { avoided_.push_back(std::move(kernel)); }
+  [[nodiscard]] const std::vector<AvoidedKernel>& avoided() const { return avoided_; }
 
   /// The kernels that support `spec` on `device`, with a reason for every other one of that device kind. A non-empty
   /// `forced` names the only kernel, or family of kernels, that may be chosen.
@@ -137,6 +170,10 @@ class KernelRegistryOf {
       }
       found.forced_exists = true;
       if (kernel->priority() == KernelPriority::check && forced.empty()) {
+        continue;
+      }
+      if (const AvoidedKernel* avoided = find_avoided(avoided_, Op::name, kernel->name())) {
+        found.refusals.push_back({std::string(kernel->name()), avoided->reason});
         continue;
       }
       if (const Support support = kernel->supports(spec, device); !support.ok) {
@@ -177,6 +214,7 @@ class KernelRegistryOf {
   }
 
   std::tuple<List<Ops>...> lists_;
+  std::vector<AvoidedKernel> avoided_;
 };
 
 }  // namespace rocmforge

@@ -36,6 +36,9 @@ void ModelService::start(std::unique_ptr<Engine> engine, const ServerOptions& op
   metrics_.set_model({model.id, model.context_length, cache_labels(*engine)});
   loop_ = std::make_unique<EngineLoop>(std::move(engine), metrics_, options.parallel + options.max_waiting,
                                        options.client_share);
+  if (options.on_abandoned) {
+    loop_->on_abandoned(options.on_abandoned);
+  }
   grammars_ = std::make_unique<GrammarCache>(model.tokenizer);
   backend_.reset(
       new Backend{std::move(model), *loop_, active_, *grammars_, responses_, options.request_time, options.strict_fields});

@@ -58,8 +58,10 @@ struct ServerOptions {
   bool embeddings = true;                                   ///< false: none are given where a request names no pooling
   std::optional<Pooling> pooling{};                         ///< of embeddings; empty: as the model's file says, else mean
   bool strict_fields = false;                               ///< unknown fields are refused, not ignored
-  PullFunction pull{};                                      ///< of /api/pull; empty: clients may download nothing
-  bool pull_token = false;                                  ///< clients without a key may use the operator's token too
+  /// Called when a step does not end in its time (EngineLoop::on_abandoned).
+  std::function<void(const std::string& line)> on_abandoned{};
+  PullFunction pull{};      ///< of /api/pull; empty: clients may download nothing
+  bool pull_token = false;  ///< clients without a key may use the operator's token too
   bool page = true;
   bool slots = true;
   std::string version = "0";

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/half.h"
+#include "checks/model_shapes.h"
 #include "conformance/at_size.h"
 #include "conformance/attention_cases.h"
 
@@ -16,7 +17,7 @@ constexpr std::int64_t most_workspace_bytes = std::int64_t{8} << 30;
 
 // ---- attention
 
-/// A layer of a model that people run (tools/synth_gguf.py), with pages of one type.
+/// A layer of a model with pages of one type.
 struct Layer {
   std::string name;
   Attention::Spec spec;
@@ -25,78 +26,29 @@ void PrintTo(const Layer& layer, std::ostream* out) { *out << layer.name; }
 
 std::vector<Layer> layers() {
   std::vector<Layer> all;
-  const auto add = [&](const std::string& model, const Attention::Spec& spec) {
+  for (const ModelAttention& layer : attention_of_models()) {
     for (const DType dtype : {DType::f16, DType::bf16, DType::q8_0}) {
-      all.push_back({model + "_" + std::string(name(dtype)), spec});
+      all.push_back({layer.model + "_" + std::string(name(dtype)), layer.spec});
       all.back().spec.kv_dtype = dtype;
     }
-  };
-  add("tinyllama", heads(32, 4, 64));
-  add("llama2_7b", heads(32, 32, 128));
-  add("llama3_8b", heads(32, 8, 128));
-  add("llama3_70b", heads(64, 8, 128));
-  add("qwen2_5_0_5b", heads(14, 2, 64));
-  add("qwen2_5_7b", heads(28, 4, 128));
-  add("qwen3_30b_a3b", heads(32, 4, 128));
-  add("qwen3_5_35b_a3b", heads(16, 2, 256));
-  add("gemma3_12b", heads(16, 8, 256));
-  add("gemma3_12b_window", options(heads(16, 8, 256), 1024, 0.0f, false));
-  add("gpt_oss_20b", options(heads(64, 8, 64), 0, 0.0f, true));
-  add("gpt_oss_20b_window", options(heads(64, 8, 64), 128, 0.0f, true));
-  add("glm_4_7_flash", latent(heads(20, 1, 576), 512));
-  return all;
-}
-
-struct Step {
-  std::string name;
-  std::vector<SequenceShape> shapes;
-};
-
-std::vector<SequenceShape> repeated(std::int32_t count, SequenceShape shape) {
-  return std::vector<SequenceShape>(static_cast<std::size_t>(count), shape);
-}
-
-/// The steps of servers: decodes of one to 256 sequences behind short and long contexts, many prompts of lengths around the
-/// sizes of tiles, long prompts, chunks behind a context, and mixes of all.
-std::vector<Step> steps() {
-  std::vector<Step> all = {{"one token", {{1, 1}}},
-                           {"one token behind 4,095", {{4096, 1}}},
-                           {"one token behind 131,072", {{131073, 1}}},
-                           {"3 decodes", {{1, 1}, {4096, 1}, {65, 1}}}};
-  Step decodes{"256 ragged decodes", {}};
-  for (std::int32_t i = 0; i < 256; ++i) {
-    decodes.shapes.push_back({1 + i * 37 % 2100, 1});
   }
-  all.push_back(decodes);
-  for (const std::int32_t length : {1, 15, 16, 17, 60, 63, 64, 65, 79, 80, 81, 127, 128, 129}) {
-    all.push_back({"300 prompts of " + std::to_string(length), repeated(300, {length, length})});
-  }
-  all.push_back({"a prompt of 2,048", {{2048, 2048}}});
-  all.push_back({"4 prompts of 2,048", repeated(4, {2048, 2048})});
-  all.push_back({"a chunk of 512 behind 8,191", {{8703, 512}}});
-  Step mixed{"prompts of all lengths beside decodes", {}};
-  for (std::int32_t i = 0; i < 120; ++i) {
-    const std::int32_t length = 1 + i * 53 % 140;
-    mixed.shapes.push_back({length + (i % 3) * 511, length});
-    mixed.shapes.push_back({1 + i * 97 % 3000, 1});
-  }
-  all.push_back(mixed);
   return all;
 }
 
 /// A step's q, pages and arrays in device memory, without a pattern.
 class AttentionAtSize {
  public:
-  AttentionAtSize(const Attention::Spec& spec, const KvLayout& layout, const Step& step) : spec_(spec), layout_(layout) {
+  AttentionAtSize(const Attention::Spec& spec, const KvLayout& layout, const StepShape& step)
+      : spec_(spec), layout_(layout) {
     std::int64_t num_blocks = 0;
-    for (const SequenceShape& shape : step.shapes) {
+    for (const SequenceShape& shape : step.sequences) {
       num_blocks += blocks_of(shape);
     }
     Random random(5);
     const std::vector<std::int32_t> order = random.permutation(static_cast<std::int32_t>(num_blocks));
     plan_.clear();
     std::span<const std::int32_t> rest(order);
-    for (const SequenceShape& shape : step.shapes) {
+    for (const SequenceShape& shape : step.sequences) {
       const std::vector<std::int32_t> tokens(static_cast<std::size_t>(shape.q_len), 1);
       plan_.add_sequence(tokens, shape.kv_len - shape.q_len, rest.first(static_cast<std::size_t>(blocks_of(shape))), true);
       rest = rest.subspan(static_cast<std::size_t>(blocks_of(shape)));
@@ -204,9 +156,9 @@ class AttentionOfModels : public testing::TestWithParam<Layer> {};
 
 TEST_P(AttentionOfModels, IsRightInEveryRow) {
   std::int64_t elements = 0;
-  for (const Step& step : steps()) {
+  for (const StepShape& step : steps_of_servers()) {
     Attention::Spec spec = GetParam().spec;
-    spec.decode = std::ranges::all_of(step.shapes, [](const SequenceShape& shape) { return shape.q_len == 1; });
+    spec.decode = std::ranges::all_of(step.sequences, [](const SequenceShape& shape) { return shape.q_len == 1; });
     SCOPED_TRACE(step.name);
     const AttentionBackend& plain = *harness().registry.choose<Attention>(spec, harness().device, "check").kernel;
     const AttentionAtSize problem(spec, plain.layout(spec), step);
@@ -232,19 +184,12 @@ INSTANTIATE_TEST_SUITE_P(HugeLayers, AttentionOfModels, testing::ValuesIn(layers
 
 // ---- products
 
-struct Shape {
-  std::int64_t n;
-  std::int64_t k;
-};
-/// Of Llama 3 8B, Qwen2.5 0.5B, Gemma 3 12B and gpt-oss; and a vocabulary.
-constexpr Shape shapes_of_models[] = {{4096, 4096},  {14336, 4096}, {4096, 14336}, {896, 4864},
-                                      {15360, 3840}, {5120, 2880},  {128256, 4096}};
 constexpr std::int64_t tokens_of_steps[] = {1, 2, 3, 5, 8, 9, 16, 17, 32, 33, 64, 65, 128, 129, 300, 2048};
 
 class MatmulOfModels : public testing::TestWithParam<DType> {};
 
 /// A weight whose rows are drawn from few random ones.
-std::vector<std::byte> rows_from_pool(DType dtype, const Shape& shape) {
+std::vector<std::byte> rows_from_pool(DType dtype, const WeightShape& shape) {
   Random random(21);
   constexpr std::int64_t pool_rows = 61;
   const std::vector<std::byte> pool = random_rows(dtype, pool_rows, shape.k, random);
@@ -285,7 +230,7 @@ void multiply(const MatmulKernel& kernel, const Matmul::Spec& spec, const Device
 TEST_P(MatmulOfModels, IsRightInEveryElement) {
   Device& device = *harness().target.device;
   std::int64_t elements = 0;
-  for (const Shape& shape : shapes_of_models) {
+  for (const WeightShape& shape : weights_of_models()) {
     const Matmul::Spec spec{GetParam(), shape.n, shape.k};
     if (shape.k % info(spec.weight).block_elems != 0) {
       continue;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "checks/model_shapes.h"
 #include "tensor/dtype.h"
 #include "tensor/random_rows.h"
 
@@ -79,8 +80,5 @@ inline double relative_error(std::span<const float> actual, std::span<const floa
 inline bool same_bits(std::span<const float> a, std::span<const float> b) {
   return std::ranges::equal(std::as_bytes(a), std::as_bytes(b));  // memcmp takes no null, which an empty span may hold
 }
-
-/// Every type that computes, plain and quantised.
-std::vector<DType> computing_types();
 
 }  // namespace rocmforge::test

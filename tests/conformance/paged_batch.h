@@ -3,17 +3,12 @@
 #include <span>
 #include <vector>
 
+#include "checks/model_shapes.h"
 #include "conformance/inputs.h"
 #include "ops/batch_plan.h"
 #include "ops/kv_layout.h"
 
 namespace rocmforge::test {
-
-/// A sequence of `kv_len` positions, the last `q_len` of which are this step's queries.
-struct SequenceShape {
-  std::int32_t kv_len;
-  std::int32_t q_len;
-};
 
 /// K and V of some sequences as plain floats, already rounded to the cache's type, from which a cache of any layout is
 /// filled.

@@ -130,6 +130,14 @@ TEST_F(ProcessTest, EndsWithZeroOnSigtermAndSigint) {
   }
 }
 
+TEST_F(ProcessTest, AStepThatDoesNotEndInItsTimeEndsTheProgramWithACodeOfItsOwn) {
+  ServeProcess server({demo_model().string(), "--step-timeout", "0.0001"});
+  const HttpAnswer answer = post(server.port(), "/v1/completions", {{"prompt", "Once upon a time"}, {"max_tokens", 100}});
+  EXPECT_GE(answer.status, 500) << answer.body;
+  EXPECT_EQ(server.wait(), 3);
+  EXPECT_NE(server.output().find("a step has not ended in 0.0 s; launched last: "), std::string::npos) << server.output();
+}
+
 TEST_F(ProcessTest, SamplingIsTheFilesThenTheFlagsThenTheRequests) {
   const TemporaryFolder folder;
   const std::string model = copy_of_demo_model(

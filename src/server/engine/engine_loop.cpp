@@ -23,6 +23,7 @@ EngineLoop::EngineLoop(std::unique_ptr<Engine> engine, ServerMetrics& metrics, s
                        std::int32_t client_share)
     : engine_(std::move(engine)), metrics_(metrics), places_(capacity, client_share) {
   metrics_.stepped(engine_->status());
+  engine_->watch_steps([this](const std::string& line) { abandon(line); });
   deliverer_ = std::jthread([this] { deliver(); });
   runner_ = std::jthread([this] { run(); });
 }
@@ -34,6 +35,7 @@ EngineLoop::~EngineLoop() {
   }
   commands_came_.notify_all();
   runner_.join();
+  engine_.reset();  // and with it the watch of its steps, which may end answers
   {
     const std::lock_guard lock(parcel_mutex_);
     delivered_all_ = true;
@@ -45,7 +47,7 @@ EngineLoop::~EngineLoop() {
 EngineLoop::Ticket EngineLoop::submit(std::vector<Request> requests, int count, std::shared_ptr<OutputListener> listener,
                                       const std::string& client) {
   const std::int64_t answers = static_cast<std::int64_t>(requests.size()) * count;
-  if (!places_.take(client, answers)) {
+  if (is_abandoned() || !places_.take(client, answers)) {
     return 0;
   }
   try {
@@ -138,11 +140,17 @@ void EngineLoop::run() {
       while (!tracks_.empty()) {
         std::ranges::for_each(tracks_, [this](const auto& entry) { engine_->cancel(entry.first); });
         step();
+        if (is_abandoned()) {
+          break;
+        }
       }
       return;
     }
     if (!has_failed() && engine_->has_work()) {
       step();
+    }
+    if (is_abandoned()) {
+      return;
     }
   }
 }
@@ -216,9 +224,48 @@ void EngineLoop::answer(const std::function<void(Engine&)>& question) {
   }
 }
 
+bool EngineLoop::is_abandoned() const {
+  const std::lock_guard lock(mutex_);
+  return abandoned_;
+}
+
+bool EngineLoop::step_ended() {
+  const std::lock_guard lock(mutex_);
+  stepping_ = false;
+  return !abandoned_;
+}
+
+void EngineLoop::abandon(const std::string& line) {
+  std::function<void(const std::string&)> tell;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!stepping_) {
+      return;  // it has ended at the last moment
+    }
+    abandoned_ = true;
+    tell = on_abandoned_;
+  }
+  fail(line);
+  if (tell) {
+    tell(line);
+  }
+}
+
+void EngineLoop::on_abandoned(std::function<void(const std::string& line)> call) {
+  const std::lock_guard lock(mutex_);
+  on_abandoned_ = std::move(call);
+}
+
 void EngineLoop::step() {
+  {
+    const std::lock_guard lock(mutex_);
+    stepping_ = true;
+  }
   try {
     std::vector<StepOutput>& outputs = engine_->step();
+    if (!step_ended()) {
+      return;
+    }
     const Clock::time_point now = Clock::now();
     Parcels parcels;
     for (StepOutput& output : outputs) {
@@ -227,7 +274,9 @@ void EngineLoop::step() {
     metrics_.stepped(engine_->status());
     send(std::move(parcels));
   } catch (const std::exception& error) {
-    fail(error.what());
+    if (step_ended()) {
+      fail(error.what());
+    }
   }
 }
 
@@ -259,7 +308,9 @@ void EngineLoop::fail(const std::string& reason) noexcept {
     }
     metrics_.finished(FinishReason::error, {}, 0.0, true);
     end(place, parcels);
-    engine_->cancel(id);
+    if (!is_abandoned()) {
+      engine_->cancel(id);
+    }
   }
   send(std::move(parcels));
 }

@@ -70,6 +70,9 @@ class EngineLoop {
   /// Running and waiting answers.
   [[nodiscard]] std::int32_t in_flight() const { return static_cast<std::int32_t>(places_.used()); }
   [[nodiscard]] const FairShares& places() const { return places_; }
+  /// Called, by a thread of its own, when a step does not end in its time: running answers have ended with an error, and no
+  /// answer can be computed any more. To be set before the first submission.
+  void on_abandoned(std::function<void(const std::string& line)> call);
   /// Why the engine no longer works; "" while it does.
   [[nodiscard]] std::string failure() const;
 
@@ -108,6 +111,7 @@ class EngineLoop {
 
   void run();
   [[nodiscard]] bool has_failed() const;
+  [[nodiscard]] bool is_abandoned() const;
   void start(const std::shared_ptr<Submission>& submission);
   void hand_to_engine(const std::shared_ptr<Submission>& submission);
   /// Undoes a submission for which there was no memory.
@@ -115,6 +119,11 @@ class EngineLoop {
   void stop(const Submission& submission);
   void answer(const std::function<void(Engine&)>& question);
   void step();
+  /// Marks the end of the engine's step. False when the step was given up meanwhile: then the answers belong to the thread
+  /// that did so.
+  bool step_ended();
+  /// A step does not end in its time: ends all answers in place of the engine's thread, which waits for the step.
+  void abandon(const std::string& line);
   void fail(const std::string& reason) noexcept;
   /// Counts the output and makes its parcel.
   void handle(StepOutput& output, Clock::time_point now, Parcels& parcels);
@@ -140,7 +149,10 @@ class EngineLoop {
   std::list<std::function<void(Engine&)>> questions_;
   bool stopping_ = false;
   bool has_failed_ = false;
+  bool stepping_ = false;   ///< the engine's thread is in a step
+  bool abandoned_ = false;  ///< that step has not ended in its time
   std::string failure_;
+  std::function<void(const std::string& line)> on_abandoned_;
 
   std::mutex parcel_mutex_;  // guards the members below
   std::condition_variable parcels_changed_;

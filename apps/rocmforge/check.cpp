@@ -1,0 +1,284 @@
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "check_parent.h"
+#include "check_report.h"
+#include "command.h"
+#include "engine/check_records.h"
+#include "engine/plan_model.h"
+#include "flags.h"
+#include "kernel_bench.h"
+#include "kernels/register_all.h"
+#include "measure.h"
+#include "model_path.h"
+#include "terminal.h"
+
+namespace rocmforge::app {
+namespace {
+
+constexpr double usual_seconds = 180.0;
+
+struct CheckFlags {
+  std::string model;
+  double seconds = usual_seconds;
+  double call_seconds = 10.0;
+  std::string json_file;
+  std::string text_file;
+  bool save = false;
+  EngineFlags engine;
+};
+
+using Json = nlohmann::ordered_json;
+
+/// The version of a card's firmware, where the kernel tells it and there is only one card; else empty.
+std::string card_firmware() {
+  std::vector<std::string> versions;
+  std::error_code failure;
+  for (std::filesystem::directory_iterator card("/sys/class/drm", failure), end; !failure && card != end;
+       card.increment(failure)) {
+    std::ifstream file(card->path() / "device" / "vbios_version");
+    if (std::string line; card->path().filename().string().find('-') == std::string::npos && std::getline(file, line)) {
+      versions.push_back(line);
+    }
+  }
+  std::ranges::sort(versions);
+  versions.erase(std::unique(versions.begin(), versions.end()), versions.end());  // a card has two entries
+  return versions.size() == 1 ? versions.front() : std::string();
+}
+
+/// What a report says about the driver: that of the kernel, and the card's firmware.
+void describe_driver(const DeviceInfo& device, Json& machine) {
+  for (const RuntimeReport& report : find_runtimes()) {
+    if (report.kind == device.kind) {
+      machine["driver"] = report.kernel_driver.empty() ? report.version : report.kernel_driver;
+      machine["firmware"] = card_firmware();
+    }
+  }
+}
+
+Json describe_machine(Device& device, const std::string& model) {
+  const DeviceInfo& info = device.info();
+  Json machine = {{"program", fmt::format("rocmforge {}", ROCMFORGE_VERSION)},
+                  {"device", info.name},
+                  {"architecture", info.architecture},
+                  {"units", info.compute_units}};
+  if (device.is_gpu()) {
+    machine["memory_bytes"] = info.memory_bytes;
+    machine["runtime"] = device.driver().runtime();
+    describe_driver(info, machine);
+  }
+  machine["model"] = model.empty() ? "none: shapes of models that people run" : model;
+  return machine;
+}
+
+Json measure_ceilings(CheckSetUp& set_up) {
+  Device& device = *set_up.device;
+  if (!device.is_gpu()) {
+    return {{"read_bytes_per_second", read_bandwidth(set_up.pool->num_threads())}};
+  }
+  const Ceilings found = measure_gpu_ceilings(device, *set_up.registry);
+  return {{"read_bytes_per_second", found.read_bytes_per_second},
+          {"copy_bytes_per_second", found.copy_bytes_per_second},
+          {"matrix_flops_per_second", found.matrix_flops_per_second}};
+}
+
+/// The uses of a plan's operations.
+std::vector<KernelRegistry::AnyUse> uses_of(const Model& model) {
+  std::vector<KernelRegistry::AnyUse> uses;
+  for (const PlannedOperation& operation : model.plan()) {
+    uses.insert(uses.end(), operation.uses.begin(), operation.uses.end());
+  }
+  return uses;
+}
+
+/// A device computes what its oracle can in reasonable time; with less time in all, less for each call.
+CaseOptions case_options(const EngineOptions& options, const DeviceInfo& device, double seconds) {
+  CaseOptions wanted;
+  const double share = std::clamp(seconds / usual_seconds, 0.02, 1.0);
+  wanted.host_work *= share;
+  wanted.device_work *= share;
+  wanted.limits.max_tokens = device.is_gpu() ? 2048 : std::min(512, options.max_batch_tokens);
+  wanted.limits.max_step_tokens = device.is_gpu() ? 40'000 : 512;
+  wanted.limits.max_kv_len = device.is_gpu() ? 131'073 : 8192;
+  return wanted;
+}
+
+CheckSetUp set_up_of_model(const std::string& path, const EngineOptions& options, double seconds) {
+  PlannedModel planned = plan_model(path, options);
+  CheckSetUp set_up;
+  const DeviceInfo& device = planned.device->info();
+  const std::vector<KernelRegistry::AnyUse> uses = uses_of(*planned.model);
+  CaseOptions wanted = case_options(options, device, seconds);
+  wanted.limits.max_kv_len =
+      std::min<std::int64_t>(wanted.limits.max_kv_len, context_length(options, planned.model->config()) + 1);
+  set_up.cases = cases_of(uses, *planned.registry, device, wanted);
+  set_up.machine = describe_machine(*planned.device, planned.file->path().filename().string());
+  if (const auto missing = unchecked_operations(uses); !missing.empty()) {
+    set_up.machine["not checked"] = fmt::format("{}", fmt::join(missing, ", "));
+  }
+  set_up.pool = std::make_unique<ThreadPool>(planned.threads);
+  set_up.device = std::move(planned.device);
+  set_up.registry = std::move(planned.registry);
+  return set_up;
+}
+
+CheckSetUp set_up_of_list(const EngineOptions& options, double seconds) {
+  CheckSetUp set_up;
+  const CpuIsa limit = options.isa.empty() ? CpuIsa::avx512 : cpu_isa_from_name(options.isa).value_or(CpuIsa::avx512);
+  set_up.device = open_device(options.device, KernelLibrary::installed_or_from(options.kernel_dir), limit);
+  auto registry = std::make_unique<KernelRegistry>();
+  register_all_kernels(*registry, set_up.device.get());
+  for (const AvoidedKernel& kernel : options.without) {
+    registry->avoid(kernel);
+  }
+  const DeviceInfo& device = set_up.device->info();
+  set_up.cases = cases_of(uses_of_models(*registry, device), *registry, device, case_options(options, device, seconds));
+  set_up.machine = describe_machine(*set_up.device, {});
+  set_up.pool = std::make_unique<ThreadPool>(options.threads > 0 ? options.threads : available_processors());
+  set_up.registry = std::move(registry);
+  return set_up;
+}
+
+/// A line on standard error, rewritten on a terminal; elsewhere one line now and then.
+class ProgressLine {
+ public:
+  void show(std::size_t done, std::size_t all, const CaseReport& next) {
+    const std::string line =
+        fmt::format("checking {} of {}: {} {}, {}", done + 1, all, next.operation, next.kernel, next.shape);
+    if (terminal_) {
+      fmt::print(stderr, "\r\x1b[K{}", line.substr(0, terminal_width(stderr, 80) - 1));
+      std::fflush(stderr);
+    } else if (const auto now = CheckClock::now(); now >= next_) {
+      next_ = now + std::chrono::seconds(20);
+      fmt::print(stderr, "rocmforge: {}\n", line);
+    }
+  }
+  void clear() const {
+    if (terminal_) {
+      fmt::print(stderr, "\r\x1b[K");
+    }
+  }
+
+ private:
+  bool terminal_ = ::isatty(STDERR_FILENO) != 0;
+  CheckClock::time_point next_ = CheckClock::now() + std::chrono::seconds(20);
+};
+
+void write_file(const std::string& path, const std::string& content) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << content;
+  file.close();
+  if (!file) {
+    throw Error(fmt::format("{}: can't be written", path));
+  }
+}
+
+/// Kernels that failed are avoided from now on, beside those that the user left out of this check.
+void save(const CheckRun& run, const EngineOptions& options) {
+  const std::filesystem::path folder = checks_folder();
+  if (folder.empty()) {
+    throw Error("--save: neither $XDG_STATE_HOME nor $HOME names a folder");
+  }
+  const auto text = [&](const char* key) { return run.machine.value(key, std::string()); };
+  CheckRecord record{.device = {.name = text("device"),
+                                .architecture = text("architecture"),
+                                .runtime = text("runtime"),
+                                .version = ROCMFORGE_VERSION},
+                     .date = fmt::format("{:%Y-%m-%d}", fmt::gmtime(std::time(nullptr))),
+                     .summary = summary_of(run),
+                     .avoided = failed_kernels(run)};
+  for (AvoidedKernel kernel : options.without) {
+    kernel.reason += " was given to the check";
+    record.avoided.push_back(std::move(kernel));
+  }
+  fmt::print("saved: {}\n", save_check_record(folder, record).string());
+}
+
+int check_kernels(const CheckFlags& flags) {
+  EngineOptions options = flags.engine.options();
+  options.checks_folder.clear();  // avoided kernels are checked again
+  const std::string model = flags.model.empty() ? std::string() : find_model(flags.model);
+  const auto milliseconds = [](double seconds) {
+    return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000.0));
+  };
+  ProgressLine progress;
+  ParentOptions wanted;
+  wanted.total = milliseconds(flags.seconds);
+  wanted.call = milliseconds(flags.call_seconds);
+  wanted.progress = [&](std::size_t done, std::size_t all, const CaseReport& next) { progress.show(done, all, next); };
+  const CheckRun run = check_in_children(
+      [&] {
+        CheckSetUp set_up =
+            model.empty() ? set_up_of_list(options, flags.seconds) : set_up_of_model(model, options, flags.seconds);
+        set_up.ceilings = measure_ceilings;
+        return set_up;
+      },
+      wanted);
+  progress.clear();
+  fmt::print("{}", screen_report(run));
+  if (!flags.json_file.empty()) {
+    write_file(flags.json_file, json_report(run).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  }
+  if (!flags.text_file.empty()) {
+    write_file(flags.text_file, text_report(run));
+  }
+  if (run.count(CaseVerdict::right) == 0 && !run.failed()) {
+    throw Error("no kernel was checked: --seconds gives more time");
+  }
+  if (flags.save) {
+    save(run, options);
+  }
+  return run.failed() ? 1 : 0;
+}
+
+}  // namespace
+
+Command check_command() {
+  auto flags = std::make_shared<CheckFlags>();
+  Command command = {
+      .name = "check",
+      .summary = "Compare every kernel that this device would use with plain ones, and time it",
+      .notes =
+          "Outputs are poisoned before each call, each call runs twice, on a GPU the second time beside other work, and "
+          "every "
+          "element is compared. A kernel that is wrong, does not end or ends its process is named, and the exit code is 1. "
+          "Speeds are shown beside those of memory and matrix products measured in the same run; weights smaller than the "
+          "caches are read from these. The predictions of AMD's cost model are not part of the program.",
+      .examples = {"rocmforge check", "rocmforge check model.gguf --text report.md",
+                   "rocmforge check --device hip:1 --save"},
+      .options = {{"MODEL", &flags->model,
+                   "GGUF file, or the name of one: the operations of its plan; without it a list that covers all operations "
+                   "and formats"},
+                  {.names = "--seconds",
+                   .target = &flags->seconds,
+                   .meaning = "The most time; shapes that are not reached are counted",
+                   .range = {.least = 1.0, .most = 86400.0}},
+                  {.names = "--call-seconds",
+                   .target = &flags->call_seconds,
+                   .meaning = "A kernel that takes longer hangs",
+                   .range = {.least = 0.1, .most = 3600.0}},
+                  {"--json", &flags->json_file, "Write the whole report as JSON", "FILE"},
+                  {"--text", &flags->text_file, "Write the report as Markdown, short enough for an issue of a tracker",
+                   "FILE"},
+                  {"--save", &flags->save,
+                   "Keep the result for this device, driver and version: later runs do not use kernels that failed"}},
+      .action = [flags] { return check_kernels(*flags); }};
+  flags->engine.add_to(command);
+  command.drop("--no-avoid");
+  return command;
+}
+
+}  // namespace rocmforge::app

@@ -1,0 +1,104 @@
+#include "check_child.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <exception>
+#include <string_view>
+#include <utility>
+
+namespace rocmforge::app {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Writes whole lines; when the parent is gone, the child ends by the signal of its pipe.
+class LineWriter {
+ public:
+  explicit LineWriter(int to) : to_(to) {}
+
+  void write(const Json& line) const {
+    const std::string text = line.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+    for (std::size_t at = 0; at < text.size();) {
+      const ssize_t written = ::write(to_, text.data() + at, text.size() - at);
+      if (written < 0 && errno != EINTR) {
+        return;
+      }
+      at += written > 0 ? static_cast<std::size_t>(written) : 0;
+    }
+  }
+
+ private:
+  int to_;
+};
+
+Json json_of(const KernelCase& one) {
+  return {{"operation", one.operation}, {"spec", one.spec}, {"kernel", one.kernel}, {"shape", one.shape}};
+}
+
+Json json_of(const CallResult& result) {
+  return {{"problem", result.problem},   {"oracle", result.oracle},
+          {"elements", result.elements}, {"error", result.difference.relative},
+          {"seconds", result.seconds},   {"bytes", result.bytes},
+          {"flops", result.flops}};
+}
+
+/// A case that throws is the kernel's failure, unless memory is too small for the shape.
+Json run_case(const KernelCase& one, CheckBench& bench) {
+  try {
+    return json_of(one.run(bench));
+  } catch (const std::bad_alloc&) {
+    return {{"skipped", "not enough memory"}};
+  } catch (const std::exception& error) {
+    const std::string_view text = error.what();
+    if (text.find("cannot allocate") != std::string_view::npos) {
+      return {{"skipped", text}};
+    }
+    return {{"problem", text}};
+  }
+}
+
+void run_cases(CheckSetUp& set_up, const ChildTask& task, CheckPage& page, const LineWriter& writer) {
+  CheckBench bench(*set_up.device, *set_up.registry, *set_up.pool);
+  bench.on_phase = [&page](CheckPhase phase) {
+    page.phase.store(static_cast<int>(phase));
+    page.phases.fetch_add(1);
+  };
+  for (std::size_t i = 0; i < set_up.cases.size() && CheckClock::now() < task.stop_after; ++i) {
+    const auto index = static_cast<std::int64_t>(i);
+    if (task.done.contains(index)) {
+      continue;
+    }
+    page.current.store(index);
+    bench.on_phase(CheckPhase::inputs);
+    Json line = run_case(set_up.cases[i], bench);
+    line["case"] = index;
+    writer.write(line);
+  }
+}
+
+}  // namespace
+
+int run_check_child(const MakeCheckSetUp& make, const ChildTask& task, CheckPage& page, int to_parent) {
+  use_launch_trace(page.launches);
+  const LineWriter writer(to_parent);
+  try {
+    CheckSetUp set_up = make();
+    if (task.first) {
+      Json cases = Json::array();
+      for (const KernelCase& one : set_up.cases) {
+        cases.push_back(json_of(one));
+      }
+      writer.write({{"machine", set_up.machine}, {"cases", cases}});
+      writer.write({{"ceilings", set_up.ceilings ? set_up.ceilings(set_up) : Json::object()}});
+    }
+    run_cases(set_up, task, page, writer);
+    writer.write({{"end", true}});
+    return 0;
+  } catch (const std::exception& error) {
+    writer.write({{"failure", error.what()}});
+    return 1;
+  }
+}
+
+}  // namespace rocmforge::app

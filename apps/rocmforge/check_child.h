@@ -1,0 +1,52 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "chat/json.h"
+#include "checks/cases.h"
+#include "device/device.h"
+#include "device/launch_trace.h"
+
+namespace rocmforge::app {
+
+/// Everything that a child process checks. The parent never opens a device, so that each child starts from nothing.
+struct CheckSetUp {
+  std::unique_ptr<Device> device;
+  std::unique_ptr<const KernelRegistry> registry;
+  std::unique_ptr<ThreadPool> pool;
+  nlohmann::ordered_json machine;  ///< for the report: device, driver, model
+  std::vector<KernelCase> cases;   ///< the same in every child
+  /// Measures what speeds are compared with; the first child calls it.
+  std::function<nlohmann::ordered_json(CheckSetUp& set_up)> ceilings;
+};
+using MakeCheckSetUp = std::function<CheckSetUp()>;
+
+/// The memory that a child shares with its parent: what it does now, and what it launched.
+struct CheckPage {
+  static constexpr std::int64_t setting_up = -1;
+  std::atomic<std::int64_t> current{setting_up};  ///< index of the case
+  std::atomic<int> phase{0};                      ///< CheckPhase
+  std::atomic<std::int64_t> phases{0};            ///< how many were begun
+  LaunchTrace launches;
+};
+
+using CheckClock = std::chrono::steady_clock;
+
+struct ChildTask {
+  bool first = true;                  ///< the first child lists the cases and measures the ceilings
+  std::set<std::int64_t> done;        ///< cases that are not run
+  CheckClock::time_point stop_after;  ///< no case is begun afterwards
+};
+
+/// The work of a child: writes a line of JSON for each result to the pipe `to_parent`. Returns the process's exit code.
+int run_check_child(const MakeCheckSetUp& make, const ChildTask& task, CheckPage& page, int to_parent);
+
+}  // namespace rocmforge::app

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+
+namespace rocmforge::app {
+
+/// The exit code for a step that does not end in its time.
+inline constexpr int exit_step_timeout = 3;
+
+/// Prints the line and ends the program at once: the device, and with it every destructor, may wait for ever.
+[[noreturn]] void end_after_timeout(const std::string& line);
+
+}  // namespace rocmforge::app

@@ -1,0 +1,212 @@
+#include "checks/cases.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+namespace rocmforge {
+namespace {
+
+template <class Op>
+using KernelOf = typename KernelInterfaceOf<Op>::type;
+
+/// The kernel whose outputs are right by definition: the device's own of KernelPriority::check, else the CPU's reference.
+template <class Op>
+const KernelOf<Op>* oracle_of(const KernelRegistry& registry, const typename Op::Spec& spec, const DeviceInfo& device) {
+  const KernelOf<Op>* reference = nullptr;
+  for (const auto& kernel : registry.all<Op>()) {
+    if (kernel->device() == device.kind && kernel->priority() == KernelPriority::check &&
+        kernel->supports(spec, device).ok) {
+      return kernel.get();
+    }
+    if (kernel->device() == DeviceKind::cpu && kernel->priority() == KernelPriority::reference &&
+        kernel->supports(spec, cpu_device_info()).ok) {
+      reference = kernel.get();
+    }
+  }
+  return reference;
+}
+
+/// A kernel, and the memory in which it runs.
+template <class Op>
+class BoundKernel {
+ public:
+  BoundKernel(CheckBench& bench, const CallProblem<Op>& problem, const KernelOf<Op>& kernel)
+      : place_(problem.arrays, kernel.device() == DeviceKind::cpu ? bench.host() : bench.device(),
+               kernel.device() == DeviceKind::cpu ? bench.host_context() : bench.context(), bench.host_context()),
+        call_(problem.bind(kernel, place_)) {}
+
+  /// One call on poisoned outputs; returns the bytes of every output.
+  std::vector<std::vector<std::byte>> outputs() {
+    place_.reset();
+    call_();
+    place_.wait();
+    std::vector<std::vector<std::byte>> outputs;
+    for (std::size_t i = 0; i < place_.arrays().all().size(); ++i) {
+      if (place_.arrays().all()[i].output) {
+        outputs.push_back(place_.read(i));
+      }
+    }
+    return outputs;
+  }
+  void call() { call_(); }
+  [[nodiscard]] std::string damaged() const { return place_.damaged(); }
+
+ private:
+  Placement place_;
+  std::function<void()> call_;
+};
+
+/// Compares every output; false at the first that is wrong.
+bool compare_all(const CallArrays& arrays, double tolerance, const std::vector<std::vector<std::byte>>& actual,
+                 const std::vector<std::vector<std::byte>>& expected, CallResult& result) {
+  std::size_t output = 0;
+  for (const CallArrays::Array& array : arrays.all()) {
+    if (!array.output) {
+      continue;
+    }
+    const OutputDifference found =
+        compare_outputs(array.decode(actual[output]), array.decode(expected[output]), array.width, tolerance);
+    ++output;
+    result.elements += found.elements;
+    if (!found.right()) {
+      result.difference = found;
+      result.problem = fmt::format(
+          "{} of {} elements of {} are wrong{}, the first in row {}, column {}: {:g}, expected {:g}", found.wrong,
+          found.elements, array.name, found.missing > 0 ? fmt::format(" ({} not written)", found.missing) : "",
+          found.first_row, found.first_column, found.first_actual, found.first_expected);
+      return false;
+    }
+    if (found.relative >= result.difference.relative) {
+      result.difference = found;
+    }
+  }
+  return true;
+}
+
+template <class Op>
+CallResult check_calls(CheckBench& bench, const CallShape<Op>& shape, const KernelOf<Op>& kernel,
+                       const KernelOf<Op>& oracle) {
+  CallResult result;
+  bench.on_phase(CheckPhase::inputs);
+  const CallProblem<Op> problem = shape.make();
+  result.bytes = problem.bytes;
+  result.flops = problem.flops;
+  result.oracle = oracle.name();
+  std::vector<std::vector<std::byte>> expected;
+  {
+    BoundKernel<Op> plain(bench, problem, oracle);
+    bench.on_phase(CheckPhase::oracle);
+    expected = plain.outputs();
+  }
+  bench.on_phase(CheckPhase::inputs);
+  BoundKernel<Op> tested(bench, problem, kernel);
+  bench.on_phase(CheckPhase::call);
+  const auto first = tested.outputs();
+  if (!compare_all(problem.arrays, problem.tolerance, first, expected, result)) {
+    return result;
+  }
+  bench.on_phase(CheckPhase::call_beside_load);
+  bench.load().start();
+  const auto second = tested.outputs();
+  bench.load().wait();
+  if (const std::string damaged = tested.damaged(); !damaged.empty()) {
+    result.problem = "wrote " + damaged;
+    return result;
+  }
+  if (second != first) {
+    result.problem = "a second call with the same inputs gave other bits";
+    return result;
+  }
+  bench.on_phase(CheckPhase::timing);
+  result.seconds = bench.seconds_of([&] { tested.call(); });
+  return result;
+}
+
+/// A case and its place in the order: a shape of each use in turn, of these the first use of each kernel before others, and
+/// of these the one with the least work.
+struct OrderedCase {
+  std::size_t round;
+  std::size_t use;  ///< of this kernel
+  double work;
+  KernelCase one;
+};
+
+template <class Op>
+void add_cases(const KernelUse<Op>& use, const KernelRegistry& registry, const DeviceInfo& device,
+               const CaseOptions& options, std::map<std::string, std::size_t>& uses, std::vector<OrderedCase>& cases) {
+  if constexpr (CheckedOperations::has<Op>) {
+    const KernelOf<Op>* const oracle = oracle_of<Op>(registry, use.spec, device);
+    if (oracle == nullptr) {
+      return;
+    }
+    const double most = oracle->device() == DeviceKind::cpu ? options.host_work : options.device_work;
+    const std::size_t number = uses[fmt::format("{} {}", Op::name, use.kernel->name())]++;
+    std::size_t round = 0;
+    for (const CallShape<Op>& shape : shapes_of(use, options.limits)) {
+      if (round > 0 && shape.work > most) {
+        continue;
+      }
+      cases.push_back({round++,
+                       number,
+                       shape.work,
+                       {std::string(Op::name), to_string(use.spec), std::string(use.kernel->name()), shape.name,
+                        [shape, kernel = use.kernel, oracle](CheckBench& bench) {
+                          return check_calls<Op>(bench, shape, *kernel, *oracle);
+                        }}});
+    }
+  }
+}
+
+/// What two uses share that are checked once.
+std::string key_of(const KernelRegistry::AnyUse& any) {
+  return std::visit(
+      []<class Op>(const KernelUse<Op>& use) {
+        return fmt::format("{} {} {}", Op::name, to_string(use.spec), use.kernel->name());
+      },
+      any);
+}
+
+}  // namespace
+
+std::vector<KernelCase> cases_of(const std::vector<KernelRegistry::AnyUse>& uses, const KernelRegistry& registry,
+                                 const DeviceInfo& device, const CaseOptions& options) {
+  std::vector<OrderedCase> ordered;
+  std::set<std::string> known;
+  std::map<std::string, std::size_t> uses_of_kernels;
+  for (const KernelRegistry::AnyUse& any : uses) {
+    if (known.insert(key_of(any)).second) {
+      std::visit([&]<class Op>(
+                     const KernelUse<Op>& use) { add_cases<Op>(use, registry, device, options, uses_of_kernels, ordered); },
+                 any);
+    }
+  }
+  std::ranges::stable_sort(ordered, {}, [](const OrderedCase& one) { return std::tuple(one.round, one.use, one.work); });
+  std::vector<KernelCase> cases;
+  for (OrderedCase& one : ordered) {
+    cases.push_back(std::move(one.one));
+  }
+  return cases;
+}
+
+std::vector<std::string> unchecked_operations(const std::vector<KernelRegistry::AnyUse>& uses) {
+  std::set<std::string> names;
+  for (const KernelRegistry::AnyUse& any : uses) {
+    std::visit(
+        [&]<class Op>(const KernelUse<Op>&) {
+          if (!CheckedOperations::has<Op>) {
+            names.insert(std::string(Op::name));
+          }
+        },
+        any);
+  }
+  return {names.begin(), names.end()};
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace rocmforge {
+
+/// How an output differs from the expected one, element by element.
+struct OutputDifference {
+  std::int64_t elements = 0;
+  std::int64_t wrong = 0;    ///< elements that are further away than allowed, or not finite where the expected ones are
+  std::int64_t missing = 0;  ///< of these, the ones that are not finite: as a rule they were not written
+  std::int64_t first_row = -1;
+  std::int64_t first_column = -1;  ///< of the first wrong element
+  float first_actual = 0.0f;
+  float first_expected = 0.0f;
+  double relative = 0.0;  ///< |actual - expected| / |expected|, Euclidean norms over all finite elements
+
+  [[nodiscard]] bool right() const { return wrong == 0; }
+};
+
+/// Compares rows of `width` numbers, which are all right when
+///   - numbers are finite where the expected ones are,
+///   - the relative difference of all is at most `tolerance`,
+///   - that of each piece of a row (16 numbers, or a whole shorter row) is at most 15 tolerances, and
+///   - no number is further away than 60 tolerances times the root mean square of its piece.
+/// Of a piece, the norm is at least a thousandth of what pieces have on average: smaller ones are sums that nearly cancel.
+/// With a tolerance of 0, numbers must be equal.
+OutputDifference compare_outputs(std::span<const float> actual, std::span<const float> expected, std::int64_t width,
+                                 double tolerance);
+
+}  // namespace rocmforge

@@ -1,0 +1,194 @@
+#include "checks/inputs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+#include "base/half.h"
+
+namespace rocmforge {
+namespace {
+
+/// Blocks of bytes, each drawn from a pool.
+std::vector<std::byte> drawn_from(const std::vector<std::byte>& pool, std::size_t block_bytes, std::int64_t count,
+                                  Random& random) {
+  const auto pool_count = static_cast<std::int32_t>(pool.size() / block_bytes);
+  std::vector<std::byte> bytes(block_bytes * static_cast<std::size_t>(count));
+  for (std::size_t at = 0; at < bytes.size(); at += block_bytes) {
+    const auto from = static_cast<std::size_t>(random.below(pool_count)) * block_bytes;
+    std::memcpy(bytes.data() + at, pool.data() + from, block_bytes);
+  }
+  return bytes;
+}
+
+std::vector<std::int32_t> permutation(std::int64_t count, Random& random) {
+  std::vector<std::int32_t> order(static_cast<std::size_t>(count));
+  std::iota(order.begin(), order.end(), 0);
+  for (std::size_t i = order.size(); i > 1; --i) {
+    std::swap(order[i - 1], order[static_cast<std::size_t>(random.below(static_cast<std::int32_t>(i)))]);
+  }
+  return order;
+}
+
+}  // namespace
+
+double type_tolerance(DType type) {
+  switch (type) {
+    case DType::f32:
+      return 1e-5;
+    case DType::f16:
+      return 1e-3;
+    case DType::bf16:
+      return 8e-3;
+    default:
+      return 5e-3;
+  }
+}
+
+std::vector<std::byte> random_weight(DType type, std::int64_t rows, std::int64_t cols, Random& random) {
+  constexpr std::int64_t pool_rows = 61;
+  if (rows <= pool_rows) {
+    return random_rows(type, rows, cols, random);
+  }
+  return drawn_from(random_rows(type, pool_rows, cols, random), row_bytes(type, cols), rows, random);
+}
+
+std::string tokens_text(std::int64_t tokens) { return fmt::format("{} token{}", tokens, tokens == 1 ? "" : "s"); }
+
+std::vector<std::int64_t> token_counts(std::int64_t most) {
+  std::vector<std::int64_t> counts = {1, 3, 8, 17, 64, 129, 512, 2048};
+  std::erase_if(counts, [most](std::int64_t count) { return count > std::max<std::int64_t>(most, 1); });
+  return counts;
+}
+
+BatchArrays::BatchArrays(CallArrays& arrays, BatchPlan plan) : plan_(std::make_shared<const BatchPlan>(std::move(plan))) {
+  query_offsets_ = arrays.input("query_offsets", plan_->query_offsets);
+  kv_lengths_ = arrays.input("kv_lengths", plan_->kv_lengths);
+  block_tables_ = arrays.input("block_tables", plan_->block_tables);
+  positions_ = arrays.input("positions", plan_->positions);
+  sequence_of_ = arrays.input("sequence_of", plan_->sequence_of);
+  if (!plan_->states.empty()) {
+    states_ = arrays.input("state slots", plan_->states);
+  }
+}
+
+RaggedBatch BatchArrays::at(const Placement& place) const {
+  RaggedBatch batch = plan_->view();
+  batch.query_offsets = place.at(query_offsets_);
+  batch.kv_lengths = place.at(kv_lengths_);
+  batch.block_tables = place.at(block_tables_);
+  batch.positions = place.at(positions_);
+  batch.sequence_of = place.at(sequence_of_);
+  batch.states = place.at(states_);
+  return batch;
+}
+
+PagedStep paged_step(std::span<const SequenceShape> sequences, std::int32_t block_tokens, Random& random) {
+  const auto blocks_of = [block_tokens](const SequenceShape& shape) {
+    return static_cast<std::size_t>((shape.kv_len + block_tokens - 1) / block_tokens);
+  };
+  PagedStep step;
+  for (const SequenceShape& shape : sequences) {
+    step.num_blocks += static_cast<std::int64_t>(blocks_of(shape));
+  }
+  const std::vector<std::int32_t> order = permutation(step.num_blocks, random);
+  std::span<const std::int32_t> rest(order);
+  step.plan.clear();
+  for (const SequenceShape& shape : sequences) {
+    const std::vector<std::int32_t> tokens(static_cast<std::size_t>(shape.q_len), 1);
+    step.plan.add_sequence(tokens, shape.kv_len - shape.q_len, rest.first(blocks_of(shape)), true);
+    rest = rest.subspan(blocks_of(shape));
+  }
+  step.plan.finish();
+  return step;
+}
+
+std::vector<std::byte> random_pages(const KvLayout& layout, std::int64_t num_blocks, Random& random) {
+  constexpr std::int64_t pool_count = 61;
+  if (layout.dtype != DType::q8_0) {
+    return drawn_from(random_rows(layout.dtype, pool_count, layout.head_elems(), random), layout.head_bytes(),
+                      num_blocks * layout.planes(), random);
+  }
+  std::vector<std::byte> pool(layout.head_bytes() * pool_count);
+  std::ranges::generate(pool, [&random] { return static_cast<std::byte>(random.bits()); });
+  for (std::size_t head = 0; head < pool.size(); head += layout.head_bytes()) {
+    for (std::size_t at = static_cast<std::size_t>(layout.head_elems()); at < layout.head_bytes(); at += 2) {
+      const std::uint16_t scale = float_to_half(random.uniform(0.005f, 0.02f));
+      std::memcpy(pool.data() + head + at, &scale, sizeof scale);
+    }
+  }
+  return drawn_from(pool, layout.head_bytes(), num_blocks * layout.planes(), random);
+}
+
+DecodeOutput decode_pages(const KvLayout& layout) {
+  if (layout.dtype != DType::q8_0) {
+    return [dtype = layout.dtype](std::span<const std::byte> bytes) { return floats_of(dtype, bytes); };
+  }
+  return [layout](std::span<const std::byte> bytes) {
+    std::vector<float> values;
+    const auto quants = static_cast<std::size_t>(layout.head_elems());
+    const auto dims = static_cast<std::size_t>(layout.head_dim);
+    const auto tokens = static_cast<std::size_t>(layout.block_tokens);
+    const auto plane_is_k = [&](std::size_t plane) {
+      return static_cast<std::int64_t>(plane) % layout.planes() < layout.kv_heads;
+    };
+    for (std::size_t plane = 0; (plane + 1) * layout.head_bytes() <= bytes.size(); ++plane) {
+      const auto head = bytes.subspan(plane * layout.head_bytes(), layout.head_bytes());
+      const bool token_major = (plane_is_k(plane) ? layout.k_order : layout.v_order) == KvOrder::token_major;
+      for (std::size_t i = 0; i < quants; ++i) {
+        const std::size_t token = token_major ? i / dims : i % tokens;
+        const std::size_t group = (token_major ? i % dims : i / tokens) / kv_quant_dims;
+        const std::size_t scale = token_major ? token * (dims / kv_quant_dims) + group : group * tokens + token;
+        std::uint16_t bits = 0;
+        std::memcpy(&bits, head.data() + quants + 2 * scale, sizeof bits);
+        values.push_back(half_to_float(bits) * static_cast<float>(static_cast<std::int8_t>(head[i])));
+      }
+    }
+    return values;
+  };
+}
+
+StateStep state_step(std::span<const std::int32_t> rows, std::int64_t elems, float deviation, Random& random) {
+  StateStep step;
+  step.plan.clear();
+  for (std::size_t s = 0; s < rows.size(); ++s) {
+    const std::int32_t before = s % 2 == 1 ? 5 : 0;
+    const std::vector<std::int32_t> tokens(static_cast<std::size_t>(rows[s]), 0);
+    const std::vector<std::int32_t> blocks(static_cast<std::size_t>(before + rows[s]), 0);
+    step.plan.add_sequence(tokens, before, blocks, false);
+    const bool keeps = rows[s] > 2;
+    step.plan.states.push_back({.read = before > 0 ? step.num_slots : -1,
+                                .write = step.num_slots + 1,
+                                .keep = keeps ? step.num_slots + 2 : -1,
+                                .keep_rows = keeps ? rows[s] / 2 : 0});
+    step.num_slots += 3;
+  }
+  step.plan.finish();
+  step.states = random.normals(step.num_slots * elems, deviation);
+  return step;
+}
+
+StateView states_at(const Placement& place, Slot<float> states, const StateStep& step, std::int64_t elems) {
+  return {reinterpret_cast<std::byte*>(place.at(states)), elems * std::int64_t{sizeof(float)}, step.num_slots};
+}
+
+std::vector<RowsOfSequences> rows_of_sequences(std::int64_t max_tokens) {
+  std::vector<RowsOfSequences> all = {{"1 decode", {1}},
+                                      {"2 decodes and a chunk of 5", {1, 5, 1}},
+                                      {"32 decodes", std::vector<std::int32_t>(32, 1)},
+                                      {"prompts of 17, 64 and 33", {17, 64, 33}},
+                                      {"a prompt of 300 beside decodes", {1, 300, 1, 1}},
+                                      {"a prompt of 2,048", {2048}}};
+  std::erase_if(
+      all, [max_tokens](const RowsOfSequences& one) { return sum_of(one.rows) > std::max<std::int64_t>(max_tokens, 1); });
+  return all;
+}
+
+std::int64_t sum_of(std::span<const std::int32_t> values) {
+  return std::accumulate(values.begin(), values.end(), std::int64_t{0});
+}
+
+}  // namespace rocmforge

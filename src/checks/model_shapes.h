@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ops/attention.h"
+
+namespace rocmforge {
+
+/// A sequence of `kv_len` positions, the last `q_len` of which are this step's queries.
+struct SequenceShape {
+  std::int32_t kv_len;
+  std::int32_t q_len;
+};
+
+/// The attention of a layer of a model that people run (tools/synth_gguf.py).
+struct ModelAttention {
+  std::string model;
+  Attention::Spec spec;
+};
+std::vector<ModelAttention> attention_of_models();
+
+/// Sequences that are computed together.
+struct StepShape {
+  std::string name;
+  std::vector<SequenceShape> sequences;
+};
+/// The steps of servers: decodes of one to 256 sequences behind short and long contexts, many prompts of lengths around the
+/// sizes of tiles, long prompts, chunks behind a context, and mixes of all.
+std::vector<StepShape> steps_of_servers();
+
+/// The rows and columns of a weight.
+struct WeightShape {
+  std::int64_t n;
+  std::int64_t k;
+};
+/// Weights of Llama 3 8B, Qwen2.5 0.5B, Gemma 3 12B and gpt-oss; and a vocabulary.
+std::span<const WeightShape> weights_of_models();
+
+/// Every type that computes, plain and quantised.
+std::vector<DType> computing_types();
+
+}  // namespace rocmforge

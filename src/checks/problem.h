@@ -1,0 +1,110 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "checks/call_arrays.h"
+#include "ops/kernel_registry.h"
+
+namespace rocmforge {
+
+/// One call of an operation with random inputs.
+template <class Op>
+struct CallProblem {
+  using Kernel = typename KernelInterfaceOf<Op>::type;
+  using Call = std::function<void()>;
+
+  CallArrays arrays;
+  double tolerance = 0.0;  ///< of compare_outputs
+  double bytes = 0.0;      ///< the least that a call reads and writes
+  double flops = 0.0;      ///< of its products
+  /// A call of `kernel` on the arrays of the placement, which also gets the memory that this kernel needs.
+  std::function<Call(const Kernel& kernel, Placement& place)> bind;
+};
+
+/// A shape of a call, before its inputs are made.
+template <class Op>
+struct CallShape {
+  std::string name;   ///< "17 tokens"
+  double work = 0.0;  ///< of the oracle: products of two numbers
+  std::function<CallProblem<Op>()> make;
+};
+
+/// Which shapes are wanted.
+struct ShapeLimits {
+  std::int64_t max_tokens = 512;       ///< of a call of products and the like
+  std::int64_t max_step_tokens = 512;  ///< of a step's attention
+  std::int64_t max_kv_len = 8192;
+};
+
+/// The binding of an operation whose kernels take a Spec and Args: make_args(kernel, place).
+template <class Op, class MakeArgs>
+auto bind_args(typename Op::Spec spec, MakeArgs make_args) {
+  return [spec, make_args](const typename KernelInterfaceOf<Op>::type& kernel, Placement& place) {
+    const typename Op::Args args = make_args(kernel, place);
+    return std::function<void()>([&kernel, &place, spec, args] { kernel.run(spec, args, place.context()); });
+  };
+}
+
+/// The shapes of calls for a kernel's use, the smallest first. One specialisation for each row of CheckedOperations.
+template <class Op>
+std::vector<CallShape<Op>> shapes_of(const KernelUse<Op>& use, const ShapeLimits& limits);
+
+template <class... Ops>
+struct OperationList {
+  template <class Op>
+  static constexpr bool has = (std::is_same_v<Op, Ops> || ...);
+};
+
+/// The operations that are checked. A row of the table is an operation here and its shapes_of(), which gives shapes, inputs
+/// and tolerance. The oracle is the operation's kernel of KernelPriority::check on the device, else the CPU's reference.
+using CheckedOperations = OperationList<EmbeddingRows, RmsNorm, LayerNorm, Matmul, RopeAppend, Attention, GatedActivation,
+                                        ResidualAdd, SampleTokens, RouteTokens, RouteRows, ExpertMatmul, CausalConv, SsmScan,
+                                        GatedDeltaNet, OutputGate, LatentAppend, HeadMatmul, CopyHeads, GatherRows>;
+
+template <>
+std::vector<CallShape<EmbeddingRows>> shapes_of(const KernelUse<EmbeddingRows>& use, const ShapeLimits& limits);
+template <>
+std::vector<CallShape<RmsNorm>> shapes_of(const KernelUse<RmsNorm>& use, const ShapeLimits& limits);
+template <>
+std::vector<CallShape<LayerNorm>> shapes_of(const KernelUse<LayerNorm>& use, const ShapeLimits& limits);
+template <>
+std::vector<CallShape<Matmul>> shapes_of(const KernelUse<Matmul>& use, const ShapeLimits& limits);
+template <>
+std::vector<CallShape<RopeAppend>> shapes_of(const KernelUse<RopeAppend>& use, const ShapeLimits& limits);
+template <>
+std::vector<CallShape<Attention>> shapes_of(const KernelUse<Attention>& use, const ShapeLimits& limits);
+template <>
+std::vector<CallShape<GatedActivation>> shapes_of(const KernelUse<GatedActivation>& use, const ShapeLimits& limits);
+template <>
+std::vector<CallShape<ResidualAdd>> shapes_of(const KernelUse<ResidualAdd>& use, const ShapeLimits& limits);
+template <>
+std::vector<CallShape<SampleTokens>> shapes_of(const KernelUse<SampleTokens>& use, const ShapeLimits& limits);
+template <>
+std::vector<CallShape<RouteTokens>> shapes_of(const KernelUse<RouteTokens>& use, const ShapeLimits& limits);
+template <>
+std::vector<CallShape<RouteRows>> shapes_of(const KernelUse<RouteRows>& use, const ShapeLimits& limits);
+template <>
+std::vector<CallShape<ExpertMatmul>> shapes_of(const KernelUse<ExpertMatmul>& use, const ShapeLimits& limits);
+template <>
+std::vector<CallShape<CausalConv>> shapes_of(const KernelUse<CausalConv>& use, const ShapeLimits& limits);
+template <>
+std::vector<CallShape<SsmScan>> shapes_of(const KernelUse<SsmScan>& use, const ShapeLimits& limits);
+template <>
+std::vector<CallShape<GatedDeltaNet>> shapes_of(const KernelUse<GatedDeltaNet>& use, const ShapeLimits& limits);
+template <>
+std::vector<CallShape<OutputGate>> shapes_of(const KernelUse<OutputGate>& use, const ShapeLimits& limits);
+template <>
+std::vector<CallShape<LatentAppend>> shapes_of(const KernelUse<LatentAppend>& use, const ShapeLimits& limits);
+template <>
+std::vector<CallShape<HeadMatmul>> shapes_of(const KernelUse<HeadMatmul>& use, const ShapeLimits& limits);
+template <>
+std::vector<CallShape<GatherRows>> shapes_of(const KernelUse<GatherRows>& use, const ShapeLimits& limits);
+template <>
+std::vector<CallShape<CopyHeads>> shapes_of(const KernelUse<CopyHeads>& use, const ShapeLimits& limits);
+
+}  // namespace rocmforge

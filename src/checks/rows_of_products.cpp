@@ -1,0 +1,154 @@
+// Products with weights in all formats.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "checks/inputs.h"
+#include "checks/problem.h"
+
+namespace rocmforge {
+namespace {
+
+/// The form of a call of linear layers: alone, or with operations that the kernel may fuse.
+struct MatmulForm {
+  std::int64_t tokens = 1;
+  bool norm = false;
+  bool gated = false;
+  bool accumulate = false;
+};
+
+std::string text_of(const MatmulForm& form) {
+  return tokens_text(form.tokens) + (form.norm ? ", norm" : "") + (form.gated ? ", gate and up" : "") +
+         (form.accumulate ? ", added" : "");
+}
+
+/// The weight of one kernel: in its own layout, or as the file has it.
+const void* weight_of(const MatmulKernel& kernel, const Matmul::Spec& spec, Slot<std::byte> rows, Placement& place) {
+  const std::size_t size_bytes = kernel.packed_bytes(spec);
+  if (size_bytes == 0) {
+    return place.at(rows);
+  }
+  return place.packed(size_bytes, [&](std::byte* to, ExecutionContext& context) {
+    kernel.pack(spec, place.arrays().all()[rows.index].content.data(), to, context);
+  });
+}
+
+CallProblem<Matmul> matmul_problem(const Matmul::Spec& spec, const MatmulForm& form) {
+  CallProblem<Matmul> problem;
+  Random random(21);
+  const std::int64_t parts = form.gated ? 2 : 1;
+  std::vector<Slot<std::byte>> rows;
+  for (std::int64_t part = 0; part < parts; ++part) {
+    rows.push_back(problem.arrays.stored("weight", random_weight(spec.weight, spec.n, spec.k, random)));
+  }
+  const auto x = problem.arrays.input("x", random.uniforms(form.tokens * spec.k, -1.0f, 1.0f));
+  const auto norm = form.norm ? problem.arrays.input("norm", random.uniforms(spec.k, 0.5f, 1.5f)) : Slot<float>();
+  const auto out = form.accumulate ? problem.arrays.updated("out", random.normals(form.tokens * spec.n), spec.n)
+                                   : problem.arrays.output<float>("out", form.tokens, spec.n);
+  // The error of few outputs may exceed the average that type_tolerance() is for. An activation's product has two errors.
+  problem.tolerance = type_tolerance(spec.weight) * (form.gated ? 4.0 : 2.0);
+  const double products = static_cast<double>(parts * spec.n) * static_cast<double>(spec.k);
+  problem.flops = 2.0 * products * static_cast<double>(form.tokens);
+  problem.bytes = static_cast<double>(row_bytes(spec.weight, spec.k)) * static_cast<double>(parts * spec.n) +
+                  static_cast<double>(form.tokens * (spec.k + spec.n)) * sizeof(float);
+  problem.bind = [=](const MatmulKernel& kernel, Placement& place) {
+    std::vector<MatmulOutput> outputs;
+    for (const Slot<std::byte> part : rows) {
+      outputs.push_back({.dtype = spec.weight,
+                         .weight = weight_of(kernel, spec, part, place),
+                         .n = spec.n,
+                         .out = outputs.empty() ? place.at(out) : nullptr,
+                         .stride = spec.n,
+                         .accumulate = form.accumulate});
+    }
+    Matmul::Args args;
+    args.x = place.at(x);
+    args.tokens = form.tokens;
+    args.k = spec.k;
+    args.x_stride = spec.k;
+    args.workspace = place.scratch(kernel.workspace_bytes(form.tokens, spec.k));
+    args.norm_weight = place.at(norm);
+    args.norm_eps = 1e-5f;
+    args.gated = form.gated;
+    return std::function<void()>([&kernel, &place, args, outputs]() {
+      Matmul::Args call = args;
+      call.outputs = outputs;
+      kernel.run(call, place.context());
+    });
+  };
+  return problem;
+}
+
+CallProblem<HeadMatmul> head_problem(const HeadMatmul::Spec& spec, std::int64_t tokens) {
+  CallProblem<HeadMatmul> problem;
+  Random random(22);
+  const std::int64_t in = spec.heads * (spec.k + spec.tail);
+  const std::int64_t out_width = spec.heads * (spec.n + spec.tail);
+  const auto rows = problem.arrays.stored("weight", random_weight(spec.weight, spec.heads * spec.n, spec.k, random));
+  const auto x = problem.arrays.input("x", random.uniforms(tokens * in, -1.0f, 1.0f));
+  const auto out = problem.arrays.output<float>("out", tokens, out_width);
+  problem.tolerance = 2.0 * type_tolerance(spec.weight);
+  problem.flops = 2.0 * static_cast<double>(tokens * spec.heads * spec.n) * static_cast<double>(spec.k);
+  const std::size_t file_bytes = row_bytes(spec.weight, spec.k) * static_cast<std::size_t>(spec.n);
+  problem.bytes = static_cast<double>(file_bytes) * static_cast<double>(spec.heads) +
+                  static_cast<double>(tokens * (in + out_width)) * sizeof(float);
+  problem.bind = [=](const HeadMatmulKernel& kernel, Placement& place) {
+    const std::size_t packed = kernel.packed_bytes(spec);
+    HeadMatmul::Args args{.x = place.at(x), .x_stride = in, .tokens = tokens};
+    args.head_bytes = static_cast<std::int64_t>(packed > 0 ? packed : file_bytes);
+    args.weight = place.at(rows);
+    if (packed > 0) {
+      const auto heads = static_cast<std::size_t>(spec.heads);
+      args.weight = place.packed(packed * heads, [&](std::byte* to, ExecutionContext& context) {
+        const std::byte* from = place.arrays().all()[rows.index].content.data();
+        for (std::size_t head = 0; head < heads; ++head) {
+          kernel.pack(spec, from + head * file_bytes, to + head * packed, context);
+        }
+      });
+    }
+    args.out = place.at(out);
+    args.workspace = place.scratch(kernel.workspace_bytes(spec, tokens));
+    return std::function<void()>([&kernel, &place, spec, args] { kernel.run(spec, args, place.context()); });
+  };
+  return problem;
+}
+
+}  // namespace
+
+template <>
+std::vector<CallShape<Matmul>> shapes_of(const KernelUse<Matmul>& use, const ShapeLimits& limits) {
+  std::vector<MatmulForm> forms;
+  const MatmulFusions fusions = use.kernel->fusions();
+  for (const std::int64_t tokens : token_counts(limits.max_tokens)) {
+    forms.push_back({.tokens = tokens});
+    if (tokens <= fusions.norm_tokens) {
+      forms.push_back({.tokens = tokens, .norm = true});
+    }
+    if (tokens <= fusions.gate_tokens) {
+      forms.push_back({.tokens = tokens, .norm = tokens <= fusions.norm_tokens, .gated = true});
+    }
+    if (tokens == 3 || tokens == 64) {
+      forms.push_back({.tokens = tokens, .accumulate = true});
+    }
+  }
+  std::vector<CallShape<Matmul>> shapes;
+  for (const MatmulForm& form : forms) {
+    const double work =
+        static_cast<double>(form.tokens * use.spec.n) * static_cast<double>(use.spec.k) * (form.gated ? 2 : 1);
+    shapes.push_back({text_of(form), work, [spec = use.spec, form] { return matmul_problem(spec, form); }});
+  }
+  return shapes;
+}
+
+template <>
+std::vector<CallShape<HeadMatmul>> shapes_of(const KernelUse<HeadMatmul>& use, const ShapeLimits& limits) {
+  std::vector<CallShape<HeadMatmul>> shapes;
+  for (const std::int64_t tokens : token_counts(limits.max_tokens)) {
+    const double work = static_cast<double>(tokens * use.spec.heads * use.spec.n) * static_cast<double>(use.spec.k);
+    shapes.push_back({tokens_text(tokens), work, [spec = use.spec, tokens] { return head_problem(spec, tokens); }});
+  }
+  return shapes;
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,143 @@
+// Layers with a recurrent state.
+
+#include "checks/inputs.h"
+#include "checks/problem.h"
+
+namespace rocmforge {
+namespace {
+
+constexpr double recurrent_tolerance = 1e-5;
+
+template <class Op, class Make>
+std::vector<CallShape<Op>> shapes_by_rows(std::int64_t most, double work, Make make) {
+  std::vector<CallShape<Op>> shapes;
+  for (const RowsOfSequences& rows : rows_of_sequences(most)) {
+    shapes.push_back({rows.name, work * static_cast<double>(sum_of(rows.rows)), [make, rows] { return make(rows.rows); }});
+  }
+  return shapes;
+}
+
+CallProblem<CausalConv> conv_problem(const CausalConv::Spec& spec, const std::vector<std::int32_t>& rows) {
+  CallProblem<CausalConv> problem;
+  Random random(41);
+  const StateStep step = state_step(rows, spec.state_elems(), 1.0f, random);
+  const BatchArrays batch(problem.arrays, step.plan);
+  const std::int64_t tokens = sum_of(rows);
+  const auto x = problem.arrays.input("x", random.normals(tokens * spec.input_width()));
+  const auto weight = problem.arrays.input("weight", random.normals(spec.channels * spec.taps));
+  const auto bias = spec.gates ? Slot<float>() : problem.arrays.input("bias", random.normals(spec.channels));
+  const auto states = problem.arrays.updated("states", step.states, spec.channels);
+  const auto out = problem.arrays.output<float>("out", tokens, spec.channels);
+  problem.tolerance = recurrent_tolerance;
+  problem.bytes = float_bytes(tokens * (spec.input_width() + spec.channels));
+  problem.bind = bind_args<CausalConv>(spec, [=](const auto&, Placement& place) {
+    return CausalConv::Args{.x = place.at(x),
+                            .x_stride = spec.input_width(),
+                            .weight = place.at(weight),
+                            .bias = place.at(bias),
+                            .states = states_at(place, states, step, spec.state_elems()),
+                            .batch = batch.at(place),
+                            .out = place.at(out)};
+  });
+  return problem;
+}
+
+std::vector<float> negative(std::vector<float> values) {
+  for (float& value : values) {
+    value = -0.02f - 0.2f * value * value;
+  }
+  return values;
+}
+
+CallProblem<SsmScan> scan_problem(const SsmScan::Spec& spec, const std::vector<std::int32_t>& rows) {
+  CallProblem<SsmScan> problem;
+  Random random(42);
+  const StateStep step = state_step(rows, spec.state_elems(), 0.5f, random);
+  const BatchArrays batch(problem.arrays, step.plan);
+  const std::int64_t tokens = sum_of(rows);
+  const std::int64_t stride = spec.inner() + spec.heads;
+  const auto x = problem.arrays.input("x", random.normals(tokens * spec.input_width()));
+  const auto gates = problem.arrays.input("z and dt", random.normals(tokens * stride));
+  const auto a = problem.arrays.input("a", negative(random.normals(spec.heads)));
+  const auto d = problem.arrays.input("d", random.normals(spec.heads));
+  const auto dt_bias = problem.arrays.input("dt_bias", random.normals(spec.heads));
+  const auto states = problem.arrays.updated("states", step.states, spec.state_size);
+  const auto out = problem.arrays.output<float>("out", tokens, spec.inner());
+  problem.tolerance = recurrent_tolerance;
+  problem.bytes = float_bytes(tokens * (spec.input_width() + stride + spec.inner()) +
+                              2 * static_cast<std::int64_t>(rows.size()) * spec.state_elems());
+  problem.bind = bind_args<SsmScan>(spec, [=](const OpKernel<SsmScan>& kernel, Placement& place) {
+    const float* z = place.at(gates);
+    return SsmScan::Args{.x = place.at(x),
+                         .z = z,
+                         .dt = z + spec.inner(),
+                         .stride = stride,
+                         .a = place.at(a),
+                         .d = place.at(d),
+                         .dt_bias = place.at(dt_bias),
+                         .states = states_at(place, states, step, spec.state_elems()),
+                         .batch = batch.at(place),
+                         .out = place.at(out),
+                         .workspace = place.scratch(kernel.workspace_bytes(spec, tokens))};
+  });
+  return problem;
+}
+
+CallProblem<GatedDeltaNet> delta_problem(const GatedDeltaNet::Spec& spec, const std::vector<std::int32_t>& rows) {
+  CallProblem<GatedDeltaNet> problem;
+  Random random(43);
+  const StateStep step = state_step(rows, spec.state_elems(), 0.1f, random);
+  const BatchArrays batch(problem.arrays, step.plan);
+  const std::int64_t tokens = sum_of(rows);
+  const std::int64_t gate_stride = 2 * std::int64_t{spec.value_heads};
+  const auto qkv = problem.arrays.input("qkv", random.normals(tokens * spec.input_width()));
+  const auto gates = problem.arrays.input("beta and alpha", random.normals(tokens * gate_stride));
+  const auto rate = problem.arrays.input("rate", negative(random.normals(spec.value_heads)));
+  const auto step_bias = problem.arrays.input("step_bias", random.normals(spec.value_heads));
+  const auto states = problem.arrays.updated("states", step.states, spec.key_dim);
+  const auto out = problem.arrays.output<float>("out", tokens, spec.values());
+  problem.tolerance = recurrent_tolerance;
+  problem.bytes = float_bytes(tokens * (spec.input_width() + gate_stride + spec.values()) +
+                              2 * static_cast<std::int64_t>(rows.size()) * spec.state_elems());
+  problem.bind = bind_args<GatedDeltaNet>(spec, [=](const OpKernel<GatedDeltaNet>& kernel, Placement& place) {
+    const float* beta = place.at(gates);
+    return GatedDeltaNet::Args{.qkv = place.at(qkv),
+                               .qkv_stride = spec.input_width(),
+                               .beta = beta,
+                               .alpha = beta + spec.value_heads,
+                               .gate_stride = gate_stride,
+                               .rate = place.at(rate),
+                               .step_bias = place.at(step_bias),
+                               .states = states_at(place, states, step, spec.state_elems()),
+                               .batch = batch.at(place),
+                               .out = place.at(out),
+                               .out_stride = spec.values(),
+                               .workspace = place.scratch(kernel.workspace_bytes(spec, tokens))};
+  });
+  return problem;
+}
+
+}  // namespace
+
+template <>
+std::vector<CallShape<CausalConv>> shapes_of(const KernelUse<CausalConv>& use, const ShapeLimits& limits) {
+  return shapes_by_rows<CausalConv>(
+      limits.max_tokens, static_cast<double>(use.spec.channels * use.spec.taps),
+      [spec = use.spec](const std::vector<std::int32_t>& rows) { return conv_problem(spec, rows); });
+}
+
+template <>
+std::vector<CallShape<SsmScan>> shapes_of(const KernelUse<SsmScan>& use, const ShapeLimits& limits) {
+  return shapes_by_rows<SsmScan>(
+      limits.max_tokens, 3.0 * static_cast<double>(use.spec.state_elems()),
+      [spec = use.spec](const std::vector<std::int32_t>& rows) { return scan_problem(spec, rows); });
+}
+
+template <>
+std::vector<CallShape<GatedDeltaNet>> shapes_of(const KernelUse<GatedDeltaNet>& use, const ShapeLimits& limits) {
+  return shapes_by_rows<GatedDeltaNet>(
+      limits.max_tokens, 4.0 * static_cast<double>(use.spec.state_elems()),
+      [spec = use.spec](const std::vector<std::int32_t>& rows) { return delta_problem(spec, rows); });
+}
+
+}  // namespace rocmforge

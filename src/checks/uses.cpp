@@ -1,0 +1,124 @@
+#include <algorithm>
+
+#include "checks/cases.h"
+#include "checks/model_shapes.h"
+#include "models/attention_pair.h"
+
+namespace rocmforge {
+namespace {
+
+using Uses = std::vector<KernelRegistry::AnyUse>;
+
+/// Collects the kernels that a device would use.
+class UseList {
+ public:
+  UseList(const KernelRegistry& registry, const DeviceInfo& device) : registry_(registry), device_(device) {}
+
+  /// Nothing where no kernel supports `spec`: a model with it would be refused.
+  template <class Op>
+  void add(const typename Op::Spec& spec) {
+    const Candidates<Op> found = registry_.candidates<Op>(spec, device_);
+    if (!found.able.empty()) {
+      uses_.emplace_back(KernelUse<Op>{spec, found.able.front()});
+    }
+  }
+  /// Both phases, and the append to their pages.
+  void add_attention(const Attention::Spec& spec) {
+    Attention::Spec decode = spec;
+    decode.decode = true;
+    try {
+      const AttentionPair pair = choose_attention(registry_, spec, device_, {});
+      uses_.emplace_back(KernelUse<Attention>{decode, pair.decode.kernel, pair.layout});
+      uses_.emplace_back(KernelUse<Attention>{spec, pair.prefill.kernel, pair.layout});
+      add_append(spec, pair.layout);
+    } catch (const Error&) {
+      // No pair of kernels: the same.
+    }
+  }
+  [[nodiscard]] Uses take() { return std::move(uses_); }
+
+ private:
+  void add_append(const Attention::Spec& spec, const KvLayout& layout) {
+    if (layout.is_latent()) {
+      add<LatentAppend>({.kind = RopeKind::adjacent,
+                         .q_heads = spec.q_heads,
+                         .q_dim = 256,
+                         .n_rot = layout.head_dim - layout.value_dim,
+                         .layout = layout});
+      return;
+    }
+    for (const bool norm : {false, true}) {
+      add<RopeAppend>({.kind = norm ? RopeKind::half : RopeKind::adjacent,
+                       .q_heads = spec.q_heads,
+                       .head_dim = spec.head_dim,
+                       .n_rot = spec.head_dim,
+                       .head_norm = norm,
+                       .layout = layout});
+    }
+  }
+
+  const KernelRegistry& registry_;
+  const DeviceInfo& device_;
+  Uses uses_;
+};
+
+void add_small_operations(UseList& list) {
+  list.add<EmbeddingRows>({DType::q4_k, 32000, 4096});
+  list.add<EmbeddingRows>({DType::f16, 32000, 2048});
+  for (const std::int64_t dim : {std::int64_t{896}, std::int64_t{4096}}) {
+    list.add<RmsNorm>({dim, 1e-5f});
+    list.add<LayerNorm>({dim, 1e-5f, true});
+  }
+  list.add<GatedActivation>({Activation::silu, 14336, true});
+  list.add<GatedActivation>({Activation::gelu_tanh, 15360, true});
+  list.add<GatedActivation>({Activation::relu_squared, 5120, false});
+  list.add<GatedActivation>({Activation::gelu, 3072, false});
+  list.add<ResidualAdd>({});
+  list.add<GatherRows>({4096});
+  list.add<SampleTokens>({32000});
+  list.add<SampleTokens>({151936});
+}
+
+void add_recurrent(UseList& list) {
+  list.add<CausalConv>({.channels = 2048, .taps = 3, .gates = true});  // LFM2
+  list.add<CausalConv>({.channels = 8192, .taps = 4, .silu = true});   // Qwen3-Next
+  list.add<GatedDeltaNet>({.key_heads = 16, .value_heads = 32, .key_dim = 128, .value_dim = 128});
+  list.add<SsmScan>({.heads = 64, .head_dim = 64, .state_size = 128, .groups = 8});  // Nemotron-H
+  list.add<OutputGate>({.heads = 32, .dim = 128, .gate = OutputGate::Gate::silu, .norm = true});
+}
+
+void add_experts(UseList& list) {
+  const RouteTokens::Spec route{.experts = 128, .used = 8, .normalise = true};  // Qwen3 30B-A3B
+  list.add<RouteTokens>(route);
+  list.add<RouteTokens>({.experts = 64, .used = 4, .score = RouteScore::sigmoid, .bias = true, .normalise = true});
+  list.add<RouteRows>({.route = route, .hidden = 2048, .eps = 1e-6f});
+}
+
+}  // namespace
+
+std::vector<KernelRegistry::AnyUse> uses_of_models(const KernelRegistry& registry, const DeviceInfo& device) {
+  UseList list(registry, device);
+  for (const ModelAttention& layer : attention_of_models()) {
+    list.add_attention(layer.spec);
+  }
+  Attention::Spec other_pages = attention_of_models()[2].spec;
+  for (const DType dtype : {DType::bf16, DType::q8_0}) {
+    other_pages.kv_dtype = dtype;
+    list.add_attention(other_pages);
+  }
+  for (const DType format : computing_types()) {
+    list.add<Matmul>({format, 4096, 4096});
+    list.add<ExpertMatmul>({format, 8, 768, 2048, 4, false});
+    list.add<HeadMatmul>({format, 16, 512, 256, 64});
+  }
+  for (const WeightShape& shape : weights_of_models()) {
+    list.add<Matmul>({DType::q4_k, shape.n, shape.k});
+  }
+  add_small_operations(list);
+  add_recurrent(list);
+  add_experts(list);
+  list.add<CopyHeads>({256, 192});
+  return list.take();
+}
+
+}  // namespace rocmforge
