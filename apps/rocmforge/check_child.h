@@ -43,7 +43,7 @@ using CheckClock = std::chrono::steady_clock;
 struct ChildTask {
   bool first = true;                  ///< the first child lists the cases and measures the ceilings
   std::set<std::int64_t> done;        ///< cases that are not run
-  CheckClock::time_point stop_after;  ///< no case is begun afterwards
+  CheckClock::time_point stop_after;  ///< no case but the first is begun afterwards
 };
 
 /// The work of a child: writes a line of JSON for each result to the pipe `to_parent`. Returns the process's exit code.

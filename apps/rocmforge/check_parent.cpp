@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -65,6 +66,8 @@ class Child {
     process_ = ::fork();
     if (process_ == 0) {
       ::close(ends[0]);
+      const rlimit no_core{0, 0};  // of a process with gigabytes of weights
+      ::setrlimit(RLIMIT_CORE, &no_core);
       std::_Exit(run_check_child(make, task, page, ends[1]));
     }
     ::close(ends[1]);

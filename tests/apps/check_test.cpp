@@ -38,7 +38,7 @@ TEST_F(CheckProgram, TheDemoModelsKernelsAreRight) {
   if (!has_demo_model()) {
     GTEST_SKIP() << demo_model() << " is absent";
   }
-  const ProgramResult result = run({"check", demo_model().string(), "--device", "cpu", "--threads", "2", "--seconds", "6",
+  const ProgramResult result = run({"check", demo_model().string(), "--device", "cpu", "--threads", "2", "--seconds", "3",
                                     "--json", in_folder("report.json"), "--text", in_folder("report.md")});
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
   EXPECT_THAT(result.out, HasSubstr("result: "));
@@ -61,7 +61,7 @@ TEST_F(CheckProgram, TheDemoModelsKernelsAreRight) {
 }
 
 TEST_F(CheckProgram, WithoutAModelAListIsChecked) {
-  const ProgramResult result = run({"check", "--device", "cpu", "--threads", "2", "--seconds", "4"});
+  const ProgramResult result = run({"check", "--device", "cpu", "--threads", "2", "--seconds", "1"});
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
   EXPECT_THAT(result.out, HasSubstr("model: none"));
   EXPECT_THAT(result.out, HasSubstr("not reached"));
@@ -73,7 +73,7 @@ TEST_F(CheckProgram, WhatIsSavedIsReadByLaterRuns) {
   }
   const std::string model = demo_model().string();
   const ProgramResult saved =
-      run({"check", model, "--device", "cpu", "--threads", "2", "--seconds", "2", "--save", "--without", "matmul:cpu"});
+      run({"check", model, "--device", "cpu", "--threads", "2", "--seconds", "1", "--save", "--without", "matmul:cpu"});
   EXPECT_EQ(saved.exit_code, 0) << saved.out << saved.err;
   EXPECT_THAT(saved.out, HasSubstr("saved: " + folder_.path().string()));
 
@@ -81,9 +81,9 @@ TEST_F(CheckProgram, WhatIsSavedIsReadByLaterRuns) {
   EXPECT_THAT(plan.err, HasSubstr("kernels that the check of "));
   EXPECT_THAT(plan.err, HasSubstr("found wrong are not used: matmul:cpu (--without matmul:cpu was given to the check)"));
   EXPECT_THAT(plan.out, HasSubstr("avoided since the check of "));
-  const ProgramResult all = run({"inspect", model, "--plan", "--json", "--device", "cpu", "--no-avoid"});
+  const ProgramResult all = run({"run", model, "--device", "cpu", "-n", "1", "-p", "Hi", "--no-avoid"});
+  EXPECT_EQ(all.exit_code, 0) << all.err;
   EXPECT_EQ(all.err.find("are not used"), std::string::npos) << all.err;
-  EXPECT_EQ(all.out.find("avoided since"), std::string::npos);
 
   const ProgramResult devices = run({"devices"});
   EXPECT_THAT(devices.out, HasSubstr("checked on "));

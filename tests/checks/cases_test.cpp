@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <type_traits>
 
 #include "kernels/register_all.h"
+#include "test_device.h"
 
 namespace rocmforge {
 namespace {
@@ -138,6 +140,33 @@ TEST_F(SmallCases, TheSmallestShapesOfAllKernelsComeFirst) {
               testing::ElementsAre("rms_norm of 64, 1 token", "layer_norm of 64, 1 token", "rms_norm of 32, 1 token",
                                    "rms_norm of 64, 3 tokens", "layer_norm of 64, 3 tokens", "rms_norm of 32, 3 tokens"))
       << "the same use counts once";
+}
+
+/// On the device that ROCMFORGE_TEST_DEVICE names, which may be an emulated GPU: arrays in its memory, work on its streams,
+/// and the plain kernels of the device as oracle.
+TEST(DeviceCases, TinyKernelsOfTheTestDeviceAreRight) {
+  const test::TestDevice opened = test::open_test_device();
+  if (opened.device == nullptr) {
+    GTEST_SKIP() << opened.problem;
+  }
+  Device& device = *opened.device;
+  ThreadPool pool(2);
+  KernelRegistry registry;
+  register_all_kernels(registry, &device);
+  std::vector<KernelRegistry::AnyUse> uses;
+  const auto add = [&]<class Op>(std::type_identity<Op>, const typename Op::Spec& spec) {
+    uses.emplace_back(KernelUse<Op>{spec, registry.choose<Op>(spec, device.info()).kernel});
+  };
+  add(std::type_identity<RmsNorm>(), {64, 1e-5f});
+  add(std::type_identity<ResidualAdd>(), {});
+  add(std::type_identity<Matmul>(), {DType::f32, 16, 32});
+  CheckBench bench(device, registry, pool);
+  for (const KernelCase& one : cases_of(uses, registry, device.info(), {.limits = {.max_tokens = 1}})) {
+    const CallResult result = one.run(bench);
+    EXPECT_EQ(result.problem, "") << one.operation << " " << one.kernel << ", " << one.shape;
+    EXPECT_GT(result.elements, 0);
+    EXPECT_EQ(result.oracle, device.is_gpu() && one.operation == "matmul" ? "check" : "reference");
+  }
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ EngineLoop::~EngineLoop() {
 EngineLoop::Ticket EngineLoop::submit(std::vector<Request> requests, int count, std::shared_ptr<OutputListener> listener,
                                       const std::string& client) {
   const std::int64_t answers = static_cast<std::int64_t>(requests.size()) * count;
-  if (is_abandoned() || !places_.take(client, answers)) {
+  if (!places_.take(client, answers)) {
     return 0;
   }
   try {
@@ -69,6 +69,10 @@ EngineLoop::Ticket EngineLoop::submit(std::vector<Request> requests, int count, 
     entry.emplace(ticket, made.front());
     {
       const std::lock_guard lock(mutex_);
+      if (abandoned_) {
+        places_.give_back(client, answers);
+        return 0;
+      }
       open_.merge(entry);
       came_.splice(came_.end(), made);
     }
@@ -237,6 +241,7 @@ bool EngineLoop::step_ended() {
 
 void EngineLoop::abandon(const std::string& line) {
   std::function<void(const std::string&)> tell;
+  std::list<std::shared_ptr<Submission>> waiting;
   {
     const std::lock_guard lock(mutex_);
     if (!stepping_) {
@@ -244,11 +249,31 @@ void EngineLoop::abandon(const std::string& line) {
     }
     abandoned_ = true;
     tell = on_abandoned_;
+    waiting.swap(came_);
   }
   fail(line);
+  std::ranges::for_each(waiting, [&](const auto& submission) { refuse(*submission, line); });
   if (tell) {
     tell(line);
   }
+}
+
+void EngineLoop::refuse(Submission& submission, const std::string& reason) {
+  for (Parcel& parcel : submission.ends) {
+    parcel.delivery.output.finish = FinishReason::error;
+    parcel.delivery.stats = RequestStats{};
+    try {
+      parcel.delivery.output.text = fmt::format("the engine has failed: {}", reason);
+    } catch (const std::bad_alloc&) {
+      parcel.failed = true;
+    }
+  }
+  places_.give_back(submission.client, submission.answers);
+  {
+    const std::lock_guard lock(mutex_);
+    open_.erase(submission.ticket);
+  }
+  send(std::move(submission.ends));
 }
 
 void EngineLoop::on_abandoned(std::function<void(const std::string& line)> call) {

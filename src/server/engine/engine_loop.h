@@ -124,6 +124,8 @@ class EngineLoop {
   bool step_ended();
   /// A step does not end in its time: ends all answers in place of the engine's thread, which waits for the step.
   void abandon(const std::string& line);
+  /// Ends the answers of a submission that the engine was not given.
+  void refuse(Submission& submission, const std::string& reason);
   void fail(const std::string& reason) noexcept;
   /// Counts the output and makes its parcel.
   void handle(StepOutput& output, Clock::time_point now, Parcels& parcels);
