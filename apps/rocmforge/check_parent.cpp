@@ -2,25 +2,15 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <poll.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <csignal>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <new>
+#include <cstddef>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "base/error.h"
+#include "check_process.h"
 
 namespace rocmforge::app {
 namespace {
@@ -30,121 +20,8 @@ using Milliseconds = std::chrono::milliseconds;
 
 constexpr int most_deaths_in_a_row = 3;
 constexpr Milliseconds poll_interval{50};
-constexpr Milliseconds end_of_a_killed_child{5'000};
+constexpr Milliseconds end_of_a_child{5'000};
 constexpr std::size_t named_launches = 4;
-constexpr std::size_t longest_line = std::size_t{64} << 20;
-
-/// A CheckPage in memory that children share.
-class SharedPage {
- public:
-  SharedPage() {
-    memory_ = ::mmap(nullptr, sizeof(CheckPage), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (memory_ == MAP_FAILED) {
-      throw Error(fmt::format("no memory to share with a child process: {}", std::strerror(errno)));
-    }
-    page_ = new (memory_) CheckPage;
-  }
-  ~SharedPage() { ::munmap(memory_, sizeof(CheckPage)); }
-  SharedPage(const SharedPage&) = delete;
-  SharedPage& operator=(const SharedPage&) = delete;
-  [[nodiscard]] CheckPage& operator*() const { return *page_; }
-
- private:
-  void* memory_ = nullptr;
-  CheckPage* page_ = nullptr;
-};
-
-/// A running child, whose lines are read. The child is killed at the end.
-class Child {
- public:
-  Child(const MakeCheckSetUp& make, const ChildTask& task, CheckPage& page) {
-    std::array<int, 2> ends{};
-    if (::pipe(ends.data()) != 0) {
-      throw Error(fmt::format("no pipe to a child process: {}", std::strerror(errno)));
-    }
-    std::fflush(nullptr);  // what is buffered would be written by both
-    process_ = ::fork();
-    if (process_ == 0) {
-      ::close(ends[0]);
-      const rlimit no_core{0, 0};  // of a process with gigabytes of weights
-      ::setrlimit(RLIMIT_CORE, &no_core);
-      std::_Exit(run_check_child(make, task, page, ends[1]));
-    }
-    ::close(ends[1]);
-    from_ = ends[0];
-    if (process_ < 0) {
-      ::close(from_);
-      throw Error(fmt::format("no child process: {}", std::strerror(errno)));
-    }
-  }
-  ~Child() {
-    kill();
-    ::close(from_);
-  }
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
-
-  /// Appends what has arrived within `time`. False at the end of the pipe.
-  bool read(Milliseconds time) {
-    pollfd waited{from_, POLLIN, 0};
-    if (::poll(&waited, 1, static_cast<int>(time.count())) <= 0) {
-      return true;
-    }
-    std::array<char, 65536> piece{};
-    const ssize_t size = ::read(from_, piece.data(), piece.size());
-    if (size <= 0) {
-      return size < 0 && errno == EINTR;
-    }
-    text_.append(piece.data(), static_cast<std::size_t>(size));
-    return text_.size() < longest_line;
-  }
-  std::optional<Json> next_line() {
-    const std::size_t end = text_.find('\n');
-    if (end == std::string::npos) {
-      return std::nullopt;
-    }
-    Json line = Json::parse(text_.substr(0, end), nullptr, false);
-    text_.erase(0, end + 1);
-    return line;
-  }
-  /// Kills the process where it still runs. Returns its status; empty when the system does not end it.
-  std::optional<int> kill() {
-    if (process_ > 0 && !status_) {
-      ::kill(process_, SIGKILL);
-      wait(end_of_a_killed_child);
-    }
-    return status_;
-  }
-  /// The status of a process that ends by itself.
-  std::optional<int> wait(Milliseconds time) {
-    const auto last = CheckClock::now() + time;
-    int status = 0;
-    while (!status_) {
-      if (::waitpid(process_, &status, WNOHANG) == process_) {
-        status_ = status;
-      } else if (CheckClock::now() > last) {
-        break;
-      } else {
-        std::this_thread::sleep_for(Milliseconds(2));
-      }
-    }
-    return status_;
-  }
-
- private:
-  pid_t process_ = -1;
-  int from_ = -1;
-  std::string text_;
-  std::optional<int> status_;
-};
-
-std::string end_text(std::optional<int> status) {
-  if (!status) {
-    return "its process can't be ended: the driver may need a restart";
-  }
-  return WIFSIGNALED(*status) ? fmt::format("signal {} ({})", WTERMSIG(*status), strsignal(WTERMSIG(*status)))
-                              : fmt::format("exit code {}", WEXITSTATUS(*status));
-}
 
 bool runs_the_kernel(CheckPhase phase) {
   return phase == CheckPhase::call || phase == CheckPhase::call_beside_load || phase == CheckPhase::timing;
@@ -175,7 +52,7 @@ class Parent {
   bool run_child() {
     (*page_).current.store(CheckPage::setting_up);
     finished_ = false;
-    Child child(make_, task_, *page_);
+    CheckProcess child(make_, task_, *page_);
     std::int64_t seen = -1;
     CheckClock::time_point phase_start = CheckClock::now();
     bool open = true;
@@ -198,7 +75,7 @@ class Parent {
       child_died(child);
       return false;
     }
-    child.wait(end_of_a_killed_child);
+    child.wait(end_of_a_child);
     return true;
   }
 
@@ -208,7 +85,7 @@ class Parent {
     return in_a_case() && runs_the_kernel(phase()) ? options_.call : options_.preparation;
   }
 
-  void read_lines(Child& child) {
+  void read_lines(CheckProcess& child) {
     while (const std::optional<Json> line = child.next_line()) {
       if (line->is_object()) {
         read_line(*line);
@@ -267,7 +144,7 @@ class Parent {
     }
   }
 
-  void child_hung(Child& child) {
+  void child_hung(CheckProcess& child) {
     const CheckPhase where = phase();
     const std::string killed = child.kill() ? "" : "; " + end_text(std::nullopt);
     if (!in_a_case()) {
@@ -281,8 +158,8 @@ class Parent {
     end_case(CaseVerdict::hung, fmt::format("did not end in {:.0f} s{}{}", seconds_of(options_.call), launches(), killed));
   }
 
-  void child_died(Child& child) {
-    const std::string end = end_text(child.wait(end_of_a_killed_child));
+  void child_died(CheckProcess& child) {
+    const std::string end = end_text(child.wait(end_of_a_child));
     if (!in_a_case()) {
       throw Error(fmt::format("the process that sets up the device ended with {}", end));
     }
@@ -322,7 +199,7 @@ class Parent {
   const MakeCheckSetUp& make_;
   const ParentOptions& options_;
   CheckClock::time_point start_;
-  SharedPage page_;
+  SharedCheckPage page_;
   ChildTask task_;
   CheckRun run_;
   bool finished_ = false;
