@@ -114,6 +114,15 @@ TEST_F(CheckProgram, AnUnknownKernelIsAnErrorWithSimilarNames) {
   EXPECT_THAT(operation.err, HasSubstr("there is no operation 'matmull'; did you mean matmul?"));
 }
 
+TEST_F(CheckProgram, AStepThatDoesNotEndInItsTimeEndsTheProgram) {
+  if (!has_demo_model()) {
+    GTEST_SKIP() << demo_model() << " is absent";
+  }
+  const ProgramResult result = run({"run", "--device", "cpu", "-p", "What is 127 + 458?", "--step-timeout", "0.0001"});
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_THAT(result.err, HasSubstr("a step has not ended in 0.0 s; launched last: "));
+}
+
 TEST_F(CheckProgram, ADeviceThatDoesNotExistIsOneLine) {
   const ProgramResult result = run({"check", "--device", "cuda:77"});
   EXPECT_EQ(result.exit_code, 1);
