@@ -100,9 +100,9 @@ rocmforge_status rocmforge_detokenize(const rocmforge_model* model, const int32_
 
 /* Answers a prompt as `rocmforge run` does. If the model has a chat template, the prompt is a user's message; otherwise, or
  * with the option raw, it is text to continue, and control tokens that are written in it count as such. `options`: those of
- * `rocmforge run` for sampling, prompts and templates, which override those of the model. `on_piece` gets the answer as it is
- * generated, in whole characters; it may be NULL. `result`, which may be NULL, becomes a JSON object with the members text,
- * finish_reason ("stop", "length", "context" or "cancelled"), shifted, prompt_tokens, cached_tokens, generated_tokens,
+ * `rocmforge run` for sampling, prompts and templates, which override those of the model. `on_piece` gets the answer as it
+ * is generated, in whole characters; it may be NULL. `result`, which may be NULL, becomes a JSON object with the members
+ * text, finish_reason ("stop", "length", "context" or "cancelled"), shifted, prompt_tokens, cached_tokens, generated_tokens,
  * prompt_seconds and decode_seconds. */
 rocmforge_status rocmforge_generate(rocmforge_model* model, const char* prompt, const char* const* options,
                                     rocmforge_on_piece on_piece, void* user, char** result);
