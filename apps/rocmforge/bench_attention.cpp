@@ -324,12 +324,11 @@ int bench_attention(const AttentionFlags& flags) {
                                  .causal = !flags.full,
                                  .decode = work.q_len == 1};
       for (const auto& kernel : bench.registry().all<Attention>()) {
-        const bool here = kernel->device() == bench.device().info().kind && kernel->name() != "reference" &&
-                          !bench.left_out(Attention::name, *kernel);
+        const bool here = kernel->device() == bench.device().info().kind && !bench.left_out(Attention::name, *kernel);
         // The composed path stores all scores: for long inputs only that memory would be measured.
         const bool sensible = kernel->name() != "composed" || std::int64_t{work.q_len} * work.kv_len <= std::int64_t{1}
                                                                                                             << 22;
-        const bool wanted = flags.kernel.empty() || is_named(kernel->name(), flags.kernel);
+        const bool wanted = flags.kernel.empty() ? !is_oracle(kernel->priority()) : is_named(kernel->name(), flags.kernel);
         if (here && sensible && wanted && kernel->supports(spec, bench.device().info()).ok) {
           right = measure(bench, *kernel, spec, work, table) && right;
         }

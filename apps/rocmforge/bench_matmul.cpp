@@ -200,8 +200,8 @@ int bench_matmul(const MatmulFlags& flags) {
       const Matmul::Spec spec{format, shape.n, shape.k};
       for (const auto& kernel : bench.registry().all<Matmul>()) {
         if (kernel->device() != bench.device().info().kind || !kernel->supports(spec, bench.device().info()).ok ||
-            kernel->name() == "reference" || bench.left_out(Matmul::name, *kernel) ||
-            (!flags.kernel.empty() && !is_named(kernel->name(), flags.kernel))) {
+            bench.left_out(Matmul::name, *kernel) ||
+            (flags.kernel.empty() ? is_oracle(kernel->priority()) : !is_named(kernel->name(), flags.kernel))) {
           continue;
         }
         MatmulProblem problem(bench, *kernel, format, shape, std::ranges::max(tokens));

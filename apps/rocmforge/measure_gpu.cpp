@@ -92,8 +92,8 @@ double product_flops_per_second(Device& device, const KernelRegistry& registry) 
   double fastest = 0.0;
   for (const auto& kernel : registry.all<Matmul>()) {
     // Kernels with a packed layout are measured only by `bench matmul`.
-    if (kernel->device() != device.info().kind || !kernel->supports(spec, device.info()).ok ||
-        kernel->packed_bytes(spec) > 0) {
+    if (kernel->device() != device.info().kind || is_oracle(kernel->priority()) ||
+        !kernel->supports(spec, device.info()).ok || kernel->packed_bytes(spec) > 0) {
       continue;
     }
     const DeviceBuffer workspace = device.allocate(kernel->workspace_bytes(size, size) + 1, "the measurement of products");
