@@ -166,7 +166,7 @@ void ListenFlags::add_to(Command& command) {
        .environment = api_key_variable});
   add({"--share-prefixes", &share_prefixes, "With several keys: prompts begin with what those of other keys have computed"});
   add({"--allowed-hosts", &hosts,
-       "Without a key: a name of this server beside its addresses, localhost and the machine's name; *: any (may be "
+       "Without a key: a name of this server beside its addresses, local names and the machine's name; *: any (may be "
        "repeated)",
        "NAME"});
   add({"--cors-origin", &origins, "Let pages of this origin use the server; *: of any (may be repeated)", "ORIGIN"});

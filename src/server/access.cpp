@@ -30,16 +30,26 @@ bool same_secret(std::string_view secret, std::string_view given) {
 
 std::string_view without_port(std::string_view host) { return host.substr(0, host.find(':')); }
 
-/// "localhost", a name below it, or an address in numbers, with or without a port.
+bool ends_ignoring_case(std::string_view text, std::string_view end) {
+  return text.size() >= end.size() && equal_ignoring_case(text.substr(text.size() - end.size()), end);
+}
+
+/// An address in numbers, or a name that no public zone can give to another machine, with or without a port: one without a
+/// dot, such as "localhost" or a container's, or one below a domain that is reserved for local networks (RFC 6761, 6762 and
+/// 8375; "internal" by ICANN).
 bool is_local_name(std::string_view host) {
   if (host.starts_with('[')) {
     return true;
   }
   host = without_port(host);
   const std::size_t dot = host.rfind('.');
-  const std::string_view last = dot == std::string_view::npos ? host : host.substr(dot + 1);
+  if (dot == std::string_view::npos) {
+    return true;
+  }
+  const std::string_view last = host.substr(dot + 1);
   const bool digits = !last.empty() && std::ranges::all_of(last, [](char c) { return c >= '0' && c <= '9'; });
-  return digits || equal_ignoring_case(last, "localhost");
+  constexpr std::array<std::string_view, 4> reserved = {".localhost", ".local", ".internal", ".home.arpa"};
+  return digits || std::ranges::any_of(reserved, [&](std::string_view end) { return ends_ignoring_case(host, end); });
 }
 
 std::string_view host_of(std::string_view origin) {

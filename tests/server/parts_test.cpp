@@ -59,10 +59,12 @@ TEST(AccessRules, TakeNoNameOfTheNetworkForThisMachine) {
     return HttpRequest{.method = "GET", .path = "/", .headers = {{"Host", host}}};
   };
   const AccessRules local({}, {}, {"forge", "10.0.0.1"});
-  for (const char* host : {"localhost", "localhost:8080", "a.localhost:1", "127.0.0.1:8080", "[::1]:8080", "192.168.0.7"}) {
+  for (const char* host : {"localhost", "localhost:8080", "a.localhost:1", "127.0.0.1:8080", "[::1]:8080", "192.168.0.7",
+                           "rocmforge", "rocmforge:8080", "nas.local", "LLM.Internal:80", "pc.home.arpa"}) {
     EXPECT_TRUE(local.allows_host(to(host))) << host;
   }
-  for (const char* host : {"evil.example", "evil.example:8080", "127.0.0.1.evil.example", "localhost.evil.example"}) {
+  for (const char* host : {"evil.example", "evil.example:8080", "127.0.0.1.evil.example", "localhost.evil.example",
+                           "xlocal.example", "home.arpa.evil.example"}) {
     EXPECT_FALSE(local.allows_host(to(host))) << host;
     EXPECT_TRUE(AccessRules({}, {}, {"*"}).allows_host(to(host))) << "any name was allowed";
     EXPECT_TRUE(AccessRules({"key"}, {}, {}).allows_host(to(host))) << "such a page has no key";
@@ -71,7 +73,7 @@ TEST(AccessRules, TakeNoNameOfTheNetworkForThisMachine) {
   for (const char* host : {"chat.example", "forge", "FORGE:8080"}) {
     EXPECT_TRUE(named.allows_host(to(host))) << host;
   }
-  for (const char* host : {"evil.example", "forge.evil.example", "forge.", "xforge"}) {
+  for (const char* host : {"evil.example", "forge.evil.example", "forge.", "xhome.arpa"}) {
     EXPECT_FALSE(named.allows_host(to(host))) << host;
   }
   EXPECT_FALSE(machine_names().empty());
