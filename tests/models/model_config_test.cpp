@@ -457,7 +457,8 @@ TEST(ModelConfig, PoolingIsReadAndChecked) {
                                        {3, PoolingType::last},
                                        {4, PoolingType::rank}}) {
     model.set("llama.pooling_type", static_cast<std::uint64_t>(value));
-    EXPECT_EQ(logged([&] { EXPECT_EQ(config_of(model).pooling, pooling); }), "");
+    const PoolingType expected = pooling;  // Clang 14 captures no binding
+    EXPECT_EQ(logged([&] { EXPECT_EQ(config_of(model).pooling, expected); }), "");
   }
   EXPECT_EQ(refusal("qwen3", [](ModelFile& file) { file.set("qwen3.pooling_type", std::uint64_t{5}); }),
             "tiny.gguf: key 'qwen3.pooling_type' is 5, it must be 0 (none), 1 (mean), 2 (cls), 3 (last) or 4 (rank)");
