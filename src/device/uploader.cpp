@@ -87,10 +87,20 @@ void Uploader::finish() {
   try {
     device_->stream().synchronize();
   } catch (...) {
+    wait_once_more();
     free_parts();
     throw;
   }
   free_parts();
+}
+
+/// The call that failed may have waited for nothing, and the device may still read the buffers. If this one fails, too, the
+/// device is lost and reads nothing any more.
+void Uploader::wait_once_more() noexcept {
+  try {
+    device_->stream().synchronize();
+  } catch (...) {  // the error that came first is the one to report
+  }
 }
 
 /// After an error it is not known which copies the device still makes, so the buffers stay until the stream has ended.

@@ -42,6 +42,7 @@ class Uploader {
 
   void make_parts(std::size_t size_bytes);
   void send(Part& part, std::byte* to, std::size_t size_bytes);
+  void wait_once_more() noexcept;
   void abandon() noexcept;
 
   Device* device_;
