@@ -138,6 +138,10 @@ struct OrderedCase {
   KernelCase one;
 };
 
+/// The round in which shape `i` of `count` has its turn, with the smallest shape first: 0, count - 1, 1, count - 2 and so
+/// on. Faults of pipelines show in large shapes, so a check that is cut short has tried them.
+std::size_t round_of(std::size_t i, std::size_t count) { return std::min(2 * i, 2 * (count - 1 - i) + 1); }
+
 template <class Op>
 void add_cases(const KernelUse<Op>& use, const KernelRegistry& registry, const DeviceInfo& device,
                const CaseOptions& options, std::map<std::string, std::size_t>& uses, std::vector<OrderedCase>& cases) {
@@ -148,12 +152,16 @@ void add_cases(const KernelUse<Op>& use, const KernelRegistry& registry, const D
     }
     const double most = oracle->device() == DeviceKind::cpu ? options.host_work : options.device_work;
     const std::size_t number = uses[fmt::format("{} {}", Op::name, use.kernel->name())]++;
-    std::size_t round = 0;
-    for (const CallShape<Op>& shape : shapes_of(use, options.limits)) {
-      if (round > 0 && shape.work > most) {
-        continue;
+    std::vector<CallShape<Op>> shapes;
+    for (CallShape<Op>& shape : shapes_of(use, options.limits)) {
+      if (shapes.empty() || shape.work <= most) {  // the first one is small
+        shapes.push_back(std::move(shape));
       }
-      cases.push_back({round++,
+    }
+    std::ranges::stable_sort(shapes, {}, &CallShape<Op>::work);
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+      const CallShape<Op>& shape = shapes[i];
+      cases.push_back({round_of(i, shapes.size()),
                        number,
                        shape.work,
                        {std::string(Op::name), to_string(use.spec), std::string(use.kernel->name()), shape.name,

@@ -142,6 +142,22 @@ TEST_F(SmallCases, TheSmallestShapesOfAllKernelsComeFirst) {
       << "the same use counts once";
 }
 
+/// A check that is cut short has tried large shapes, too.
+TEST_F(SmallCases, TheLargestShapesComeSecond) {
+  std::vector<int> tokens;
+  for (const KernelCase& one :
+       cases_of(std::vector<KernelRegistry::AnyUse>{best<RmsNorm>({64, 1e-5f})}, registry_, device_.info(), {})) {
+    tokens.push_back(std::stoi(one.shape));
+  }
+  std::vector<int> rising = tokens;
+  std::ranges::sort(rising);
+  ASSERT_GE(rising.size(), 4u);
+  EXPECT_EQ(tokens[0], rising[0]);
+  EXPECT_EQ(tokens[1], rising.back());
+  EXPECT_EQ(tokens[2], rising[1]);
+  EXPECT_EQ(tokens[3], rising[rising.size() - 2]);
+}
+
 /// On the device that ROCMFORGE_TEST_DEVICE names, which may be an emulated GPU: arrays in its memory, work on its streams,
 /// and the plain kernels of the device as oracle.
 TEST(DeviceCases, TinyKernelsOfTheTestDeviceAreRight) {
