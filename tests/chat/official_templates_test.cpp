@@ -107,8 +107,8 @@ TEST_P(OfficialTemplates, ShowACallAsTheirModelWritesIt) {
   EXPECT_EQ(nlohmann::json::parse(answer.calls[0].arguments), nlohmann::json(arguments)) << between;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, OfficialTemplates, testing::ValuesIn(official_templates), [](const auto& info) {
-  std::string file = info.param.file;
+INSTANTIATE_TEST_SUITE_P(All, OfficialTemplates, testing::ValuesIn(official_templates), [](const auto& test) {
+  std::string file = test.param.file;
   std::erase_if(file, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; });
   return file;
 });
