@@ -129,8 +129,8 @@ TEST_P(EachFormat, IsNoCallInReasoningWhereItIsOnlyNamed) {
   EXPECT_EQ(answer.content, "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Styles, EachFormat, testing::ValuesIn(styles_with_several_calls), [](const auto& info) {
-  std::string label(name(info.param));
+INSTANTIATE_TEST_SUITE_P(Styles, EachFormat, testing::ValuesIn(styles_with_several_calls), [](const auto& test) {
+  std::string label(name(test.param));
   std::ranges::replace(label, '-', '_');
   return label;
 });

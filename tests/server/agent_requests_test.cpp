@@ -64,8 +64,8 @@ INSTANTIATE_TEST_SUITE_P(Templates, AgentRequests,
                          testing::Values("chat-templates/more/Qwen3.5-4B.jinja", "chat-templates/Qwen-Qwen3-0.6B.jinja",
                                          "chat-templates/more/Mistral-Small-3.2-24B-Instruct-2506.jinja",
                                          "chat-templates/openai-gpt-oss-120b.jinja"),
-                         [](const auto& info) {
-                           std::string name = std::filesystem::path(info.param).stem();
+                         [](const auto& test) {
+                           std::string name = std::filesystem::path(test.param).stem();
                            std::erase_if(name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; });
                            return name;
                          });
