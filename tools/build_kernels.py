@@ -31,8 +31,9 @@ from gfx12_waits import NEEDED, with_waits
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "src/kernels"
 DEFAULT = ["gfx90a", "gfx942", "gfx1100", "gfx1201", "sm_90a"]
-# AMD architectures and the number of each in the device libraries.
-AMD = {"gfx900": 9000, "gfx906": 9006, "gfx908": 9008, "gfx90a": 9010, "gfx90c": 9012, "gfx942": 9402, "gfx950": 9500, "gfx1010": 10100,
+# AMD architectures and the number of each in the device libraries. Without gfx900 and gfx90c: for chunk_states the back end of Clang 19
+# ends with an internal error (illegal VGPR to SGPR copy).
+AMD = {"gfx906": 9006, "gfx908": 9008, "gfx90a": 9010, "gfx942": 9402, "gfx950": 9500, "gfx1010": 10100,
        "gfx1011": 10101, "gfx1012": 10102, "gfx1013": 10103, "gfx1030": 10300, "gfx1031": 10301, "gfx1032": 10302, "gfx1033": 10303,
        "gfx1034": 10304, "gfx1035": 10305, "gfx1036": 10306, "gfx1100": 11000, "gfx1101": 11001, "gfx1102": 11002, "gfx1103": 11003,
        "gfx1150": 11500, "gfx1151": 11501, "gfx1152": 11502, "gfx1153": 11503, "gfx1200": 12000, "gfx1201": 12001}

@@ -1,4 +1,5 @@
 // Streams and answers of the fake model, whose tokens are bytes and whose timing a script decides.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -20,9 +20,9 @@
 
 #include "kernels/gpu/device_code.h"
 
-// Vega, RDNA1 and RDNA2 have no matrix cores; the build can leave out those of another card, for tests.
+// Vega 20, RDNA1 and RDNA2 have no matrix cores; the build can leave out those of another card, for tests.
 #if ROCMFORGE_DEVICE_AMD && !defined(ROCMFORGE_MATRIX_CORES)
-#if defined(__gfx900__) || defined(__gfx906__) || defined(__gfx90c__) || defined(__GFX10__)
+#if defined(__gfx906__) || defined(__GFX10__)
 #define ROCMFORGE_MATRIX_CORES 0
 #else
 #define ROCMFORGE_MATRIX_CORES 1

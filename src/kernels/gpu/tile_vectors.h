@@ -1,6 +1,6 @@
 #pragma once
 
-// The tile products of tile.h on AMD's cards without matrix cores: Vega, RDNA1, RDNA2. Each lane holds a whole column of
+// The tile products of tile.h on AMD's cards without matrix cores: Vega 20, RDNA1, RDNA2. Each lane holds a whole column of
 // B and the sums of those rows of the column that belong to the lane's part; the part's rows of A come one after the other
 // from its 16 lanes. Half precision uses dot products of pairs where the card has them. Sums are always floats.
 
@@ -91,13 +91,7 @@ struct MatrixTileBase {
 #if defined(__gfx906__) || defined(__GFX10__) || defined(__GFX11__)
       return __builtin_amdgcn_fdot2(__builtin_bit_cast(Pair, a), __builtin_bit_cast(Pair, b), sum, false);
 #endif
-#if defined(__GFX9__)
-    } else if constexpr (is_half) {  // the first Vega has no dot products
-      const auto pair = __builtin_bit_cast(Pair, a);
-      const auto other = __builtin_bit_cast(Pair, b);
-      sum = __builtin_fmaf(static_cast<float>(pair[0]), static_cast<float>(other[0]), sum);
-      return __builtin_fmaf(static_cast<float>(pair[1]), static_cast<float>(other[1]), sum);
-#elif defined(__GFX10__)
+#if defined(__GFX10__)
     } else if constexpr (is_half) {  // LLVM 19 fails on the same in C++
       asm("v_fma_mix_f32 %0, %1, %2, %0 op_sel_hi:[1,1,0]\n"
           "v_fma_mix_f32 %0, %1, %2, %0 op_sel:[1,1,0] op_sel_hi:[1,1,0]"
