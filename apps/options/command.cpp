@@ -3,18 +3,11 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "comma_list.h"
 
 namespace rocmforge::app {
 
-std::vector<std::string> Option::all_names() const {
-  std::vector<std::string> all;
-  for (std::size_t begin = 0; begin <= names.size();) {
-    const std::size_t end = std::min(names.find(',', begin), names.size());
-    all.push_back(names.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return all;
-}
+std::vector<std::string> Option::all_names() const { return split_at_commas(names); }
 
 std::string Option::main_name() const {
   const std::vector<std::string> all = all_names();

@@ -4,6 +4,8 @@
 #include <array>
 #include <cstdlib>
 
+#include "comma_list.h"
+
 namespace rocmforge::app {
 namespace {
 
@@ -266,24 +268,19 @@ constexpr auto foreign_options = std::to_array<ForeignOption>({
     {"", Kind::instead, "there are no remote models", "OLLAMA_REMOTES,OLLAMA_AUTH,OLLAMA_NO_CLOUD"},
 });
 
-std::vector<std::string> split(std::string_view list) {
-  std::vector<std::string> all;
-  for (std::size_t begin = 0; begin < list.size();) {
-    const std::size_t end = std::min(list.find(',', begin), list.size());
-    all.emplace_back(list.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return all;
+/// "" has none.
+std::vector<std::string> words_of(std::string_view list) {
+  return list.empty() ? std::vector<std::string>() : split_at_commas(list);
 }
 
 bool holds(std::string_view list, std::string_view word) {
-  const std::vector<std::string> all = split(list);
+  const std::vector<std::string> all = words_of(list);
   return std::ranges::find(all, word) != all.end();
 }
 
 }  // namespace
 
-std::vector<std::string> ForeignOption::all_names() const { return split(names); }
+std::vector<std::string> ForeignOption::all_names() const { return words_of(names); }
 
 const ForeignOption* find_foreign_option(std::string_view name) {
   const auto found = std::ranges::find_if(foreign_options, [&](const ForeignOption& one) { return holds(one.names, name); });
@@ -299,7 +296,7 @@ const ForeignOption* find_foreign_variable(std::string_view name) {
 std::vector<ForeignVariable> foreign_variables() {
   std::vector<ForeignVariable> found;
   for (const ForeignOption& option : foreign_options) {
-    for (const std::string& name : split(option.variables)) {
+    for (const std::string& name : words_of(option.variables)) {
       if (const char* value = std::getenv(name.c_str()); value != nullptr && *value != '\0') {
         found.push_back({name, value, &option});
       }

@@ -11,6 +11,7 @@
 #include "base/available_memory.h"
 #include "base/log.h"
 #include "chat/json.h"
+#include "comma_list.h"
 #include "models/model_config.h"
 #include "server/access.h"
 #include "usage_error.h"
@@ -184,9 +185,8 @@ void ListenFlags::apply(ServerOptions& options) const {
   options.http.body_bytes = static_cast<std::size_t>(max_body_mib) << 20;
   options.keys.clear();
   for (const std::string& list : keys) {
-    for (std::size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
-      end = list.find(',', begin);
-      options.keys.emplace_back(list.substr(begin, end - begin));
+    for (std::string& key : split_at_commas(list)) {
+      options.keys.emplace_back(std::move(key));
     }
   }
   if (!key_file.empty()) {
@@ -206,8 +206,7 @@ void ListenFlags::apply(ServerOptions& options) const {
   options.share_prefixes = share_prefixes;
   options.hosts = hosts;
   options.hosts.push_back(is_socket_path(host) ? "*" : host);  // no page leads to a socket in the file system
-  const std::vector<std::string> names = machine_names();
-  options.hosts.insert(options.hosts.end(), names.begin(), names.end());
+  options.hosts.push_back(machine_name());
   const bool is_local = host == "localhost" || host == "::1" || host.starts_with("127.");
   if (!is_local && !is_socket_path(host) && options.keys.empty()) {
     log_warning("anybody who reaches {} may use this server; --api-key-file asks for a key", host);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/half.h"
+#include "comma_list.h"
 #include "command.h"
 #include "flags.h"
 #include "kernel_bench.h"
@@ -53,11 +54,9 @@ std::vector<Work> parse_work(const AttentionFlags& flags) {
     }
   }
   if (!flags.decode.empty() && flags.decode != "0") {
-    for (std::size_t begin = 0; begin <= flags.decode.size();) {
-      const std::size_t end = std::min(flags.decode.find(',', begin), flags.decode.size());
-      const auto pair = parse_pair(flags.decode.substr(begin, end - begin), 'x', "--decode", "BATCHxCONTEXT, as in 16x4096");
+    for (const std::string& part : split_at_commas(flags.decode)) {
+      const auto pair = parse_pair(part, 'x', "--decode", "BATCHxCONTEXT, as in 16x4096");
       works.push_back({pair[0], 1, pair[1]});
-      begin = end + 1;
     }
   }
   return works;

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "checks/difference.h"
+#include "comma_list.h"
 #include "command.h"
 #include "flags.h"
 #include "kernel_bench.h"
@@ -28,19 +30,9 @@ struct Shape {
   std::int64_t k = 0;
 };
 
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> parts;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    parts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
-
 std::vector<DType> parse_formats(const std::string& text) {
   std::vector<DType> formats;
-  for (const std::string& part : split(text)) {
+  for (const std::string& part : split_at_commas(text)) {
     const auto type = dtype_from_name(part);
     if (!type || !info(*type).computes) {
       throw UsageError(fmt::format("--formats: there is no product with '{}'", part));
@@ -52,7 +44,7 @@ std::vector<DType> parse_formats(const std::string& text) {
 
 std::vector<Shape> parse_shapes(const std::string& text) {
   std::vector<Shape> shapes;
-  for (const std::string& part : split(text)) {
+  for (const std::string& part : split_at_commas(text)) {
     const std::size_t cross = part.find('x');
     if (cross == std::string::npos) {
       throw UsageError(fmt::format("--shapes: '{}' is not NxK, as in 14336x4096", part));
@@ -61,22 +53,6 @@ std::vector<Shape> parse_shapes(const std::string& text) {
                       parse_integers(part.substr(cross + 1), "--shapes", 1, 1 << 20)[0]});
   }
   return shapes;
-}
-
-/// The largest relative error of a product against the one of dequantised weights, as in the conformance suite. It is for
-/// activations that are uniform in [-1, 1]. Activations of 8 bits have one scale for 32 columns, so that their error depends
-/// on the distribution: normal ones, with rarer and larger extremes, are rounded half as precisely again.
-double tolerance(DType weight) {
-  switch (weight) {
-    case DType::f32:
-      return 1e-5;
-    case DType::f16:
-      return 1e-3;
-    case DType::bf16:
-      return 8e-3;
-    default:
-      return 5e-3;
-  }
 }
 
 /// One weight in enough copies that each call reads it from memory and not from a cache, and inputs for the most tokens.
@@ -207,7 +183,7 @@ int bench_matmul(const MatmulFlags& flags) {
         MatmulProblem problem(bench, *kernel, format, shape, std::ranges::max(tokens));
         for (const std::int32_t count : tokens) {
           const double error = problem.error(count);
-          wrong = wrong || !(error <= tolerance(format));
+          wrong = wrong || !(error <= type_tolerance(format));
           const double seconds = problem.seconds(count);
           const double reads = static_cast<double>(problem.weight_bytes()) / seconds;
           const double flops = 2.0 * static_cast<double>(count * shape.n) * static_cast<double>(shape.k) / seconds;
@@ -215,7 +191,7 @@ int bench_matmul(const MatmulFlags& flags) {
                      std::string(kernel->name()), fmt::format("{:.1f}", seconds * 1e6), fmt::format("{:.0f}", reads / 1e9),
                      share(reads, bench.ceilings().read_bytes_per_second), fmt::format("{:.1f}", flops / 1e12),
                      share(flops, bench.ceilings().matrix_flops_per_second),
-                     fmt::format("{:.1e}{}", error, error <= tolerance(format) ? "" : " WRONG")});
+                     fmt::format("{:.1e}{}", error, error <= type_tolerance(format) ? "" : " WRONG")});
         }
       }
     }

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "base/log.h"
+#include "comma_list.h"
 #include "option_value.h"
 #include "usage_error.h"
 
@@ -29,16 +30,6 @@ bool means_all_layers(const std::string& text) {
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), layers);
   const bool is_number = error == std::errc() && stop == text.data() + text.size();
   return is_one_of(text, {"all", "auto"}) || (is_number && (layers < 0 || layers >= all_layers));
-}
-
-std::vector<std::string> split_at_commas(const std::string& text) {
-  std::vector<std::string> parts;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    parts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
 }
 
 /// Ollama's address: [http://]HOST[:PORT], HOST may be missing.

@@ -16,9 +16,6 @@
 
 namespace rocmforge::app {
 
-/// Whether kernels of this priority exist so that others are compared with them. They are timed only by name.
-constexpr bool is_oracle(KernelPriority priority) { return priority <= KernelPriority::check; }
-
 /// Shared by the single-kernel measurements: a device, all kernels, and the ceilings measured in this run.
 class KernelBench {
  public:

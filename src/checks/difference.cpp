@@ -115,6 +115,19 @@ class Comparison {
 
 }  // namespace
 
+double type_tolerance(DType type) {
+  switch (type) {
+    case DType::f32:
+      return 1e-5;
+    case DType::f16:
+      return 1e-3;
+    case DType::bf16:
+      return 8e-3;
+    default:
+      return 5e-3;
+  }
+}
+
 OutputDifference compare_outputs(std::span<const float> actual, std::span<const float> expected, std::int64_t width,
                                  double tolerance) {
   check(actual.size() == expected.size() && width > 0, "two outputs of one shape are compared");

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <span>
 
+#include "tensor/dtype.h"
+
 namespace rocmforge {
 
 /// How an output differs from the expected one, element by element.
@@ -18,6 +20,11 @@ struct OutputDifference {
 
   [[nodiscard]] bool right() const { return wrong == 0; }
 };
+
+/// The largest relative error of results whose weights, inputs or storage have this type. It is for activations that are
+/// uniform in [-1, 1]. Activations of 8 bits, which quantised weights may meet, have one scale for 32 columns, so that their
+/// error depends on the distribution: normal ones, with rarer and larger extremes, are rounded half as precisely again.
+double type_tolerance(DType type);
 
 /// Compares rows of `width` numbers, which are all right when
 ///   - numbers are finite where the expected ones are,

@@ -24,29 +24,7 @@ std::vector<std::byte> drawn_from(const std::vector<std::byte>& pool, std::size_
   return bytes;
 }
 
-std::vector<std::int32_t> permutation(std::int64_t count, Random& random) {
-  std::vector<std::int32_t> order(static_cast<std::size_t>(count));
-  std::iota(order.begin(), order.end(), 0);
-  for (std::size_t i = order.size(); i > 1; --i) {
-    std::swap(order[i - 1], order[static_cast<std::size_t>(random.below(static_cast<std::int32_t>(i)))]);
-  }
-  return order;
-}
-
 }  // namespace
-
-double type_tolerance(DType type) {
-  switch (type) {
-    case DType::f32:
-      return 1e-5;
-    case DType::f16:
-      return 1e-3;
-    case DType::bf16:
-      return 8e-3;
-    default:
-      return 5e-3;
-  }
-}
 
 std::vector<std::byte> random_weight(DType type, std::int64_t rows, std::int64_t cols, Random& random) {
   constexpr std::int64_t pool_rows = 61;
@@ -94,7 +72,7 @@ PagedStep paged_step(std::span<const SequenceShape> sequences, std::int32_t bloc
   for (const SequenceShape& shape : sequences) {
     step.num_blocks += static_cast<std::int64_t>(blocks_of(shape));
   }
-  const std::vector<std::int32_t> order = permutation(step.num_blocks, random);
+  const std::vector<std::int32_t> order = random.permutation(static_cast<std::int32_t>(step.num_blocks));
   std::span<const std::int32_t> rest(order);
   step.plan.clear();
   for (const SequenceShape& shape : sequences) {

@@ -15,10 +15,6 @@
 
 namespace rocmforge {
 
-/// Relative error that the outputs of a product may have whose weights or inputs are stored in this type. Quantised weights
-/// may meet activations of 8 bits.
-double type_tolerance(DType type);
-
 /// [rows, cols] of a weight as a file stores it; many rows are drawn from few random ones.
 std::vector<std::byte> random_weight(DType type, std::int64_t rows, std::int64_t cols, Random& random);
 

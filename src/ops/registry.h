@@ -39,6 +39,9 @@ enum class KernelPriority : std::uint8_t {
   architecture = 40,  ///< written for one GPU architecture
 };
 
+/// Whether kernels of this priority exist so that others are compared with them: their speed means nothing.
+constexpr bool is_oracle(KernelPriority priority) { return priority <= KernelPriority::check; }
+
 /// What a kernel runs on. CPU kernels use the pool and return when they are done; GPU kernels put their work on the stream,
 /// and every pointer of their Args is a device address.
 struct ExecutionContext {

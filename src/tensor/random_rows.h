@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <numbers>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "tensor/dtype.h"
@@ -37,6 +39,15 @@ class Random {
   }
   std::vector<float> uniforms(std::int64_t count, float low, float high) {
     return repeated(count, [&] { return uniform(low, high); });
+  }
+  /// 0 to count - 1 in random order.
+  std::vector<std::int32_t> permutation(std::int32_t count) {
+    std::vector<std::int32_t> order(static_cast<std::size_t>(count));
+    std::iota(order.begin(), order.end(), 0);
+    for (std::int32_t i = count - 1; i > 0; --i) {
+      std::swap(order[static_cast<std::size_t>(i)], order[static_cast<std::size_t>(below(i + 1))]);
+    }
+    return order;
   }
 
  private:

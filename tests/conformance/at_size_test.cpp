@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/half.h"
+#include "checks/inputs.h"
 #include "checks/model_shapes.h"
 #include "conformance/at_size.h"
 #include "conformance/attention_cases.h"
@@ -188,21 +189,6 @@ constexpr std::int64_t tokens_of_steps[] = {1, 2, 3, 5, 8, 9, 16, 17, 32, 33, 64
 
 class MatmulOfModels : public testing::TestWithParam<DType> {};
 
-/// A weight whose rows are drawn from few random ones.
-std::vector<std::byte> rows_from_pool(DType dtype, const WeightShape& shape) {
-  Random random(21);
-  constexpr std::int64_t pool_rows = 61;
-  const std::vector<std::byte> pool = random_rows(dtype, pool_rows, shape.k, random);
-  const std::size_t bytes = row_bytes(dtype, shape.k);
-  std::vector<std::byte> rows(bytes * static_cast<std::size_t>(shape.n));
-  for (std::int64_t n = 0; n < shape.n; ++n) {
-    const auto from = static_cast<std::size_t>(random.below(pool_rows)) * bytes;
-    std::copy_n(pool.begin() + static_cast<std::ptrdiff_t>(from), bytes,
-                rows.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(n) * bytes));
-  }
-  return rows;
-}
-
 DeviceBuffer packed_for(const MatmulKernel& kernel, const Matmul::Spec& spec, const std::vector<std::byte>& rows) {
   const std::size_t size_bytes = kernel.packed_bytes(spec);
   if (size_bytes == 0) {
@@ -235,7 +221,8 @@ TEST_P(MatmulOfModels, IsRightInEveryElement) {
     if (shape.k % info(spec.weight).block_elems != 0) {
       continue;
     }
-    const std::vector<std::byte> rows = rows_from_pool(spec.weight, shape);
+    Random random(21);
+    const std::vector<std::byte> rows = random_weight(spec.weight, shape.n, shape.k, random);
     const DeviceBuffer file_rows = uploaded(rows);
     const MatmulKernel& plain = *harness().registry.choose<Matmul>(spec, harness().device, "check").kernel;
     const DeviceBuffer x = random_floats(2048 * shape.k, 31);

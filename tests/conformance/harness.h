@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "checks/difference.h"
 #include "conformance/arena.h"
 #include "conformance/inputs.h"
 #include "kernels/register_all.h"
@@ -65,8 +66,7 @@ class Harness {
   template <class Op>
   [[nodiscard]] bool serves(const typename Op::Spec& spec) const {
     for (const auto& kernel : registry.all<Op>()) {
-      if (kernel->device() == device.kind && kernel->priority() > KernelPriority::check &&
-          kernel->supports(spec, device).ok) {
+      if (kernel->device() == device.kind && !is_oracle(kernel->priority()) && kernel->supports(spec, device).ok) {
         return true;
       }
     }
@@ -109,18 +109,7 @@ Harness& harness();
 void close_harness();
 
 /// Largest relative error of results whose inputs or storage have this type.
-inline double tolerance(DType type) {
-  switch (type) {
-    case DType::f32:
-      return 1e-5;
-    case DType::f16:
-      return 1e-3;
-    case DType::bf16:
-      return 8e-3;
-    default:
-      return 5e-3;  // quantised weights with 8-bit activations
-  }
-}
+inline double tolerance(DType type) { return type_tolerance(type); }
 
 /// Skips a test of a property that only the CPU's kernels have.
 #define ROCMFORGE_CPU_ONLY(reason)                   \

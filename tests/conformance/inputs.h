@@ -16,23 +16,6 @@
 
 namespace rocmforge::test {
 
-class Random : public rocmforge::Random {
- public:
-  using rocmforge::Random::Random;
-
-  /// 0 to count - 1 in random order.
-  std::vector<std::int32_t> permutation(std::int32_t count) {
-    std::vector<std::int32_t> order(static_cast<std::size_t>(count));
-    for (std::int32_t i = 0; i < count; ++i) {
-      order[static_cast<std::size_t>(i)] = i;
-    }
-    for (std::int32_t i = count - 1; i > 0; --i) {
-      std::swap(order[static_cast<std::size_t>(i)], order[static_cast<std::size_t>(below(i + 1))]);
-    }
-    return order;
-  }
-};
-
 /// Memory aligned to 64 bytes whose every element, of any float type, is NaN.
 class PoisonedBytes {
  public:
