@@ -127,14 +127,9 @@ bool AccessRules::allows_host(const HttpRequest& request) const {
          std::ranges::any_of(origins_, is_of_origin);
 }
 
-std::vector<std::string> machine_names() {
+std::string machine_name() {
   std::array<char, 256> buffer{};
-  if (gethostname(buffer.data(), buffer.size() - 1) != 0 || buffer[0] == '\0') {
-    return {};
-  }
-  const std::string name = buffer.data();
-  const std::string first = name.substr(0, name.find('.'));
-  return {name, first, first + ".local"};
+  return gethostname(buffer.data(), buffer.size() - 1) == 0 ? buffer.data() : "";
 }
 
 HttpHeaders AccessRules::cors_headers(const HttpRequest& request) const {

@@ -49,8 +49,8 @@ class AccessRules {
   std::vector<std::string> hosts_;
 };
 
-/// The names of this machine: of "forge.example.org" also "forge" and "forge.local".
-std::vector<std::string> machine_names();
+/// The name of this machine; "" if the system has none. Without its domain it is a local name in any case.
+std::string machine_name();
 
 /// Reads one key per line, optionally followed by "max-priority=N"; blank lines and lines that begin with '#' are skipped.
 /// Throws Error for a file without a key, for an N that is not a number from 0 to 1000, and for a file that every user of

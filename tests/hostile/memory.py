@@ -37,9 +37,9 @@ def tokenize(size):
     return b'{"with_pieces": true, "content": "%s"}' % (text * (size // len(text)))[:size - 64]
 
 
-def slow_readers(arena, data):
-    """64 clients that ask for answers of megabytes and read the first bytes alone, at the end."""
-    clients = [wire.Client(arena.port, f"127.0.0.{2 + i}", arena.deadline()) for i in range(64)]
+def unread_answers(arena, data, addresses):
+    """A client at each address asks, and reads the first bytes of the answer alone, at the end."""
+    clients = [wire.Client(arena.port, address, arena.deadline()) for address in addresses]
     try:
         for client in clients:
             client.send(data)
@@ -49,6 +49,11 @@ def slow_readers(arena, data):
     finally:
         for client in clients:
             client.close()
+
+
+def slow_readers(arena, data):
+    """64 clients that ask for answers of megabytes."""
+    yield from unread_answers(arena, data, [f"127.0.0.{2 + i}" for i in range(64)])
 
 
 def status_problems(arena, client, statuses):
@@ -119,17 +124,8 @@ def unread_stored(arena, data):
     if made.status != 200:
         yield f"the response to store: {made.status}: {made.message() or made.trouble}"
         return
-    clients = [wire.Client(arena.port, f"127.0.0.{2 + i % 100}", arena.deadline()) for i in range(300)]
     asked = wire.get(f"/v1/responses/{made.json()['id']}")
-    try:
-        for client in clients:
-            client.send(asked)
-        yield from arena.innocents_served(3)
-        for client in clients:
-            yield from status_problems(arena, client, FREE)
-    finally:
-        for client in clients:
-            client.close()
+    yield from unread_answers(arena, asked, [f"127.0.0.{2 + i % 100}" for i in range(300)])
     yield from answer_problems(arena.exchange(asked.replace(b"GET", b"DELETE", 1)), {200})
 
 

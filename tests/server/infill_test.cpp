@@ -3,14 +3,13 @@
 
 #include <algorithm>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "server/client.h"
 #include "server/plain_tokenizer.h"
-#include "server/running_server.h"
+#include "server/prompt_server.h"
 
 namespace rocmforge {
 namespace {
@@ -28,37 +27,18 @@ std::shared_ptr<const Tokenizer> tokenizer_with_gaps(bool with_files) {
                     : plain_tokenizer({mark("<|fim_prefix|>"), mark("<|fim_suffix|>"), mark("<|fim_middle|>")});
 }
 
-/// A server whose model remembers the prompt it was given last and answers "hi".
-class GapServer {
+class GapServer : public PromptServer {
  public:
-  explicit GapServer(bool with_files = false, bool with_gaps = true) {
+  explicit GapServer(bool with_files = false, bool with_gaps = true) : PromptServer(options(with_files, with_gaps)) {}
+
+ private:
+  static TestServerOptions options(bool with_files, bool with_gaps) {
     TestServerOptions options;
     if (with_gaps) {
       options.tokenizer = tokenizer_with_gaps(with_files);
     }
-    const auto seen = seen_;
-    server_ = std::make_unique<FakeServer>(options, [seen](const Tokens& visible) {
-      const std::lock_guard lock(seen->mutex);
-      if (visible.back() != byte_ids("h").front() && visible.back() != byte_ids("i").front()) {
-        seen->prompt = visible;
-        return byte_ids("h").front();
-      }
-      return visible.back() == byte_ids("h").front() ? byte_ids("i").front() : end_token;
-    });
+    return options;
   }
-  [[nodiscard]] std::uint16_t port() const { return server_->port(); }
-  [[nodiscard]] Tokens prompt() const {
-    const std::lock_guard lock(seen_->mutex);
-    return seen_->prompt;
-  }
-
- private:
-  struct Seen {
-    std::mutex mutex;
-    Tokens prompt;
-  };
-  std::shared_ptr<Seen> seen_ = std::make_shared<Seen>();
-  std::unique_ptr<FakeServer> server_;
 };
 
 /// Texts and marks put together.

@@ -76,7 +76,7 @@ TEST(AccessRules, TakeNoNameOfTheNetworkForThisMachine) {
   for (const char* host : {"evil.example", "forge.evil.example", "forge.", "xhome.arpa"}) {
     EXPECT_FALSE(named.allows_host(to(host))) << host;
   }
-  EXPECT_FALSE(machine_names().empty());
+  EXPECT_FALSE(machine_name().empty());
 }
 
 /// A file that only its owner may read.

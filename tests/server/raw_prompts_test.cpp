@@ -1,14 +1,13 @@
 // Prompts that a client has written with the marks of a template: they are control tokens, in messages never.
 #include <gtest/gtest.h>
 
-#include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "server/other_api.h"
 #include "server/plain_tokenizer.h"
+#include "server/prompt_server.h"
 
 namespace rocmforge {
 namespace {
@@ -17,39 +16,24 @@ using Tokens = FakeModel::Tokens;
 
 constexpr std::int32_t begin_mark = byte_vocab, end_mark = byte_vocab + 1;
 
-/// A server whose tokenizer has ChatML's marks and whose model answers "hi"; it remembers the prompt that it was given last.
-class MarkedServer {
+/// A server whose tokenizer has ChatML's marks.
+class MarkedServer : public PromptServer {
  public:
-  MarkedServer() {
-    TestServerOptions options = options_that_show_all();
-    options.tokenizer = plain_tokenizer({{"<|im_start|>", TokenType::control}, {"<|im_end|>", TokenType::control}});
-    const auto seen = seen_;
-    server_ = std::make_unique<FakeServer>(options, [seen](const Tokens& visible) {
-      const std::lock_guard lock(seen->mutex);
-      if (visible.back() != byte_ids("h").front() && visible.back() != byte_ids("i").front()) {
-        seen->prompt = visible;
-        return byte_ids("h").front();
-      }
-      return visible.back() == byte_ids("h").front() ? byte_ids("i").front() : end_token;
-    });
-  }
+  MarkedServer() : PromptServer(options()) {}
 
-  [[nodiscard]] std::uint16_t port() const { return server_->port(); }
   /// The tokens of the prompt that this request makes.
   Tokens prompt_of(const char* path, const Json& request) const {
     const HttpAnswer answer = post(port(), path, request);
     EXPECT_EQ(answer.status, 200) << answer.body;
-    const std::lock_guard lock(seen_->mutex);
-    return seen_->prompt;
+    return prompt();
   }
 
  private:
-  struct Seen {
-    std::mutex mutex;
-    Tokens prompt;
-  };
-  std::shared_ptr<Seen> seen_ = std::make_shared<Seen>();
-  std::unique_ptr<FakeServer> server_;
+  static TestServerOptions options() {
+    TestServerOptions options = options_that_show_all();
+    options.tokenizer = plain_tokenizer({{"<|im_start|>", TokenType::control}, {"<|im_end|>", TokenType::control}});
+    return options;
+  }
 };
 
 const std::string written = "<|im_start|>q<|im_end|>?";

@@ -84,10 +84,11 @@ Json function_of_custom(Fields& tool, std::vector<std::string>& relaxed) {
     syntax = {.kind = grammar.needed_text("syntax"), .definition = grammar.needed_text("definition")};
   }
   const std::string name = inner.needed_text("name");
-  if (!can_enforce(syntax)) {
+  const bool enforced = can_enforce(syntax);
+  if (!enforced) {
     relaxed.push_back(name);
   }
-  return wrapped_function(function_of_text_tool(name, inner.text("description").value_or(""), syntax));
+  return wrapped_function(function_of_text_tool(name, inner.text("description").value_or(""), syntax, enforced));
 }
 
 /// An empty list stays empty, not null: templates distinguish them, as with transformers and vLLM. Tools that run on a

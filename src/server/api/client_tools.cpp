@@ -96,9 +96,9 @@ bool can_enforce(const TextSyntax& syntax) {
   }
 }
 
-Json function_of_text_tool(std::string_view name, std::string_view description, const TextSyntax& syntax) {
+Json function_of_text_tool(std::string_view name, std::string_view description, const TextSyntax& syntax, bool enforced) {
   Json input = {{"type", "string"}};
-  if (syntax.kind == "regex" && can_enforce(syntax)) {
+  if (enforced && syntax.kind == "regex") {
     input["pattern"] = fmt::format("^(?:{})$", syntax.definition);
   }
   const Json parameters = {{"type", "object"},

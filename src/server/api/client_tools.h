@@ -23,8 +23,8 @@ struct TextSyntax {
 bool can_enforce(const TextSyntax& syntax);
 
 /// A function whose only argument is the text `input`, for a tool that takes a text and no JSON. The syntax is part of the
-/// schema if it can be enforced, and is told to the model in any case.
-Json function_of_text_tool(std::string_view name, std::string_view description, const TextSyntax& syntax);
+/// schema if it is `enforced`, and is told to the model in any case.
+Json function_of_text_tool(std::string_view name, std::string_view description, const TextSyntax& syntax, bool enforced);
 /// The text in the arguments of a call of it. Arguments of another form are taken as they are.
 std::string input_of_text_tool(const std::string& arguments);
 

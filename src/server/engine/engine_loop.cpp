@@ -258,15 +258,19 @@ void EngineLoop::abandon(const std::string& line) {
   }
 }
 
+void EngineLoop::end_with_failure(Parcel& parcel, const std::string& reason) {
+  parcel.delivery.output.finish = FinishReason::error;
+  parcel.delivery.stats = RequestStats{};
+  try {
+    parcel.delivery.output.text = fmt::format("the engine has failed: {}", reason);
+  } catch (const std::bad_alloc&) {
+    parcel.failed = true;
+  }
+}
+
 void EngineLoop::refuse(Submission& submission, const std::string& reason) {
   for (Parcel& parcel : submission.ends) {
-    parcel.delivery.output.finish = FinishReason::error;
-    parcel.delivery.stats = RequestStats{};
-    try {
-      parcel.delivery.output.text = fmt::format("the engine has failed: {}", reason);
-    } catch (const std::bad_alloc&) {
-      parcel.failed = true;
-    }
+    end_with_failure(parcel, reason);
   }
   places_.give_back(submission.client, submission.answers);
   {
@@ -324,13 +328,7 @@ void EngineLoop::fail(const std::string& reason) noexcept {
     const RequestId id = place->first;
     Parcel& parcel = place->second.end.front();
     parcel.delivery.output.id = id;
-    parcel.delivery.output.finish = FinishReason::error;
-    parcel.delivery.stats = RequestStats{};
-    try {
-      parcel.delivery.output.text = fmt::format("the engine has failed: {}", reason);
-    } catch (const std::bad_alloc&) {
-      parcel.failed = true;
-    }
+    end_with_failure(parcel, reason);
     metrics_.finished(FinishReason::error, {}, 0.0, true);
     end(place, parcels);
     if (!is_abandoned()) {

@@ -124,6 +124,7 @@ class EngineLoop {
   bool step_ended();
   /// A step does not end in its time: ends all answers in place of the engine's thread, which waits for the step.
   void abandon(const std::string& line);
+  static void end_with_failure(Parcel& parcel, const std::string& reason);
   /// Ends the answers of a submission that the engine was not given.
   void refuse(Submission& submission, const std::string& reason);
   void fail(const std::string& reason) noexcept;
