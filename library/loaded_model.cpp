@@ -13,9 +13,9 @@
 #include <utility>
 
 #include "answer_wait.h"
+#include "base/json_document.h"
 #include "base/work_budget.h"
-#include "chat/json_document.h"
-#include "engine/grammar/grammar_matcher.h"
+#include "grammar/grammar_matcher.h"
 #include "model_path.h"
 #include "named_options.h"
 #include "usage_error.h"

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "chat/json.h"
+#include "base/json.h"
 #include "engine/engine.h"
 #include "flags.h"
 #include "prompts.h"

@@ -9,8 +9,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 CODE = {".h", ".cpp", ".hip", ".cu", ".py", ".js", ".css", ".html"}
 LONGEST, LONGEST_KERNEL = 600, 800
 LEFTOVER = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
-# The destructor of the JSON library's values needs memory, which src/chat/json.h provides.
-JSON, JSON_HEADER = "#include <nlohmann/json.hpp>", pathlib.Path("src/chat/json.h")
+# The destructor of the JSON library's values needs memory, which src/base/json.h provides.
+JSON, JSON_HEADER = "#include <nlohmann/json.hpp>", pathlib.Path("src/base/json.h")
 # The process belongs to the application: a library neither ends it, nor prints, nor reads its environment.
 PROCESS = re.compile(r"\b(std::)?(printf|fprintf|puts|exit|abort|getenv)\s*\(|std::c(out|err)\b")
 
@@ -36,7 +36,7 @@ def problems():
             if relative.parts[0] == "src" and file.suffix != ".js" and PROCESS.search(line.split("//")[0]):
                 yield f"{relative}:{number}: belongs in apps/: {line.strip()}"
             if relative.parts[0] in ("src", "apps") and line == JSON and relative != JSON_HEADER:
-                yield f"{relative}:{number}: include chat/json.h for it"
+                yield f"{relative}:{number}: include base/json.h for it"
 
 
 def main():

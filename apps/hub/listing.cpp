@@ -8,8 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/json_document.h"
 #include "base/printable.h"
-#include "chat/json_document.h"
 #include "hub/cache.h"
 #include "hub/digest.h"
 #include "hub/retry.h"

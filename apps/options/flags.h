@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "chat/json.h"
+#include "base/json.h"
 #include "command.h"
 #include "engine/engine.h"
 #include "model_path.h"

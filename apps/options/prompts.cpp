@@ -5,9 +5,9 @@
 
 #include <utility>
 
+#include "base/json.h"
+#include "base/json_document.h"
 #include "chat/chat_format.h"
-#include "chat/json.h"
-#include "chat/json_document.h"
 #include "read_text.h"
 #include "usage_error.h"
 

@@ -9,8 +9,8 @@
 #include <optional>
 
 #include "base/available_memory.h"
+#include "base/json.h"
 #include "base/log.h"
-#include "chat/json.h"
 #include "comma_list.h"
 #include "models/model_config.h"
 #include "server/access.h"

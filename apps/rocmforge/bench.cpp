@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "base/printable.h"
 #include "base/thread_pool.h"
 #include "bench_report.h"
-#include "chat/json.h"
 #include "commands.h"
 #include "flags.h"
 #include "kernel_bench.h"

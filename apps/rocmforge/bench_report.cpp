@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <numeric>
 
-#include "chat/json.h"
+#include "base/json.h"
 #include "text.h"
 
 namespace rocmforge::app {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "chat/json.h"
+#include "base/json.h"
 #include "flags.h"
 #include "kernel_bench.h"
 #include "load_engine.h"

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "chat/json.h"
+#include "base/json.h"
 #include "chat/tool_calls.h"
 #include "command.h"
 #include "flags.h"

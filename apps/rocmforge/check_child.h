@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "base/thread_pool.h"
-#include "chat/json.h"
 #include "checks/cases.h"
 #include "device/device.h"
 #include "device/launch_trace.h"

@@ -7,8 +7,8 @@
 #include <system_error>
 #include <vector>
 
+#include "base/json.h"
 #include "base/thread_pool.h"
-#include "chat/json.h"
 #include "command.h"
 #include "device/device.h"
 #include "engine/check_records.h"

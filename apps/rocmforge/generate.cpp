@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "chat/json.h"
+#include "base/json.h"
 #include "flags.h"
 #include "interrupt.h"
 #include "measure.h"

@@ -7,7 +7,7 @@
 #include <memory>
 #include <utility>
 
-#include "chat/json.h"
+#include "base/json.h"
 #include "option_value.h"
 #include "suggest.h"
 #include "terminal.h"

@@ -8,8 +8,8 @@
 #include <variant>
 #include <vector>
 
+#include "base/json.h"
 #include "base/printable.h"
-#include "chat/json.h"
 #include "command.h"
 #include "engine/plan_model.h"
 #include "flags.h"

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "chat/json.h"
+#include "base/json.h"
 #include "flags.h"
 #include "measure.h"
 

@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/json_document.h"
 #include "base/printable.h"
-#include "chat/json_document.h"
 #include "text.h"
 
 namespace rocmforge::app {

@@ -8,8 +8,8 @@
 #include <map>
 #include <numeric>
 
+#include "base/json.h"
 #include "base/printable.h"
-#include "chat/json.h"
 #include "text.h"
 
 namespace rocmforge::app {

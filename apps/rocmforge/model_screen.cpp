@@ -10,8 +10,8 @@
 #include <utility>
 #include <variant>
 
+#include "base/json.h"
 #include "base/printable.h"
-#include "chat/json.h"
 #include "device/device.h"
 #include "flags.h"
 #include "model_summary.h"

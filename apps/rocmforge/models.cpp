@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "base/log.h"
 #include "base/printable.h"
-#include "chat/json.h"
 #include "command.h"
 #include "engine/plan_model.h"
 #include "flags.h"

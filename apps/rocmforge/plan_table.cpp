@@ -9,7 +9,7 @@
 #include <tuple>
 #include <vector>
 
-#include "chat/json.h"
+#include "base/json.h"
 #include "kernel_bench.h"
 #include "measure.h"
 #include "text.h"

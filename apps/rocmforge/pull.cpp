@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "chat/json.h"
+#include "base/json.h"
 #include "command.h"
 #include "commands.h"
 #include "flags.h"

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "chat/json.h"
+#include "base/json.h"
 #include "command.h"
 #include "flags.h"
 #include "generate.h"

@@ -7,9 +7,9 @@
 #include <charconv>
 #include <utility>
 
+#include "base/json.h"
 #include "base/printable.h"
 #include "base/utf8.h"
-#include "chat/json.h"
 #include "usage_error.h"
 
 namespace rocmforge::app {

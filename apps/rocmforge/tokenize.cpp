@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "chat/json.h"
+#include "base/json.h"
 #include "command.h"
 #include "engine/load_tokenizer.h"
 #include "flags.h"

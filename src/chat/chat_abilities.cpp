@@ -2,9 +2,9 @@
 #include <span>
 #include <utility>
 
+#include "base/json_document.h"
 #include "chat/chat_adaptation.h"
 #include "chat/chat_rules.h"
-#include "chat/json_document.h"
 #include "chat/message_json.h"
 
 namespace rocmforge {

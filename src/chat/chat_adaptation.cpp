@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/json_document.h"
 #include "chat/chat_rules.h"
-#include "chat/json_document.h"
 #include "chat/message_json.h"
 #include "chat/tool_call_writer.h"
 

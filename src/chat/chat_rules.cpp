@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "chat/json_document.h"
+#include "base/json_document.h"
 #include "chat/message_json.h"
 
 namespace rocmforge {

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json.h"
 #include "base/work_budget.h"
-#include "chat/json.h"
 #include "tokenizer/answer_formats.h"
 #include "tokenizer/tokenizer.h"
 

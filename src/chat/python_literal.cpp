@@ -3,9 +3,9 @@
 #include <cctype>
 #include <utility>
 
+#include "base/json.h"
 #include "base/utf8.h"
 #include "chat/blanks.h"
-#include "chat/json.h"
 
 namespace rocmforge {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "chat/json.h"
+#include "base/json.h"
 
 namespace rocmforge {
 namespace {

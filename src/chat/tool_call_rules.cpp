@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/json.h"
+#include "base/json_document.h"
 #include "base/utf8.h"
-#include "chat/json.h"
-#include "chat/json_document.h"
 #include "chat/message_json.h"
 #include "chat/tool_call_reader.h"
 

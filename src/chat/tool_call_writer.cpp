@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "chat/json_document.h"
+#include "base/json_document.h"
 #include "chat/python_literal.h"
 
 namespace rocmforge {

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "chat/json.h"
+#include "base/json.h"
 #include "tokenizer/answer_formats.h"
 
 namespace rocmforge {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "chat/json_document.h"
+#include "base/json_document.h"
 #include "chat/message_json.h"
 #include "chat/tool_call_rules.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "chat/json.h"
+#include "base/json.h"
 #include "chat/tool_calls.h"
 
 namespace rocmforge {

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/log.h"
-#include "chat/json.h"
 
 namespace rocmforge {
 namespace {

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "grammar/token_constraint.h"
 #include "schedule/sampling_params.h"
-#include "schedule/token_constraint.h"
 
 namespace rocmforge {
 

@@ -6,8 +6,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/json_document.h"
 #include "chat/chat_template_files.h"
-#include "chat/json_document.h"
 #include "chat/message_json.h"
 #include "paths.h"
 

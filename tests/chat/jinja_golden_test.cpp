@@ -4,10 +4,10 @@
 
 #include <string>
 
+#include "base/json.h"
 #include "chat/chat_template_files.h"
 #include "chat/jinja/json_text.h"
 #include "chat/jinja/template.h"
-#include "chat/json.h"
 
 namespace rocmforge::test {
 namespace {

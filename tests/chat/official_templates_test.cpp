@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/json_document.h"
 #include "chat/chat_template_files.h"
-#include "chat/json_document.h"
 #include "chat/message_json.h"
 #include "chat/tool_call_styles.h"
 #include "chat/tool_calls.h"

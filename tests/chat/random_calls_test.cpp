@@ -11,7 +11,7 @@
 #include "chat/chat_template_files.h"
 #include "chat/tool_calls.h"
 #include "chat/written_calls.h"
-#include "engine/grammar/json_schema.h"
+#include "grammar/json_schema.h"
 
 namespace rocmforge::test {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "base/json.h"
 #include "chat/chat_template_files.h"
-#include "chat/json.h"
 #include "chat/tool_calls.h"
 
 namespace rocmforge::test {

@@ -6,8 +6,8 @@
 #include <memory>
 #include <set>
 
+#include "base/json.h"
 #include "chat/chat_template_files.h"
-#include "chat/json.h"
 #include "tokenizer/vocabulary_files.h"
 
 namespace rocmforge::test {

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "chat/written_calls.h"
-#include "engine/grammar/json_schema.h"
+#include "grammar/json_schema.h"
 
 namespace rocmforge::test {
 namespace {

@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "chat/json.h"
+#include "base/json.h"
 #include "chat/tool_call_styles.h"
 #include "chat/tool_grammar.h"
-#include "engine/grammar/automaton_states.h"
-#include "engine/grammar/byte_automaton.h"
-#include "engine/grammar/grammar.h"
+#include "grammar/automaton_states.h"
+#include "grammar/byte_automaton.h"
+#include "grammar/grammar.h"
 
 // Calls as models of each style write them, for tests of their parsers and grammars.
 

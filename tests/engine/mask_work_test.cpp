@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "engine/engine.h"
 #include "engine/fake_model.h"
-#include "engine/grammar/grammar_constraint.h"
+#include "grammar/grammar_constraint.h"
 
 namespace rocmforge {
 namespace {

@@ -14,8 +14,8 @@
 
 #include "base/error.h"
 #include "base/work_budget.h"
-#include "engine/grammar/grammar_constraint.h"
-#include "engine/grammar/json_schema.h"
+#include "grammar/grammar_constraint.h"
+#include "grammar/json_schema.h"
 
 namespace {
 

@@ -3,9 +3,9 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "chat/jinja/json_text.h"
 #include "chat/jinja/template.h"
-#include "chat/json.h"
 
 namespace {
 

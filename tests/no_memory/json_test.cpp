@@ -6,7 +6,7 @@
 #include <thread>
 #include <utility>
 
-#include "chat/json.h"
+#include "base/json.h"
 #include "no_memory/failing_memory.h"
 
 namespace rocmforge {

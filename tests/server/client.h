@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "chat/json.h"
+#include "base/json.h"
 
 namespace rocmforge {
 

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "engine/fake_model.h"
-#include "engine/grammar/grammar_matcher.h"
+#include "grammar/grammar_matcher.h"
 #include "server/api/constraints.h"
 
 namespace rocmforge {

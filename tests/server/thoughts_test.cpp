@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/thought_budget.h"
+#include "grammar/thought_budget.h"
 #include "server/client.h"
 #include "server/other_api.h"
 #include "server/plain_tokenizer.h"

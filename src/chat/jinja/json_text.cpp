@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/json.h"
+#include "base/json_document.h"
 #include "chat/jinja/operations.h"
-#include "chat/json.h"
-#include "chat/json_document.h"
 
 namespace rocmforge::jinja {
 namespace {

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "base/error.h"
-#include "chat/json_document.h"
-#include "engine/grammar/grammar_text.h"
-#include "engine/grammar/json_schema.h"
-#include "engine/grammar/pattern_grammar.h"
+#include "base/json_document.h"
+#include "grammar/grammar_text.h"
+#include "grammar/json_schema.h"
+#include "grammar/pattern_grammar.h"
 #include "server/api/api_error.h"
 #include "server/exchange.h"
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "chat/message_json.h"
-#include "engine/grammar/grammar_constraint.h"
+#include "grammar/grammar_constraint.h"
 #include "server/api/constraints.h"
 #include "server/api/prompts.h"
 #include "server/api/thoughts.h"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "engine/grammar/json_schema.h"
+#include "grammar/json_schema.h"
 #include "server/api/api_error.h"
 #include "server/api/unserved_fields.h"
 

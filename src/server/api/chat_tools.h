@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "chat/tool_grammar.h"
-#include "engine/grammar/grammar_constraint.h"
-#include "schedule/token_constraint.h"
+#include "grammar/grammar_constraint.h"
+#include "grammar/token_constraint.h"
 #include "server/api/chat_prompt.h"
 
 namespace rocmforge {

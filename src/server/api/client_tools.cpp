@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "chat/message_json.h"
-#include "engine/grammar/pattern_grammar.h"
+#include "grammar/pattern_grammar.h"
 
 namespace rocmforge {
 namespace {

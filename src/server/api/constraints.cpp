@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "engine/grammar/grammar_constraint.h"
+#include "grammar/grammar_constraint.h"
 #include "server/api/api_error.h"
 #include "server/api/asked_grammar.h"
 #include "server/exchange.h"

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/work_budget.h"
-#include "schedule/token_constraint.h"
+#include "grammar/token_constraint.h"
 #include "server/api/fields.h"
 #include "tokenizer/tokenizer.h"
 

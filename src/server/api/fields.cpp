@@ -6,7 +6,7 @@
 #include <cmath>
 #include <utility>
 
-#include "chat/json_document.h"
+#include "base/json_document.h"
 #include "server/api/api_error.h"
 
 namespace rocmforge {

@@ -4,8 +4,8 @@
 #include <string_view>
 #include <utility>
 
-#include "chat/json.h"
-#include "chat/json_document.h"
+#include "base/json.h"
+#include "base/json_document.h"
 
 namespace rocmforge {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "engine/thought_budget.h"
+#include "grammar/thought_budget.h"
 #include "tokenizer/answer_formats.h"
 
 namespace rocmforge {

@@ -1,0 +1,202 @@
+#include <algorithm>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "grammar/grammar_constraint.h"
+
+namespace rocmforge {
+namespace {
+
+/// The tokens whose bytes occur in the trigger's text, and the trigger's own. Immutable.
+struct TriggerTokens {
+  std::shared_ptr<const TokenTrie> trie;
+  GrammarTrigger trigger;
+  std::vector<std::int32_t> parts;
+};
+
+std::shared_ptr<const TriggerTokens> find_tokens(std::shared_ptr<const TokenTrie> trie, GrammarTrigger trigger) {
+  auto found = std::make_shared<TriggerTokens>();
+  for (std::int32_t token = 0; token < trie->size(); ++token) {
+    const std::string_view bytes = trie->bytes(token);
+    if (!bytes.empty() && trigger.text.find(bytes) != std::string::npos) {
+      found->parts.push_back(token);
+    }
+  }
+  found->trie = std::move(trie);
+  found->trigger = std::move(trigger);
+  return found;
+}
+
+bool has_bit(std::span<const std::uint32_t> mask, std::int32_t token) {
+  return (mask[static_cast<std::size_t>(token) / 32] >> (token % 32) & 1u) != 0;
+}
+
+/// Follows the answer and the call side by side, for as long as the text may become either.
+class CallOrAnswer final : public TokenConstraint {
+ public:
+  CallOrAnswer(std::unique_ptr<TokenConstraint> answer, std::unique_ptr<TokenConstraint> call,
+               std::shared_ptr<const TriggerTokens> tokens, std::string mark)
+      : answer_(std::move(answer)), call_(std::move(call)), tokens_(std::move(tokens)), mark_(std::move(mark)) {
+    at_start_ = mark_.empty();
+  }
+  CallOrAnswer(const CallOrAnswer& other)
+      : answer_(other.answer_ ? other.answer_->clone() : nullptr),
+        call_(other.call_ ? other.call_->clone() : nullptr),
+        tokens_(other.tokens_),
+        mark_(other.mark_),
+        tail_(other.tail_),
+        matched_(other.matched_),
+        at_start_(other.at_start_),
+        has_begun_(other.has_begun_),
+        is_call_(other.is_call_),
+        answer_mask_(other.answer_mask_) {}
+  CallOrAnswer& operator=(const CallOrAnswer&) = delete;
+
+  void allowed(std::span<std::uint32_t> mask) override {
+    check(allowed_within(std::numeric_limits<std::uint64_t>::max(), mask), "work without an end suffices");
+  }
+
+  bool allowed_within(std::uint64_t units, std::span<std::uint32_t> mask) override {
+    if (answer_ == nullptr && is_call_) {
+      return call_->allowed_within(units, mask);
+    }
+    if (!find_answer_mask(units)) {
+      return false;
+    }
+    if (is_call_) {
+      if (!call_->allowed_within(units, mask)) {
+        return false;
+      }
+    } else {
+      std::ranges::fill(mask, 0u);
+      for (const std::int32_t token : going_on()) {
+        mask[static_cast<std::size_t>(token) / 32] |= 1u << (token % 32);
+      }
+    }
+    for (std::size_t i = 0; i < answer_mask_.size(); ++i) {
+      mask[i] |= answer_mask_[i];
+    }
+    return true;
+  }
+
+  [[nodiscard]] std::uint64_t work() const override { return (answer_ ? answer_->work() : 0) + (call_ ? call_->work() : 0); }
+
+  void accept(std::int32_t token) override {
+    if (answer_ != nullptr) {
+      check(find_answer_mask(std::numeric_limits<std::uint64_t>::max()), "work without an end suffices");
+    }
+    const bool is_answer = answer_ != nullptr && has_bit(answer_mask_, token);
+    const bool goes_on = is_call_ ? may_follow_call(token) : std::ranges::count(going_on(), token) > 0;
+    check(is_answer || goes_on, "the token was allowed");
+    if (goes_on) {
+      advance_call(token);
+    } else if (has_begun_ || at_start_) {
+      call_.reset();
+    }
+    if (is_answer) {
+      answer_->accept(token);
+    } else {
+      answer_.reset();
+    }
+    answer_mask_.clear();
+    find_start(token);
+  }
+
+  [[nodiscard]] bool finished() const override {
+    const bool call_is_open = call_ != nullptr && has_begun_ && !call_->finished();
+    return (answer_ == nullptr || answer_->finished()) && !call_is_open;
+  }
+
+  [[nodiscard]] std::unique_ptr<TokenConstraint> clone() const override { return std::make_unique<CallOrAnswer>(*this); }
+
+ private:
+  /// The tokens that continue the trigger.
+  [[nodiscard]] std::vector<std::int32_t> going_on() const {
+    std::vector<std::int32_t> list;
+    if (call_ == nullptr || is_call_ || (!at_start_ && !has_begun_)) {
+      return list;
+    }
+    const std::string_view rest = std::string_view(tokens_->trigger.text).substr(matched_);
+    for (const std::int32_t token : tokens_->parts) {
+      if (rest.starts_with(tokens_->trie->bytes(token))) {
+        list.push_back(token);
+      }
+    }
+    if (matched_ == 0) {
+      list.insert(list.end(), tokens_->trigger.tokens.begin(), tokens_->trigger.tokens.end());
+    }
+    return list;
+  }
+
+  void advance_call(std::int32_t token) {
+    has_begun_ = true;
+    call_->accept(token);
+    if (!is_call_) {
+      matched_ += tokens_->trie->bytes(token).size();
+      is_call_ = matched_ == tokens_->trigger.text.size() ||
+                 std::ranges::find(tokens_->trigger.tokens, token) != tokens_->trigger.tokens.end();
+    }
+  }
+
+  /// While the text may still be an answer as well, a token may belong to only one of the two.
+  [[nodiscard]] bool may_follow_call(std::int32_t token) {
+    if (call_ == nullptr) {
+      return false;
+    }
+    std::vector<std::uint32_t> mask(tokens_->trie->mask_words());
+    call_->allowed(mask);
+    return has_bit(mask, token);
+  }
+
+  [[nodiscard]] bool find_answer_mask(std::uint64_t units) {
+    if (answer_ == nullptr || !answer_mask_.empty()) {
+      return true;
+    }
+    std::vector<std::uint32_t> mask(tokens_->trie->mask_words());
+    if (!answer_->allowed_within(units, mask)) {
+      return false;
+    }
+    answer_mask_ = std::move(mask);
+    return true;
+  }
+
+  /// Sees whether the text now ends with the mark behind which the answer begins.
+  void find_start(std::int32_t token) {
+    at_start_ = false;
+    if (mark_.empty() || has_begun_) {
+      return;
+    }
+    tail_ += tokens_->trie->bytes(token);
+    at_start_ = tail_.ends_with(mark_);
+    if (at_start_) {
+      mark_.clear();
+    } else if (tail_.size() > mark_.size()) {
+      tail_.erase(0, tail_.size() - mark_.size());
+    }
+  }
+
+  std::unique_ptr<TokenConstraint> answer_;  ///< null once the text is none
+  std::unique_ptr<TokenConstraint> call_;    ///< null once the text is none
+  std::shared_ptr<const TriggerTokens> tokens_;
+  std::string mark_, tail_;
+  std::size_t matched_ = 0;                 ///< bytes of the trigger
+  bool at_start_ = false;                   ///< a call may begin here
+  bool has_begun_ = false;                  ///< the trigger has begun
+  bool is_call_ = false;                    ///< the trigger is complete
+  std::vector<std::uint32_t> answer_mask_;  ///< at this position, once it is known
+};
+
+}  // namespace
+
+std::unique_ptr<TokenConstraint> make_call_or_answer(std::unique_ptr<TokenConstraint> answer,
+                                                     std::shared_ptr<GrammarMatcher> call, const GrammarTrigger& trigger,
+                                                     std::string mark) {
+  check(answer != nullptr && call != nullptr, "both are needed");
+  auto tokens = find_tokens(call->trie(), trigger);
+  return std::make_unique<CallOrAnswer>(std::move(answer), make_lazy_grammar_constraint(std::move(call), trigger),
+                                        std::move(tokens), std::move(mark));
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,105 @@
+#include "grammar/schema_strings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "grammar/pattern_grammar.h"
+#include "grammar/text_automaton.h"
+
+namespace rocmforge {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Longer strings are not written, even if the schema allows them, because each repetition takes positions in the automaton.
+constexpr std::uint64_t longest_string = 20'000;
+
+std::string string_of(const std::string& inside) {
+  return fmt::format("\"\\\"\" {} \"\\\"\"", inside.empty() ? "" : fmt::format("({})", inside));
+}
+
+}  // namespace
+
+std::vector<std::string> string_patterns(const SchemaFacets& facets, const SchemaDocument& document, const Json& place) {
+  std::vector<std::string> patterns = facets.patterns;
+  for (const std::string& format : facets.formats) {
+    if (format == "regex") {
+      document.fail(place, "'format': 'regex' is not supported");
+    }
+    if (std::string pattern = format_pattern(format); !pattern.empty()) {
+      patterns.push_back(std::move(pattern));
+    }
+  }
+  return patterns;
+}
+
+std::vector<std::string> excluded_strings(const SchemaFacets& facets) {
+  std::vector<std::string> texts;
+  for (const Json& value : facets.excluded) {
+    if (value.is_string()) {
+      texts.push_back(value.get<std::string>());
+    }
+  }
+  return texts;
+}
+
+std::optional<std::string> StringGrammar::write(const SchemaFacets& facets, const Json& place) {
+  const std::vector<std::string> patterns = string_patterns(facets, document_, place);
+  const std::vector<std::string> excluded = excluded_strings(facets);
+  if (patterns.size() > 1 || !excluded.empty()) {
+    return write_together(patterns, excluded, facets, place);
+  }
+  PatternGrammar inside{"", 0, GrammarExpression::unbounded, json_character(grammar_)};
+  if (!patterns.empty()) {
+    try {
+      inside = pattern_grammar(patterns[0], grammar_);
+    } catch (const Error& error) {
+      document_.fail(place, fmt::format("'pattern': {}", error.what()));
+    }
+  }
+  const std::uint64_t shortest = std::max(facets.min_length, inside.shortest);
+  std::uint64_t longest = std::min<std::uint64_t>(facets.max_length, inside.longest);
+  if (shortest > longest) {
+    return std::nullopt;
+  }
+  const bool bounded = shortest > inside.shortest || longest < inside.longest;
+  if (bounded && inside.character.empty()) {
+    return write_together(patterns, excluded, facets, place);
+  }
+  if (bounded || patterns.empty()) {
+    if (longest != GrammarExpression::unbounded) {
+      longest = std::min(longest, std::max(longest_string, shortest));
+    }
+    inside.expression = longest == 0 ? "" : inside.character + GrammarText::repetition(shortest, longest);
+  }
+  return string_of(inside.expression);
+}
+
+/// The texts that match every pattern, have the right length and are not excluded.
+std::optional<std::string> StringGrammar::write_together(const std::vector<std::string>& patterns,
+                                                         const std::vector<std::string>& excluded,
+                                                         const SchemaFacets& facets, const Json& place) {
+  const Key key(patterns, excluded, facets.min_length, facets.max_length);
+  if (const auto known = together_.find(key); known != together_.end()) {
+    return known->second;
+  }
+  WorkBudget& budget = document_.budget();
+  Expression made;
+  document_.naming(place, patterns.empty() ? "'not'" : "'pattern'", [&] {
+    TextNfa languages(budget);
+    for (const std::string& pattern : patterns) {
+      languages.add_pattern(pattern);
+    }
+    languages.add_texts(excluded);
+    const auto wanted = [](const TextAutomaton::Languages& matched) {
+      return !matched.back() && std::all_of(matched.begin(), matched.end() - 1, [](bool one) { return one; });
+    };
+    made = TextAutomaton(languages, complement({}), budget)
+               .write(wanted, facets.min_length, facets.max_length, "string", grammar_);
+  });
+  return together_[key] = made ? Expression(string_of(*made)) : std::nullopt;
+}
+
+}  // namespace rocmforge
