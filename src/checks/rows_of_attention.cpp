@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "checks/difference.h"
 #include "checks/inputs.h"
 #include "checks/problem.h"
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "checks/difference.h"
 #include "checks/inputs.h"
 #include "checks/problem.h"
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "checks/difference.h"
 #include "checks/inputs.h"
 #include "checks/problem.h"
 

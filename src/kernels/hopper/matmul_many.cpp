@@ -180,6 +180,8 @@ class Launcher {
     if (choice_.few) {
       const TilesShape tile = few_shape(choice_.tile_tokens, gated_);
       work *= args_.segments;
+      check(work * device.compute_units <= std::numeric_limits<std::int32_t>::max(),
+            "matmul: too many tiles for few tokens");
       shape.block[0] = static_cast<std::uint32_t>(tile.threads());
       shape.shared_bytes = static_cast<std::uint32_t>(few_rings(tile, format_).bytes);
     } else {

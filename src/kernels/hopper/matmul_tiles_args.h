@@ -202,7 +202,8 @@ struct FewSpans {
 
  private:
   static constexpr int bound(const MatmulTilesArgs& args, unsigned group, unsigned groups) {
-    const std::int64_t total = std::int64_t{args.token_tiles} * args.segments * args.row_tiles;
+    // 32 bits, because each warp divides before it begins. The launch checks that they suffice.
+    const auto total = static_cast<unsigned>(args.token_tiles * args.segments * args.row_tiles);
     return static_cast<int>(total * group / groups);
   }
 };
