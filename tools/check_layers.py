@@ -10,7 +10,8 @@ OUTSIDE = ("library", "apps/options", "apps/hub")
 # Folders whose headers these files include without a path; folders of apps/ by their names.
 OWN = {"library": [ROOT / folder for folder in ("library", "library/include", "apps/options")],
        "options": [ROOT / "apps/options", ROOT / "apps"], "hub": [ROOT / "apps"]}
-PURE_KV = {"block_allocator", "page_table", "prefix_cache", "kept_ids", "window_group", "sequence_state"}
+PURE_KV = {"block_allocator", "page_table", "prefix_cache", "kept_ids", "window_group", "sequence_state", "cached_sequence",
+           "sequence_cache"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 
 

@@ -29,14 +29,24 @@ SchedulerLimits scheduler_limits(const EngineParts& parts, const EngineOptions& 
           .max_logit_rows = std::max(options.model.max_logit_rows, options.max_sequences)};
 }
 
+SequenceCache::Size cache_size(const SequenceMemory& memory, const EngineOptions& options) {
+  SequenceCache::Size size{.blocks = memory.pages().num_blocks(),
+                           .block_tokens = memory.block_tokens(),
+                           .prefixes = options.prefix_cache,
+                           .slots = memory.states().num_slots};
+  for (std::int32_t group = 1; group < memory.num_groups(); ++group) {
+    const std::int32_t window = memory.groups()[static_cast<std::size_t>(group)].window;
+    size.windows.push_back({.window = window, .blocks = memory.pages(group).num_blocks()});
+  }
+  return size;
+}
+
 }  // namespace
 
 Engine::State::State(EngineParts engine_parts, const EngineOptions& options)
     : parts(std::move(engine_parts)),
-      allocator(parts.memory->pages().num_blocks()),
-      windows(make_windows()),
-      scheduler(scheduler_limits(parts, options), allocator, options.prefix_cache ? &emplace_prefix_cache() : nullptr,
-                parts.memory->block_tokens(), known_slots(), windows),
+      cache(cache_size(*parts.memory, options)),
+      scheduler(scheduler_limits(parts, options), cache),
       runner(*parts.model, *parts.memory),
       recovery(static_cast<std::size_t>(scheduler.limits().max_sequences)),
       logprobs(static_cast<std::size_t>(scheduler.limits().max_sequences)),
@@ -44,26 +54,6 @@ Engine::State::State(EngineParts engine_parts, const EngineOptions& options)
       max_prefill_seconds(options.max_prefill_seconds),
       step_seconds(options.step_seconds) {
   scored.reserve(logprobs.size());
-}
-
-std::vector<WindowGroup> Engine::State::make_windows() {
-  std::vector<WindowGroup> groups;
-  for (std::int32_t group = 1; group < parts.memory->num_groups(); ++group) {
-    BlockAllocator& blocks = window_allocators.emplace_back(parts.memory->pages(group).num_blocks());
-    groups.push_back({&blocks, parts.memory->groups()[static_cast<std::size_t>(group)].window});
-  }
-  return groups;
-}
-
-BlockAllocator* Engine::State::known_slots() {
-  if (const std::int32_t count = parts.memory->states().num_slots; count > 0 && !slots) {
-    slots.emplace(count);
-  }
-  return slots ? &*slots : nullptr;
-}
-
-PrefixCache& Engine::State::emplace_prefix_cache() {
-  return prefix_cache.emplace(allocator, parts.memory->block_tokens(), PrefixCache::hash_block, known_slots(), windows);
 }
 
 RequestRefusal Engine::State::refusal(const Request& request, int count) const {
@@ -156,18 +146,16 @@ void Engine::State::forget_stats() {
   }
 }
 
-SequenceStatus Engine::State::describe(const Sequence& sequence, bool waiting) const {
+SequenceStatus Engine::State::describe(const Sequence& sequence) const {
   SequenceStatus status;
   status.id = sequence.id;
-  status.state = waiting                  ? SequenceStatus::State::waiting
-                 : sequence.pending() > 1 ? SequenceStatus::State::prefill
-                                          : SequenceStatus::State::decode;
+  status.phase = sequence.phase;
   status.priority = sequence.request.priority;
   status.prompt_tokens = sequence.prompt_tokens;
   status.cached_tokens = sequence.prefix_hits;
-  status.computed_tokens = sequence.cached_tokens;
+  status.computed_tokens = sequence.cache.computed_tokens;
   status.generated_tokens = sequence.generated();
-  status.kv_blocks = static_cast<std::int32_t>(sequence.pages.blocks().size());
+  status.kv_blocks = static_cast<std::int32_t>(sequence.cache.pages.blocks().size());
   status.age_seconds = active.at(sequence.id).age_seconds();
   return status;
 }
@@ -193,18 +181,6 @@ std::unique_ptr<Engine> make_engine(EngineParts parts, const EngineOptions& opti
   check(parts.device != nullptr && parts.model != nullptr && parts.memory != nullptr && parts.pool != nullptr,
         "an engine needs device, model, memory and threads");
   return std::unique_ptr<Engine>(new Engine(std::make_unique<Engine::State>(std::move(parts), options)));
-}
-
-std::string_view name(SequenceStatus::State state) {
-  switch (state) {
-    case SequenceStatus::State::waiting:
-      return "waiting";
-    case SequenceStatus::State::prefill:
-      return "prefill";
-    case SequenceStatus::State::decode:
-      return "decode";
-  }
-  fail_check("unknown state");
 }
 
 RequestId Engine::submit(Request request) { return submit(std::move(request), 1).front(); }
@@ -282,22 +258,24 @@ EngineStatus Engine::status() const {
   status.waiting = state.scheduler.num_waiting();
   status.running = state.scheduler.num_running();
   status.unread_stats = static_cast<std::int32_t>(state.stats.size());
-  status.kv_blocks = state.allocator.num_blocks();
-  status.free_blocks = state.allocator.num_free();
-  if (state.prefix_cache) {
-    status.prefix_blocks = state.prefix_cache->num_blocks();
-    status.evictable_blocks = state.prefix_cache->num_evictable();
-    status.kept_states = state.prefix_cache->num_states();
-    status.evictable_states = state.prefix_cache->num_evictable_states();
+  status.kv_blocks = state.cache.blocks().num_blocks();
+  status.free_blocks = state.cache.blocks().num_free();
+  const PrefixCache* prefixes = state.cache.prefixes();
+  if (prefixes != nullptr) {
+    status.prefix_blocks = prefixes->num_blocks();
+    status.evictable_blocks = prefixes->num_evictable();
+    status.kept_states = prefixes->num_states();
+    status.evictable_states = prefixes->num_evictable_states();
   }
-  if (state.slots) {
-    status.state_slots = state.slots->num_blocks();
-    status.free_slots = state.slots->num_free();
+  if (const BlockAllocator* slots = state.cache.slots(); slots != nullptr) {
+    status.state_slots = slots->num_blocks();
+    status.free_slots = slots->num_free();
   }
-  for (std::size_t i = 0; i < state.windows.size(); ++i) {
-    status.window_blocks += state.windows[i].allocator->num_blocks();
-    status.free_window_blocks += state.windows[i].allocator->num_free();
-    status.evictable_window_blocks += state.prefix_cache ? state.prefix_cache->num_evictable(i) : 0;
+  const std::span<const WindowGroup> windows = state.cache.windows();
+  for (std::size_t i = 0; i < windows.size(); ++i) {
+    status.window_blocks += windows[i].allocator->num_blocks();
+    status.free_window_blocks += windows[i].allocator->num_free();
+    status.evictable_window_blocks += prefixes != nullptr ? prefixes->num_evictable(i) : 0;
   }
   status.step_tokens = state.step_tokens;
   status.step_sequences = state.step_sequences;
@@ -311,10 +289,10 @@ EngineStatus Engine::status() const {
 std::vector<SequenceStatus> Engine::sequences() const {
   std::vector<SequenceStatus> sequences;
   for (const auto& sequence : state_->scheduler.running()) {
-    sequences.push_back(state_->describe(*sequence, false));
+    sequences.push_back(state_->describe(*sequence));
   }
   for (const auto& sequence : state_->scheduler.waiting()) {
-    sequences.push_back(state_->describe(*sequence, true));
+    sequences.push_back(state_->describe(*sequence));
   }
   return sequences;
 }

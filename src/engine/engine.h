@@ -50,14 +50,14 @@ struct EngineOptions {
 /// What a step produced for one request.
 struct StepOutput {
   RequestId id = 0;
-  std::int32_t token = -1;  ///< -1 when none
-  std::string text{};       ///< complete characters only, stop strings held back; the reason with FinishReason::error
+  std::vector<std::int32_t> tokens{};  ///< drawn
+  std::string text{};  ///< complete characters only, stop strings held back; the reason with FinishReason::error
   FinishReason finish = FinishReason::none;
   std::string stop{};                       ///< the stop string that ended it, "" for another end
   bool shifted = false;                     ///< the context was full and older tokens were dropped
   RequestError error = RequestError::none;  ///< why the request was refused, or could not go on
-  std::vector<TokenLogprobs> logprobs{};    ///< of the drawn token, when asked for
-  std::vector<float> logits{};              ///< [vocab] from which it was drawn, when asked for
+  std::vector<TokenLogprobs> logprobs{};    ///< of each drawn token, when asked for
+  std::vector<float> logits{};              ///< [tokens, vocab] from which they were drawn, when asked for
   /// Of all prompt tokens but the first, when asked for; given once, when the prompt is computed.
   std::vector<TokenLogprobs> prompt_logprobs{};
   std::vector<float> embedding{};  ///< [hidden], pooled but not normalised
@@ -75,10 +75,8 @@ struct RequestStats {
 
 /// A request that has not finished.
 struct SequenceStatus {
-  enum class State { waiting, prefill, decode };
-
   RequestId id = 0;
-  State state = State::waiting;  ///< waiting: without pages, because it has not started or was preempted
+  SequencePhase phase = SequencePhase::waiting;
   std::int32_t priority = 0;
   std::int32_t prompt_tokens = 0;
   std::int32_t cached_tokens = 0;    ///< of the prompt, not computed for this request
@@ -87,8 +85,6 @@ struct SequenceStatus {
   std::int32_t kv_blocks = 0;
   double age_seconds = 0.0;  ///< since submission
 };
-
-std::string_view name(SequenceStatus::State state);
 
 /// The current state of an engine. All values are counters: the time to read them does not depend on the size of the cache
 /// or the queue.

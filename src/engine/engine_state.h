@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -27,11 +26,6 @@ namespace rocmforge {
 struct Engine::State {
   State(EngineParts engine_parts, const EngineOptions& options);
 
-  /// Groups of pages with a window, each with an allocator of its own.
-  std::vector<WindowGroup> make_windows();
-  /// The allocator of slots of recurrent state, null for a model without.
-  BlockAllocator* known_slots();
-  PrefixCache& emplace_prefix_cache();
   /// Why `count` sequences of the request can't run; RequestError::none if they can.
   [[nodiscard]] RequestRefusal refusal(const Request& request, int count) const;
   /// Log probabilities of the step's drawn tokens, where requested.
@@ -78,14 +72,10 @@ struct Engine::State {
   void take_time(double seconds);
   /// Tells the watch how long these chunks may take.
   void watch_work(std::span<const ScheduledChunk> chunks);
-  [[nodiscard]] SequenceStatus describe(const Sequence& sequence, bool waiting) const;
+  [[nodiscard]] SequenceStatus describe(const Sequence& sequence) const;
 
   EngineParts parts;
-  BlockAllocator allocator;  ///< of the group without a window
-  std::deque<BlockAllocator> window_allocators;
-  std::vector<WindowGroup> windows;
-  std::optional<BlockAllocator> slots;  ///< of recurrent state, for models that have one
-  std::optional<PrefixCache> prefix_cache;
+  SequenceCache cache;
   Scheduler scheduler;
   ModelRunner runner;
   std::unordered_map<RequestId, Answer> active;

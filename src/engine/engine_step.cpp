@@ -52,7 +52,7 @@ void Engine::State::find_logprobs(std::span<const ChunkResult> results) {
   scored.clear();
   for (std::size_t i = 0; i < step.size(); ++i) {
     if (step[i].sequence != nullptr && step[i].sequence->request.logprobs >= 0 && !results[i].logits.empty() &&
-        results[i].token >= 0) {
+        !results[i].tokens.empty()) {
       logprobs[i] = {};
       scored.push_back(i);
     }
@@ -66,7 +66,7 @@ void Engine::State::find_logprobs(std::span<const ChunkResult> results) {
            std::span(scored).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(end - first))) {
         try {
           const Request& request = step[i].sequence->request;
-          logprobs[i] = token_logprobs(results[i].logits, results[i].token, request.logprobs, request.logprobs_of);
+          logprobs[i] = token_logprobs(results[i].logits, results[i].tokens.front(), request.logprobs, request.logprobs_of);
         } catch (const std::bad_alloc&) {  // this row's sequence ends
         }
       }
@@ -80,14 +80,14 @@ std::optional<StepOutput> Engine::State::advance(std::size_t index, const ChunkR
   Sequence& sequence = *chunk.sequence;
   Answer& answer = active.at(sequence.id);
   answer.take_prompt(chunk, result, *parts.pool);
-  scheduler.commit(chunk, result.token);
+  scheduler.commit(chunk, result.tokens);
   if (!chunk.completes) {
     return std::nullopt;
   }
   StepOutput output;
   output.id = sequence.id;
   output.prompt_logprobs = answer.prompt_logprobs();
-  if (chunk.wants_logits) {
+  if (chunk.draws > 0) {
     take_token(sequence, result, logprobs[index], output);
   } else {
     answer.computed();
@@ -117,10 +117,11 @@ void Engine::State::take_token(Sequence& sequence, const ChunkResult& result, To
     output.error = RequestError::invalid;  // the constraint came with the request
     return fail(answer.failure());
   }
-  if (result.token < 0) {
+  if (result.tokens.empty()) {
     return fail("no token can be drawn: all are forbidden or their logits are not numbers");
   }
-  output.token = result.token;
+  const std::int32_t token = result.tokens.front();
+  output.tokens.push_back(token);
   if (sequence.request.deadline_is_for_first_token) {
     forget_deadline(sequence);
   }
@@ -134,9 +135,9 @@ void Engine::State::take_token(Sequence& sequence, const ChunkResult& result, To
     output.logprobs.push_back(std::move(found));
   }
   const bool may_end = !sequence.request.ignore_eos || sequence.request.constraint != nullptr;
-  const bool ends = may_end && parts.tokenizer != nullptr && parts.tokenizer->is_end_of_generation(result.token);
+  const bool ends = may_end && parts.tokenizer != nullptr && parts.tokenizer->is_end_of_generation(token);
   if (!ends) {
-    output.text = answer.add(result.token);
+    output.text = answer.add(token);
     if (answer.lacks_memory()) {
       throw std::bad_alloc();
     }
@@ -255,8 +256,8 @@ void Engine::State::take_step() {
     leave_out_late();
     drawn.clear();
     watch_work(step);
-    runner.start(step, scheduler.block_copies(), next_draw());
-    scheduler.copies_made();
+    runner.start(step, cache.copies(), next_draw());
+    cache.copies_made();
   }
   if (parts.model->runs_ahead()) {
     start_ahead();
@@ -280,7 +281,7 @@ void Engine::State::start_ahead() {
 void Engine::State::leave_out_late() {
   constrained.clear();
   for (const ScheduledChunk& chunk : step) {
-    if (chunk.wants_logits && chunk.sequence->request.constraint != nullptr) {
+    if (chunk.draws > 0 && chunk.sequence->request.constraint != nullptr) {
       constrained.push_back(&active.at(chunk.sequence->id));
     }
   }
@@ -290,7 +291,7 @@ void Engine::State::leave_out_late() {
   const std::int32_t vocab = parts.model->config().vocab;
   masks.prepare(constrained, vocab);
   std::erase_if(step, [&](const ScheduledChunk& chunk) {
-    return chunk.wants_logits && !active.at(chunk.sequence->id).mask_is_settled();
+    return chunk.draws > 0 && !active.at(chunk.sequence->id).mask_is_settled();
   });
   if (!step.empty()) {
     masks.resume();  // while the device computes

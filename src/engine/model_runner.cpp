@@ -1,5 +1,7 @@
 #include "engine/model_runner.h"
 
+#include <algorithm>
+
 namespace rocmforge {
 
 void ModelRunner::start(std::span<const ScheduledChunk> chunks, std::span<const BlockCopy> copies,
@@ -11,7 +13,7 @@ void ModelRunner::start(std::span<const ScheduledChunk> chunks, std::span<const 
   for (const ScheduledChunk& chunk : chunks) {
     const std::span<const std::int32_t> tokens = chunk.sequence->tokens;
     add(chunk, tokens.subspan(static_cast<std::size_t>(chunk.first), static_cast<std::size_t>(chunk.count)), next_draw);
-    draws = draws || chunk.wants_logits;
+    draws = draws || chunk.draws > 0;
   }
   if (!draws) {
     batch.sample_rows.clear();
@@ -47,9 +49,10 @@ void ModelRunner::add(const ScheduledChunk& chunk, std::span<const std::int32_t>
   // and in this step.
   const auto blocks_in_use = static_cast<std::size_t>((chunk.first + chunk.count + block_tokens - 1) / block_tokens);
   const std::int32_t row_of_position_0 = batch.num_tokens() - chunk.first;
-  batch.add_sequence(tokens, chunk.first, chunk.sequence->pages.blocks().first(blocks_in_use), false);
-  for (std::size_t i = 0; i < chunk.sequence->windows.size(); ++i) {
-    batch.add_blocks(static_cast<std::int32_t>(i) + 1, chunk.sequence->windows[i].pages.blocks().first(blocks_in_use));
+  batch.add_sequence(tokens, chunk.first, chunk.sequence->cache.pages.blocks().first(blocks_in_use), false);
+  const std::vector<WindowPages>& windows = chunk.sequence->cache.windows;
+  for (std::size_t i = 0; i < windows.size(); ++i) {
+    batch.add_blocks(static_cast<std::int32_t>(i) + 1, windows[i].pages.blocks().first(blocks_in_use));
   }
   if (const SequenceState::Step& state = chunk.state; state.to >= 0) {
     const std::int32_t keep_rows = state.kept >= 0 ? state.kept_tokens - chunk.first : 0;
@@ -66,11 +69,11 @@ void ModelRunner::add(const ScheduledChunk& chunk, std::span<const std::int32_t>
   for (std::int32_t position = pooled.first; position < pooled.end; ++position) {
     batch.hidden_rows.push_back(row_of_position_0 + position);
   }
-  if (chunk.wants_logits) {
+  for (std::int32_t token = batch.num_tokens() - chunk.draws; token < batch.num_tokens(); ++token) {
     if (chunk.sequence->request.wants_raw_logits()) {
       batch.raw_rows.push_back(batch.num_logit_rows());
     }
-    batch.logit_rows.push_back(batch.num_tokens() - 1);
+    batch.logit_rows.push_back(token);
     const auto first_adjustment = static_cast<std::int32_t>(batch.adjustments.size());
     SampleTokens::Row row = next_draw(chunk, batch);
     row.first_adjustment = first_adjustment;
@@ -100,16 +103,19 @@ std::span<const ChunkResult> ModelRunner::results(std::span<const ScheduledChunk
   for (std::size_t i = 0; i < chunks.size(); ++i) {
     const ScheduledChunk& chunk = chunks[i];
     if (chunk.sequence == nullptr) {  // the sequence has ended meanwhile
-      ++row;
+      row += static_cast<std::size_t>(chunk.draws);
       continue;
     }
     const std::int32_t scored = chunk.scored().count();
     results_[i].scored_logits = take(raw, scored, config.vocab);
     results_[i].hidden = take(hidden, chunk.pooled().count(), config.hidden);
     row += static_cast<std::size_t>(scored);
-    if (chunk.wants_logits) {
-      results_[i].token = sampled[row++];
-      results_[i].logits = take(raw, chunk.sequence->request.wants_raw_logits() ? 1 : 0, config.vocab);
+    if (chunk.draws > 0) {
+      const auto drawn = sampled.subspan(row, static_cast<std::size_t>(chunk.draws));
+      const auto forbidden = std::ranges::find_if(drawn, [](std::int32_t token) { return token < 0; });
+      results_[i].tokens = {drawn.begin(), forbidden};
+      results_[i].logits = take(raw, chunk.sequence->request.wants_raw_logits() ? chunk.draws : 0, config.vocab);
+      row += drawn.size();
     }
   }
   return results_;

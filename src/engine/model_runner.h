@@ -15,9 +15,9 @@ namespace rocmforge {
 
 /// The result of one chunk of a step.
 struct ChunkResult {
-  std::int32_t token = -1;                 ///< drawn, when the chunk wants logits; -1 when every token is forbidden
-  std::span<const float> logits{};         ///< [vocab] from which it was drawn, before anything is done to them; when
-                                           ///< the request asks for them
+  std::span<const std::int32_t> tokens{};  ///< [ScheduledChunk::draws] drawn; fewer where every token is forbidden
+  std::span<const float> logits{};         ///< [ScheduledChunk::draws, vocab] from which they were drawn, before anything
+                                           ///< is done to them; when the request asks for them
   std::span<const float> scored_logits{};  ///< [ScheduledChunk::scored().count(), vocab]
   std::span<const float> hidden{};         ///< [ScheduledChunk::pooled().count(), hidden] after the final norm
 };
@@ -27,7 +27,8 @@ class ModelRunner {
  public:
   ModelRunner(Model& model, SequenceMemory& memory) : model_(&model), memory_(&memory) {}
 
-  /// How the next token of a chunk's sequence is drawn; first appends its adjustments and its mask.
+  /// How the next token of a chunk's sequence is drawn, for each row that it draws; first appends its adjustments and its
+  /// mask.
   using NextDraw = std::function<SampleTokens::Row(const ScheduledChunk&, BatchPlan&)>;
 
   /// Copies the blocks of `copies`, then starts a step for the chunks, if there are any.

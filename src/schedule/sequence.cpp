@@ -3,34 +3,27 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/error.h"
+
 namespace rocmforge {
 
-Sequence::Sequence(RequestId id_, Request request_, BlockAllocator& allocator, std::int32_t block_tokens,
-                   BlockAllocator* slots, std::span<const WindowGroup> window_groups)
+Sequence::Sequence(RequestId id_, Request request_, SequenceCache& sequence_cache)
     : id(id_),
       request(std::move(request_)),
       tokens(request.prompt),
       prompt_tokens(static_cast<std::int32_t>(tokens.size())),
-      pages(allocator, block_tokens),
-      state(slots) {
-  windows.reserve(window_groups.size());
-  for (const WindowGroup& group : window_groups) {
-    windows.push_back({group.window, PageTable(*group.allocator, block_tokens)});
-  }
-}
+      cache(sequence_cache.make_sequence()) {}
 
-std::int32_t WindowPages::tokens_to_hold(std::int32_t position, std::int32_t length) const {
-  const std::int32_t block_tokens = pages.block_tokens();
-  const std::int64_t first = first_held(position) / block_tokens;
-  const std::int64_t end = (first + most_blocks_seen(window, block_tokens)) * block_tokens;
-  return static_cast<std::int32_t>(std::min<std::int64_t>(end, length));
-}
-
-void Sequence::clear_pages() {
-  pages.clear();
-  for (WindowPages& each : windows) {
-    each.pages.clear();
+std::string_view name(SequencePhase phase) {
+  switch (phase) {
+    case SequencePhase::waiting:
+      return "waiting";
+    case SequencePhase::prefill:
+      return "prefill";
+    case SequencePhase::decode:
+      return "decode";
   }
+  fail_check("unknown phase");
 }
 
 bool Sequence::wants_prompt_rows() const {

@@ -165,7 +165,7 @@ std::vector<std::int32_t> answer(Engine& engine, const std::vector<std::int32_t>
   std::vector<std::int32_t> tokens;
   while (engine.has_work()) {
     for (const StepOutput& output : engine.step()) {
-      tokens.push_back(output.token);
+      tokens.insert(tokens.end(), output.tokens.begin(), output.tokens.end());
     }
   }
   return tokens;

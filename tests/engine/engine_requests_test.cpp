@@ -36,9 +36,7 @@ void collect(Engine& engine, Results& results) {
   for (StepOutput& output : engine.step()) {
     Result& result = results[output.id];
     ASSERT_EQ(result.finish, FinishReason::none) << "output after the end";
-    if (output.token >= 0) {
-      result.tokens.push_back(output.token);
-    }
+    result.tokens.insert(result.tokens.end(), output.tokens.begin(), output.tokens.end());
     result.text += output.text;
     result.finish = output.finish;
     result.error = output.error;
@@ -399,17 +397,17 @@ TEST(EngineRequests, StatusTellsWhatRuns) {
   const std::vector<SequenceStatus> sequences = fake.engine->sequences();
   ASSERT_EQ(sequences.size(), 3u);
   EXPECT_EQ(sequences[0].id, urgent_id);
-  EXPECT_EQ(sequences[0].state, SequenceStatus::State::decode);
+  EXPECT_EQ(sequences[0].phase, SequencePhase::decode);
   EXPECT_EQ(sequences[0].priority, -1);
   EXPECT_EQ(sequences[0].generated_tokens, 1);
   EXPECT_EQ(sequences[1].id, slow_id);
-  EXPECT_EQ(sequences[1].state, SequenceStatus::State::prefill);
+  EXPECT_EQ(sequences[1].phase, SequencePhase::prefill);
   EXPECT_EQ(sequences[1].computed_tokens, 12);
   EXPECT_EQ(sequences[1].kv_blocks, 5);
   EXPECT_GE(sequences[1].age_seconds, 0.0);
   EXPECT_EQ(sequences[2].id, third_id);
-  EXPECT_EQ(sequences[2].state, SequenceStatus::State::waiting);
-  EXPECT_EQ(name(sequences[2].state), "waiting");
+  EXPECT_EQ(sequences[2].phase, SequencePhase::waiting);
+  EXPECT_EQ(name(sequences[2].phase), "waiting");
   EXPECT_EQ(sequences[2].kv_blocks, 0);
   run(*fake.engine);
   status = fake.engine->status();

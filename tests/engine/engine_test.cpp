@@ -35,9 +35,7 @@ void collect(Engine& engine, Results& results) {
   for (const StepOutput& output : engine.step()) {
     Result& result = results[output.id];
     ASSERT_EQ(result.finish, FinishReason::none) << "output after the end";
-    if (output.token >= 0) {
-      result.tokens.push_back(output.token);
-    }
+    result.tokens.insert(result.tokens.end(), output.tokens.begin(), output.tokens.end());
     result.text += output.text;
     result.pieces.push_back(output.text);
     result.finish = output.finish;

@@ -40,7 +40,7 @@ Answer answer(Request request, const Tokens& script, bool with_tokenizer = true)
     for (const StepOutput& output : fake.engine->step()) {
       result.pieces.push_back(output.text);
       result.text += output.text;
-      result.tokens.push_back(output.token);
+      result.tokens.insert(result.tokens.end(), output.tokens.begin(), output.tokens.end());
       result.finish = output.finish;
     }
   }
@@ -127,7 +127,7 @@ TEST(EngineText, CancelGivesTheHeldText) {
   ASSERT_EQ(outputs.size(), 1u);
   EXPECT_EQ(outputs[0].text, "E");
   EXPECT_EQ(outputs[0].finish, FinishReason::cancelled);
-  EXPECT_EQ(outputs[0].token, -1);
+  EXPECT_TRUE(outputs[0].tokens.empty());
 }
 
 }  // namespace

@@ -78,9 +78,7 @@ std::map<RequestId, Result> run(Engine& engine, Meter& meter) {
   for (meter.step = 0; engine.has_work() && meter.step < 100'000; ++meter.step) {
     for (const StepOutput& output : engine.step()) {
       Result& result = results[output.id];
-      if (output.token >= 0) {
-        result.tokens.push_back(output.token);
-      }
+      result.tokens.insert(result.tokens.end(), output.tokens.begin(), output.tokens.end());
       result.text += output.text;
       result.finish = output.finish;
       result.last_step = meter.step;

@@ -47,9 +47,7 @@ std::map<RequestId, Tokens> run(Engine& engine) {
   while (engine.has_work()) {
     for (const StepOutput& output : engine.step()) {
       EXPECT_NE(output.finish, FinishReason::error) << output.text;
-      if (output.token >= 0) {
-        tokens[output.id].push_back(output.token);
-      }
+      tokens[output.id].insert(tokens[output.id].end(), output.tokens.begin(), output.tokens.end());
     }
   }
   return tokens;

@@ -31,9 +31,7 @@ std::ostream& operator<<(std::ostream& out, const Outcome& outcome) {
 void take(Engine& engine, Outcomes& outcomes) {
   for (const StepOutput& output : engine.step()) {
     Outcome& outcome = outcomes[output.id];
-    if (output.token >= 0) {
-      outcome.tokens.push_back(output.token);
-    }
+    outcome.tokens.insert(outcome.tokens.end(), output.tokens.begin(), output.tokens.end());
     outcome.finish = output.finish;
   }
 }

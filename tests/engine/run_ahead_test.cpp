@@ -32,9 +32,7 @@ void take(const std::vector<StepOutput>& outputs, std::map<RequestId, Outcome>& 
   for (const StepOutput& output : outputs) {
     Outcome& outcome = outcomes[output.id];
     EXPECT_EQ(outcome.finish, FinishReason::none) << "output after the end";
-    if (output.token >= 0) {
-      outcome.tokens.push_back(output.token);
-    }
+    outcome.tokens.insert(outcome.tokens.end(), output.tokens.begin(), output.tokens.end());
     outcome.text += output.text;
     outcome.finish = output.finish;
   }

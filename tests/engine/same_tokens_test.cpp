@@ -68,9 +68,7 @@ std::map<RequestId, Result> run(Engine& engine) {
     for (StepOutput& output : engine.step()) {
       EXPECT_NE(output.finish, FinishReason::error) << output.text;
       Result& result = results[output.id];
-      if (output.token >= 0) {
-        result.tokens.push_back(output.token);
-      }
+      result.tokens.insert(result.tokens.end(), output.tokens.begin(), output.tokens.end());
       result.logprobs.insert(result.logprobs.end(), output.logprobs.begin(), output.logprobs.end());
       if (!output.prompt_logprobs.empty()) {
         result.prompt_logprobs = std::move(output.prompt_logprobs);

@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <deque>
 #include <map>
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -23,31 +23,15 @@ inline Tokens counting(std::int32_t first, std::int32_t count) {
   return tokens;
 }
 
-/// A group of pages with a window.
-struct BenchWindow {
-  std::int32_t window = 0;
-  std::int32_t num_blocks = 0;
-};
-
 /// A scheduler with a fake engine: the next token is a function of all earlier tokens, and max_tokens, a full context and
 /// shifts are handled as in the engine.
 struct Bench {
   Bench(SchedulerLimits limits, std::int32_t num_blocks, std::int32_t tokens_of_a_block = 4, bool prefix = false,
-        std::int32_t num_slots = 0, const std::vector<BenchWindow>& windows = {})
-      : block_tokens(tokens_of_a_block), allocator(num_blocks) {
-    if (num_slots > 0) {
-      slots.emplace(num_slots);
-      states.resize(static_cast<std::size_t>(num_slots));
-    }
-    for (const BenchWindow& window : windows) {
-      groups.push_back({&window_allocators.emplace_back(window.num_blocks), window.window});
-    }
-    BlockAllocator* known_slots = slots ? &*slots : nullptr;
-    if (prefix) {
-      cache.emplace(allocator, block_tokens, PrefixCache::hash_block, known_slots, groups);
-    }
-    scheduler.emplace(limits, allocator, cache ? &*cache : nullptr, block_tokens, known_slots, groups);
-  }
+        std::int32_t num_slots = 0, const std::vector<SequenceCache::Window>& windows = {})
+      : block_tokens(tokens_of_a_block),
+        states(static_cast<std::size_t>(num_slots)),
+        memory({num_blocks, tokens_of_a_block, prefix, num_slots, windows}),
+        scheduler(std::in_place, limits, memory) {}
 
   void submit(RequestId id, Tokens prompt, std::int32_t max_tokens, std::int32_t priority = 0, RequestId leader = 0,
               std::uint64_t client = 0) {
@@ -76,11 +60,11 @@ struct Bench {
     for (const ScheduledChunk& chunk : batch) {
       parts.emplace_back(chunk.sequence->id, chunk.count);
       deliver(chunk);
-      scheduler->commit(chunk, chunk.wants_logits ? next_token(chunk.sequence->tokens) : -1);
+      commit(chunk, next_token(chunk.sequence->tokens));
       Sequence& sequence = *chunk.sequence;
-      if (sequence.finish == FinishReason::none && chunk.completes && !chunk.wants_logits) {
+      if (sequence.finish == FinishReason::none && chunk.completes && chunk.draws == 0) {
         scheduler->finish(sequence, FinishReason::stop);
-      } else if (sequence.finish == FinishReason::none && chunk.wants_logits) {
+      } else if (sequence.finish == FinishReason::none && chunk.draws > 0) {
         if (sequence.generated() == sequence.request.max_tokens) {
           scheduler->finish(sequence, FinishReason::length);
         } else if (sequence.length() > scheduler->limits().context_length) {
@@ -97,6 +81,11 @@ struct Bench {
       finished[sequence->id] = {sequence->tokens, sequence->finish, sequence->prefix_hits};
     });
     return parts;
+  }
+
+  /// `token` is used if the chunk draws one.
+  void commit(const ScheduledChunk& chunk, std::int32_t token) {
+    scheduler->commit(chunk, std::span(&token, static_cast<std::size_t>(chunk.draws)));
   }
 
   void deliver(const ScheduledChunk& chunk) {
@@ -118,10 +107,10 @@ struct Bench {
     for (std::int32_t position = 0; position < chunk.first + chunk.count; ++position) {
       content = content * 31 + static_cast<std::uint32_t>(sequence.tokens[static_cast<std::size_t>(position)]);
       const bool is_new = position >= chunk.first;
-      visit(slot_of(0, sequence.pages, position), content, is_new);
+      visit(slot_of(0, sequence.cache.pages, position), content, is_new);
       for (std::size_t w = 0; w < groups.size(); ++w) {
         if (position >= first_seen(groups[w].window, chunk.first)) {
-          visit(slot_of(w + 1, sequence.windows[w].pages, position), content, is_new);
+          visit(slot_of(w + 1, sequence.cache.windows[w].pages, position), content, is_new);
         }
       }
     }
@@ -160,7 +149,7 @@ struct Bench {
   }
 
   void compute(std::span<const ScheduledChunk> batch) {
-    if (slots) {
+    if (slots != nullptr) {
       std::ranges::for_each(batch, [this](const ScheduledChunk& chunk) { compute_state(chunk); });
     }
     storage.resize(1 + groups.size());
@@ -168,12 +157,12 @@ struct Bench {
       const BlockAllocator& blocks = group == 0 ? allocator : *groups[group - 1].allocator;
       storage[group].resize(static_cast<std::size_t>(blocks.num_blocks() * block_tokens));
     }
-    for (const BlockCopy& copy : scheduler->block_copies()) {
+    for (const BlockCopy& copy : memory.copies()) {
       std::vector<std::uint32_t>& pages = storage.at(static_cast<std::size_t>(copy.group));
       std::copy_n(pages.begin() + copy.from * block_tokens, block_tokens, pages.begin() + copy.to * block_tokens);
       ++copied_blocks;
     }
-    scheduler->copies_made();
+    memory.copies_made();
     for (std::size_t w = 0; w < groups.size(); ++w) {
       const std::int32_t used = groups[w].allocator->num_blocks() - window_blocks_available(w);
       most_window_blocks = std::max(most_window_blocks, used);
@@ -193,14 +182,16 @@ struct Bench {
     }
   }
 
-  [[nodiscard]] std::int32_t blocks_available() const { return allocator.num_free() + (cache ? cache->num_evictable() : 0); }
+  [[nodiscard]] std::int32_t blocks_available() const {
+    return allocator.num_free() + (cache != nullptr ? cache->num_evictable() : 0);
+  }
 
   [[nodiscard]] std::int32_t window_blocks_available(std::size_t window) const {
-    return groups[window].allocator->num_free() + (cache ? cache->num_evictable(window) : 0);
+    return groups[window].allocator->num_free() + (cache != nullptr ? cache->num_evictable(window) : 0);
   }
 
   [[nodiscard]] std::int32_t slots_available() const {
-    return slots->num_free() + (cache ? cache->num_evictable_states() : 0);
+    return slots->num_free() + (cache != nullptr ? cache->num_evictable_states() : 0);
   }
 
   struct State {
@@ -221,11 +212,11 @@ struct Bench {
   std::map<RequestId, Tokens> scored;  ///< positions
   std::map<RequestId, Tokens> pooled;
   std::vector<State> states;  ///< of each slot
-  BlockAllocator allocator;
-  std::deque<BlockAllocator> window_allocators;
-  std::vector<WindowGroup> groups;  ///< with a window
-  std::optional<BlockAllocator> slots;
-  std::optional<PrefixCache> cache;
+  SequenceCache memory;
+  BlockAllocator& allocator = memory.blocks();
+  std::span<const WindowGroup> groups = memory.windows();  ///< with a window
+  const BlockAllocator* slots = memory.slots();            ///< null for none
+  PrefixCache* cache = memory.prefixes();                  ///< null for none
   std::optional<Scheduler> scheduler;
   std::map<RequestId, Result> finished;
 };

@@ -59,7 +59,7 @@ class FullCache {
  private:
   void step() {
     for (const ScheduledChunk& chunk : bench_.scheduler->next_batch()) {
-      bench_.scheduler->commit(chunk, chunk.wants_logits ? 7 : -1);
+      bench_.commit(chunk, 7);
     }
     // The numbers that a server reports after each step.
     shown_ += bench_.allocator.num_free() + bench_.cache->num_blocks() + bench_.cache->num_evictable() +
@@ -67,14 +67,14 @@ class FullCache {
   }
 
   [[nodiscard]] std::int32_t decoding() const {
-    return static_cast<std::int32_t>(
-        std::ranges::count_if(bench_.scheduler->running(), [](const auto& sequence) { return sequence->pending() == 1; }));
+    return static_cast<std::int32_t>(std::ranges::count_if(
+        bench_.scheduler->running(), [](const auto& sequence) { return sequence->phase == SequencePhase::decode; }));
   }
 
   [[nodiscard]] std::int64_t held_by_running() const {
     std::int64_t blocks = 0;
     for (const auto& sequence : bench_.scheduler->running()) {
-      blocks += std::ssize(sequence->pages.blocks());
+      blocks += std::ssize(sequence->cache.pages.blocks());
     }
     return blocks;
   }

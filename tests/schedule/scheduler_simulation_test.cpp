@@ -30,7 +30,7 @@ struct Simulation {
   int events = 100'000;
   int least_preemptions = 100;
   std::int32_t num_slots = 0;
-  std::vector<BenchWindow> windows{};
+  std::vector<SequenceCache::Window> windows{};
 };
 
 /// Random mixed operations on a cache that is far too small. Checks that every position reads the content that its own
@@ -59,7 +59,7 @@ class SchedulerSimulation {
           ASSERT_EQ(bench_.slots_available(), simulation_.num_slots) << "slots leaked";
         }
         for (std::size_t w = 0; w < simulation_.windows.size(); ++w) {
-          ASSERT_EQ(bench_.window_blocks_available(w), simulation_.windows[w].num_blocks) << "blocks of a window leaked";
+          ASSERT_EQ(bench_.window_blocks_available(w), simulation_.windows[w].blocks) << "blocks of a window leaked";
         }
       }
     }
@@ -234,8 +234,8 @@ TEST(SchedulerSimulation, LosesNoStateInTheSmallestMemories) {
 TEST(SchedulerSimulation, LosesNothingBehindWindows) {
   unsigned seed = 20;
   for (const bool prefix : {false, true}) {
-    for (const std::vector<BenchWindow>& windows :
-         {std::vector<BenchWindow>{{5, 24}}, {{4, 8}}, {{1, 3}, {13, 30}}, {{17, 9}}, {{100, 30}, {9, 12}}}) {
+    for (const std::vector<SequenceCache::Window>& windows :
+         {std::vector<SequenceCache::Window>{{5, 24}}, {{4, 8}}, {{1, 3}, {13, 30}}, {{17, 9}}, {{100, 30}, {9, 12}}}) {
       SCOPED_TRACE(seed);
       SchedulerSimulation(
           {.limits = small, .prefix = prefix, .seed = seed++, .events = 20'000, .least_preemptions = 10, .windows = windows})

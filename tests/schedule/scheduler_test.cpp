@@ -172,7 +172,7 @@ TEST(Scheduler, CancelWithinAStepIgnoresTheChunkOnItsWay) {
   bench.compute(batch);
   bench.scheduler->cancel(1);
   for (const ScheduledChunk& chunk : batch) {
-    bench.scheduler->commit(chunk, Bench::next_token(chunk.sequence->tokens));
+    bench.commit(chunk, Bench::next_token(chunk.sequence->tokens));
   }
   bench.run();
   EXPECT_EQ(bench.finished.at(1).tokens, counting(0, 6));
@@ -456,7 +456,7 @@ TEST(Scheduler, AnswersToOnePromptShareItsBlocksUntilTheyWrite) {
   EXPECT_THAT(bench.step(), ElementsAre(Pair(1, 1), Pair(2, 1), Pair(3, 1)));
   EXPECT_EQ(bench.copied_blocks, 2) << "each has its own copy of the part that it goes on with";
   EXPECT_EQ(bench.allocator.num_free(), 59);
-  const auto blocks = [&](std::size_t i) { return bench.scheduler->running()[i]->pages.blocks(); };
+  const auto blocks = [&](std::size_t i) { return bench.scheduler->running()[i]->cache.pages.blocks(); };
   EXPECT_EQ(blocks(0)[1], blocks(2)[1]);
   EXPECT_NE(blocks(0)[2], blocks(1)[2]);
   EXPECT_NE(blocks(1)[2], blocks(2)[2]);

@@ -34,14 +34,14 @@ TEST(SchedulerWindows, TakeOneWindowAndOneChunkOfTheLongestContext) {
       const std::span<const ScheduledChunk> batch = bench.scheduler->next_batch();
       ASSERT_EQ(batch.size(), 1u);
       Sequence& sequence = *batch[0].sequence;
-      const PageTable& held = sequence.windows[0].pages;
+      const PageTable& held = sequence.cache.windows[0].pages;
       most_held = std::max(most_held, held.num_held());
       for (std::int32_t p = first_seen(window, batch[0].first); p < batch[0].first + batch[0].count; p += block_tokens) {
         ASSERT_GE(held.blocks()[static_cast<std::size_t>(p / block_tokens)], 0);
       }
       tokens += batch[0].count;
       ASSERT_TRUE(batch[0].completes || batch[0].count == 512) << "the chunk finds its blocks";
-      bench.scheduler->commit(batch[0], batch[0].wants_logits ? 7 : -1);
+      bench.commit(batch[0], 7);
       if (sequence.generated() == 500) {
         bench.scheduler->finish(sequence, FinishReason::length);
       }
@@ -140,13 +140,13 @@ TEST(SchedulerWindows, AStepAheadKeepsWhatItsTokenSees) {
     const std::vector<ScheduledChunk> ahead = bench.scheduler->next_ahead(computing);
     ASSERT_EQ(ahead.size(), 1u);
     const std::int32_t position = ahead[0].first;
-    bench.scheduler->commit(computing[0], Bench::next_token(computing[0].sequence->tokens));
-    const std::span<const BlockId> held = ahead[0].sequence->windows[0].pages.blocks();
+    bench.commit(computing[0], Bench::next_token(computing[0].sequence->tokens));
+    const std::span<const BlockId> held = ahead[0].sequence->cache.windows[0].pages.blocks();
     for (std::int32_t p = first_seen(5, position); p <= position; ++p) {
       ASSERT_GE(held[static_cast<std::size_t>(p / 4)], 0);
     }
-    ASSERT_LE(ahead[0].sequence->windows[0].pages.num_held(), most_blocks_seen(5, 4) + 1);
-    bench.scheduler->commit(ahead[0], Bench::next_token(ahead[0].sequence->tokens));
+    ASSERT_LE(ahead[0].sequence->cache.windows[0].pages.num_held(), most_blocks_seen(5, 4) + 1);
+    bench.commit(ahead[0], Bench::next_token(ahead[0].sequence->tokens));
   }
 }
 

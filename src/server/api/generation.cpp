@@ -206,12 +206,16 @@ void Generation::handle(Delivery delivery) {
   }
   count(output);
   Choice& into = choice(delivery.choice);
-  if (output.token >= 0 && !(output.finish == FinishReason::stop && model().is_end(output.token))) {
-    into.tokens.push_back(output.token);
+  for (std::size_t i = 0; i < output.tokens.size(); ++i) {
+    const std::int32_t token = output.tokens[i];
+    if (output.finish == FinishReason::stop && model().is_end(token)) {
+      break;
+    }
+    into.tokens.push_back(token);
     ++into.stats.generated_tokens;
     into.stats.decode_seconds = delivery.decode_seconds;
     if (!output.logprobs.empty()) {
-      into.logprobs.add(std::move(output.logprobs.front()), model().text().token_bytes(output.token).size());
+      into.logprobs.add(std::move(output.logprobs[i]), model().text().token_bytes(token).size());
     }
   }
   into.text_bytes += output.text.size();

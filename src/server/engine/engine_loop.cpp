@@ -359,7 +359,7 @@ void EngineLoop::handle(StepOutput& output, Clock::time_point now, Parcels& parc
     return;
   }
   Track& track = found->second;
-  if (output.token >= 0) {
+  for (std::size_t i = 0; i < output.tokens.size(); ++i) {
     count_token(track, now);
   }
   Parcel& last = track.end.front();
