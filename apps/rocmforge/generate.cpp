@@ -32,6 +32,7 @@ Reply generate(Engine& engine, Request request, std::int32_t batch_tokens,
       }
       progress.reset();
       reply.finish = output.finish;
+      reply.stats = output.stats.value_or(RequestStats{});
       reply.shifted = reply.shifted || output.shifted;
       if (output.finish == FinishReason::error) {
         reply.error = output.text;
@@ -45,7 +46,6 @@ Reply generate(Engine& engine, Request request, std::int32_t batch_tokens,
       progress->update(static_cast<double>(done) / static_cast<double>(prompt_tokens));
     }
   }
-  reply.stats = engine.take_stats(id);
   return reply;
 }
 

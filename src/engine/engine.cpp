@@ -18,8 +18,6 @@ namespace rocmforge {
 
 namespace {
 
-constexpr std::size_t max_unread_stats = 1024;
-
 SchedulerLimits scheduler_limits(const EngineParts& parts, const EngineOptions& options) {
   return {.max_batch_tokens = options.max_batch_tokens,
           .max_sequences = options.max_sequences,
@@ -79,18 +77,36 @@ RequestRefusal Engine::State::refusal(const Request& request, int count) const {
 }
 
 void Engine::State::end(RequestId id, FinishReason reason) {
-  const auto found = active.find(id);
-  if (found != active.end()) {
-    StepOutput& output = ready.emplace_back();
-    output.id = id;
-    output.finish = reason;
-    try {
-      output.text = found->second.finish();
-    } catch (const std::bad_alloc&) {  // the text that was held back is lost
-    }
-    scheduler.cancel(id, reason);
-    retire();
+  const auto found = requests.find(id);
+  if (found == requests.end()) {
+    return;
   }
+  StepOutput& output = ready.emplace_back();
+  output.id = id;
+  try {
+    output.text = found->second.answer.finish();
+  } catch (const std::bad_alloc&) {  // the text that was held back is lost
+  }
+  finish(found->second, reason, output);
+}
+
+void Engine::State::finish(Running& running, FinishReason reason, StepOutput& output) {
+  scheduler.finish(running, reason);
+  output.finish = reason;
+  output.stats = running.stats();
+  forget(running);
+}
+
+void Engine::State::forget(Running& running) {
+  for (std::vector<ScheduledChunk>* chunks : {&step, &ahead}) {
+    for (ScheduledChunk& chunk : *chunks) {
+      chunk.sequence = chunk.sequence == &running ? nullptr : chunk.sequence;
+    }
+  }
+  std::replace(drawn.begin(), drawn.end(), &running, static_cast<Running*>(nullptr));
+  forget_deadline(running);
+  const RequestId id = running.id;
+  requests.erase(id);
 }
 
 void Engine::State::expire() {
@@ -100,49 +116,10 @@ void Engine::State::expire() {
   }
 }
 
-void Engine::State::forget_deadline(Sequence& sequence) {
-  if (sequence.request.deadline) {
-    deadlines.erase({*sequence.request.deadline, sequence.id});
-    sequence.request.deadline.reset();
-  }
-}
-
-void Engine::State::retire() {
-  scheduler.take_finished([this](const std::unique_ptr<Sequence>& sequence) {
-    for (ScheduledChunk& chunk : ahead) {
-      chunk.sequence = chunk.sequence == sequence.get() ? nullptr : chunk.sequence;
-    }
-    const auto answer = active.extract(sequence->id);
-    forget_deadline(*sequence);
-    auto place = unfinished_stats.extract(sequence->id);
-    place.mapped() = {.prompt_tokens = sequence->prompt_tokens,
-                      .cached_tokens = sequence->prefix_hits,
-                      .generated_tokens = sequence->generated(),
-                      .queue_seconds = answer.mapped().queue_seconds(),
-                      .prompt_seconds = answer.mapped().prompt_seconds(),
-                      .decode_seconds = answer.mapped().decode_seconds()};
-    stats.insert(std::move(place));
-  });
-}
-
-void Engine::State::withdraw(std::span<const RequestId> ids, const Request& request) {
-  for (const RequestId id : ids) {
-    scheduler.cancel(id);
-  }
-  retire();
-  for (const RequestId id : ids) {
-    active.erase(id);
-    stats.erase(id);
-    unfinished_stats.erase(id);
-    if (request.deadline) {
-      deadlines.erase({*request.deadline, id});
-    }
-  }
-}
-
-void Engine::State::forget_stats() {
-  while (stats.size() > max_unread_stats + ready.size()) {
-    stats.erase(stats.begin());
+void Engine::State::forget_deadline(Running& running) {
+  if (running.request.deadline) {
+    deadlines.erase({*running.request.deadline, running.id});
+    running.request.deadline.reset();
   }
 }
 
@@ -156,7 +133,7 @@ SequenceStatus Engine::State::describe(const Sequence& sequence) const {
   status.computed_tokens = sequence.cache.computed_tokens;
   status.generated_tokens = sequence.generated();
   status.kv_blocks = static_cast<std::int32_t>(sequence.cache.pages.blocks().size());
-  status.age_seconds = active.at(sequence.id).age_seconds();
+  status.age_seconds = Running::of(sequence).answer.age_seconds();
   return status;
 }
 
@@ -192,17 +169,12 @@ std::vector<RequestId> Engine::submit(Request request, int count) {
   std::ranges::generate(ids, [&] { return ++state.last_id; });
   state.make_room_for(ids.size());
   const RequestRefusal refusal = state.refusal(request, count);
-  try {
-    refusal ? state.refuse(request, ids, refusal) : state.take(request, ids);
-  } catch (const std::bad_alloc&) {
-    state.withdraw(ids, request);
-    throw;
-  }
+  refusal ? state.refuse(request, ids, refusal) : state.take(request, ids);
   return ids;
 }
 
 void Engine::State::make_room_for(std::size_t count) {
-  const std::size_t most = ready.size() + active.size() + count;
+  const std::size_t most = ready.size() + requests.size() + count;
   for (std::vector<StepOutput>* outputs : {&ready, &given}) {
     if (outputs->capacity() < most) {
       outputs->reserve(2 * most);
@@ -213,51 +185,62 @@ void Engine::State::make_room_for(std::size_t count) {
 void Engine::State::refuse(const Request& request, std::span<const RequestId> ids, const RequestRefusal& refusal) {
   std::vector<StepOutput> outputs;
   for (const RequestId id : ids) {
-    outputs.push_back({.id = id, .text = refusal.message, .finish = FinishReason::error, .error = refusal.error});
-    stats.emplace(id, RequestStats{.prompt_tokens = static_cast<std::int32_t>(request.prompt.size())});
+    StepOutput& output = outputs.emplace_back();
+    output.id = id;
+    output.text = refusal.message;
+    output.finish = FinishReason::error;
+    output.error = refusal.error;
+    output.stats = RequestStats{.prompt_tokens = static_cast<std::int32_t>(request.prompt.size())};
   }
   std::ranges::move(outputs, std::back_inserter(ready));
 }
 
 void Engine::State::take(const Request& request, std::span<const RequestId> ids) {
+  try {
+    add(request, ids);
+  } catch (const std::bad_alloc&) {
+    for (const RequestId id : ids) {
+      if (const auto found = requests.find(id); found != requests.end()) {
+        if (found->second.arrival > 0) {
+          scheduler.finish(found->second, FinishReason::error);
+        }
+        forget(found->second);
+      }
+    }
+    throw;
+  }
+}
+
+void Engine::State::add(const Request& request, std::span<const RequestId> ids) {
+  Running* leader = nullptr;
   for (const RequestId id : ids) {
     Request choice = request;
-    if (id != ids.front()) {
+    if (leader != nullptr) {
       choice.prompt_logprobs = -1;
     }
     if (choice.sampling.seed) {
       *choice.sampling.seed += id - ids.front();
     }
-    if (choice.deadline) {
-      deadlines.emplace(*choice.deadline, id);
+    Running& running = requests.try_emplace(id, id, std::move(choice), cache, parts.tokenizer).first->second;
+    if (running.request.deadline) {
+      deadlines.emplace(*running.request.deadline, id);
     }
-    active.try_emplace(id, choice, parts.tokenizer);
-    unfinished_stats.try_emplace(id);
-    const RequestRefusal late = scheduler.submit(id, std::move(choice), id == ids.front() ? 0 : ids.front());
-    check(!late, "what is not refused is taken");
+    scheduler.submit(running, leader);
+    leader = leader != nullptr ? leader : &running;
   }
 }
 
-bool Engine::is_open(RequestId id) const { return state_->active.contains(id); }
+bool Engine::is_open(RequestId id) const { return state_->requests.contains(id); }
 
 void Engine::cancel(RequestId id) { state_->end(id, FinishReason::cancelled); }
 
 bool Engine::has_work() const { return !state_->ready.empty() || state_->scheduler.has_work(); }
-
-RequestStats Engine::take_stats(RequestId id) {
-  const auto found = state_->stats.find(id);
-  check(found != state_->stats.end(), "the request has not finished or its statistics were taken");
-  const RequestStats stats = found->second;
-  state_->stats.erase(found);
-  return stats;
-}
 
 EngineStatus Engine::status() const {
   const State& state = *state_;
   EngineStatus status;
   status.waiting = state.scheduler.num_waiting();
   status.running = state.scheduler.num_running();
-  status.unread_stats = static_cast<std::int32_t>(state.stats.size());
   status.kv_blocks = state.cache.blocks().num_blocks();
   status.free_blocks = state.cache.blocks().num_free();
   const PrefixCache* prefixes = state.cache.prefixes();
@@ -288,10 +271,10 @@ EngineStatus Engine::status() const {
 
 std::vector<SequenceStatus> Engine::sequences() const {
   std::vector<SequenceStatus> sequences;
-  for (const auto& sequence : state_->scheduler.running()) {
+  for (const Sequence* sequence : state_->scheduler.running()) {
     sequences.push_back(state_->describe(*sequence));
   }
-  for (const auto& sequence : state_->scheduler.waiting()) {
+  for (const Sequence* sequence : state_->scheduler.waiting()) {
     sequences.push_back(state_->describe(*sequence));
   }
   return sequences;

@@ -47,22 +47,6 @@ struct EngineOptions {
   std::optional<double> step_seconds{};
 };
 
-/// What a step produced for one request.
-struct StepOutput {
-  RequestId id = 0;
-  std::vector<std::int32_t> tokens{};  ///< drawn
-  std::string text{};  ///< complete characters only, stop strings held back; the reason with FinishReason::error
-  FinishReason finish = FinishReason::none;
-  std::string stop{};                       ///< the stop string that ended it, "" for another end
-  bool shifted = false;                     ///< the context was full and older tokens were dropped
-  RequestError error = RequestError::none;  ///< why the request was refused, or could not go on
-  std::vector<TokenLogprobs> logprobs{};    ///< of each drawn token, when asked for
-  std::vector<float> logits{};              ///< [tokens, vocab] from which they were drawn, when asked for
-  /// Of all prompt tokens but the first, when asked for; given once, when the prompt is computed.
-  std::vector<TokenLogprobs> prompt_logprobs{};
-  std::vector<float> embedding{};  ///< [hidden], pooled but not normalised
-};
-
 /// Times and counts of a finished request.
 struct RequestStats {
   std::int32_t prompt_tokens = 0;
@@ -71,6 +55,23 @@ struct RequestStats {
   double queue_seconds = 0.0;   ///< submission to the first step it is part of
   double prompt_seconds = 0.0;  ///< submission to first token, or to the prompt's end if no token is drawn
   double decode_seconds = 0.0;  ///< first token to last
+};
+
+/// What a step produced for one request.
+struct StepOutput {
+  RequestId id = 0;
+  std::vector<std::int32_t> tokens{};  ///< drawn
+  std::string text{};  ///< complete characters only, stop strings held back; the reason with FinishReason::error
+  FinishReason finish = FinishReason::none;
+  std::string stop{};                       ///< the stop string that ended it, "" for another end
+  std::optional<RequestStats> stats{};      ///< with the last output
+  bool shifted = false;                     ///< the context was full and older tokens were dropped
+  RequestError error = RequestError::none;  ///< why the request was refused, or could not go on
+  std::vector<TokenLogprobs> logprobs{};    ///< of each drawn token, when asked for
+  std::vector<float> logits{};              ///< [tokens, vocab] from which they were drawn, when asked for
+  /// Of all prompt tokens but the first, when asked for; given once, when the prompt is computed.
+  std::vector<TokenLogprobs> prompt_logprobs{};
+  std::vector<float> embedding{};  ///< [hidden], pooled but not normalised
 };
 
 /// A request that has not finished.
@@ -91,8 +92,7 @@ struct SequenceStatus {
 struct EngineStatus {
   std::int32_t waiting = 0;  ///< requests without pages
   std::int32_t running = 0;
-  std::int32_t unread_stats = 0;  ///< finished requests whose statistics take_stats() has not removed
-  std::int32_t kv_blocks = 0;     ///< all blocks of the cache, without those of groups with a window
+  std::int32_t kv_blocks = 0;  ///< all blocks of the cache, without those of groups with a window
   std::int32_t free_blocks = 0;
   std::int32_t prefix_blocks = 0;     ///< blocks in the prefix cache
   std::int32_t evictable_blocks = 0;  ///< of these, the ones that can be freed
@@ -142,9 +142,6 @@ class Engine {
   /// step still runs. The engine can't be used any more then.
   void watch_steps(std::function<void(const std::string& line)> on_timeout);
 
-  /// Removes and returns the statistics of a finished request. The statistics of the last step's requests and of 1,024 more
-  /// are kept.
-  RequestStats take_stats(RequestId id);
   [[nodiscard]] EngineStatus status() const;
   /// The requests that have not finished: running ones first, each in the order in which they run.
   [[nodiscard]] std::vector<SequenceStatus> sequences() const;

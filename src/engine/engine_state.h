@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -12,11 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include "engine/answer.h"
 #include "engine/engine.h"
 #include "engine/engine_parts.h"
 #include "engine/mask_work.h"
 #include "engine/model_runner.h"
+#include "engine/running.h"
 #include "engine/step_recovery.h"
 #include "engine/step_watch.h"
 
@@ -32,17 +31,18 @@ struct Engine::State {
   void find_logprobs(std::span<const ChunkResult> results);
   /// Takes the result of a sequence's chunk and decides whether the sequence goes on; no output for a part of a prompt.
   std::optional<StepOutput> advance(std::size_t index, const ChunkResult& result);
-  void take_token(Sequence& sequence, const ChunkResult& result, TokenLogprobs& found, StepOutput& output);
+  void take_token(Running& running, const ChunkResult& result, TokenLogprobs& found, StepOutput& output);
   [[nodiscard]] FinishReason finish_after(const Sequence& sequence, bool stopped) const;
-  /// Ends a request. Never fails for lack of memory, like all functions that end answers.
+  /// Ends a request, whose last output the next step returns; ignores one that has ended. Never fails for lack of memory,
+  /// like all functions that end answers.
   void end(RequestId id, FinishReason reason);
-  /// Drops old statistics that were not taken, except of requests that the next step reports: any number may end at once.
-  void forget_stats();
-  void forget_deadline(Sequence& sequence);
+  /// Ends a request with this output, which has all but the reason and the statistics.
+  void finish(Running& running, FinishReason reason, StepOutput& output);
+  /// Removes a request that the scheduler does not have any more.
+  void forget(Running& running);
+  void forget_deadline(Running& running);
   /// Ends requests whose deadline has passed.
   void expire();
-  /// Moves finished requests from the active ones to the statistics.
-  void retire();
   /// Computes the next step and returns one result for each chunk of `step`, which is empty when there is nothing to
   /// compute. Ends sequences for which there is no memory.
   std::span<const ChunkResult> compute();
@@ -60,14 +60,13 @@ struct Engine::State {
   /// The results of the draws in `drawn` from `first` on are lost: they are repeated.
   void draw_again(std::size_t first);
   std::optional<StepOutput> advance_alone(std::size_t index, const ChunkResult& result);
-  StepOutput without_memory(RequestId id);
+  StepOutput without_memory(Running& running);
   /// Reserves room for `count` more answers in the outputs of steps, so that ending them allocates nothing.
   void make_room_for(std::size_t count);
   void refuse(const Request& request, std::span<const RequestId> ids, const RequestRefusal& refusal);
-  /// Adds an accepted request, with one answer for each id.
+  /// Adds an accepted request, with one answer for each id: all of them or, if memory runs out, none.
   void take(const Request& request, std::span<const RequestId> ids);
-  /// Removes answers of a request that could not be added as a whole.
-  void withdraw(std::span<const RequestId> ids, const Request& request);
+  void add(const Request& request, std::span<const RequestId> ids);
   /// Sets the limit of prompt tokens in later steps from the time of a step.
   void take_time(double seconds);
   /// Tells the watch how long these chunks may take.
@@ -78,22 +77,18 @@ struct Engine::State {
   SequenceCache cache;
   Scheduler scheduler;
   ModelRunner runner;
-  std::unordered_map<RequestId, Answer> active;
-  MaskWork masks;                    ///< uses the answers in `active`
-  std::vector<Answer*> constrained;  ///< of the step that is being prepared
+  std::unordered_map<RequestId, Running> requests;  ///< addresses stay
+  MaskWork masks;                                   ///< uses the answers in `requests`
+  std::vector<Answer*> constrained;                 ///< of the step that is being prepared
   std::set<std::pair<std::chrono::steady_clock::time_point, RequestId>> deadlines;
-  std::map<RequestId, RequestStats> stats;             ///< ordered, so that the oldest are dropped first
-  std::map<RequestId, RequestStats> unfinished_stats;  ///< of unfinished requests; moved to stats
-  std::vector<StepOutput> ready;                       ///< outputs that the next step() returns
-  std::vector<StepOutput> given;                       ///< outputs that the last step() returned
-  std::vector<ScheduledChunk> step;
-  std::vector<RequestId> drawn;  ///< requests whose draws have not been read
+  std::vector<StepOutput> ready;     ///< outputs that the next step() returns
+  std::vector<StepOutput> given;     ///< outputs that the last step() returned
+  std::vector<ScheduledChunk> step;  ///< the sequence of a chunk is null if it has ended
+  std::vector<Running*> drawn;       ///< whose draws have not been read; null for ended ones
   StepRecovery recovery;
   std::vector<TokenLogprobs> logprobs;  ///< of each chunk of the step
   std::vector<std::size_t> scored;      ///< chunks that have log probabilities
-  /// The step that was started ahead, whose draws have not been read. The sequence of a chunk is null if it has ended
-  /// meanwhile.
-  std::vector<ScheduledChunk> ahead;
+  std::vector<ScheduledChunk> ahead;    ///< the step that was started ahead, whose draws have not been read; as `step`
   RequestId last_id = 0;
   std::int64_t steps = 0;
   std::int32_t step_tokens = 0;  ///< of the last step

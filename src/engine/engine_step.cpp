@@ -76,35 +76,34 @@ void Engine::State::find_logprobs(std::span<const ChunkResult> results) {
 }
 
 std::optional<StepOutput> Engine::State::advance(std::size_t index, const ChunkResult& result) {
-  const ScheduledChunk& chunk = step[index];
-  Sequence& sequence = *chunk.sequence;
-  Answer& answer = active.at(sequence.id);
-  answer.take_prompt(chunk, result, *parts.pool);
+  const ScheduledChunk chunk = step[index];
+  Running& running = Running::of(*chunk.sequence);
+  running.answer.take_prompt(chunk, result, *parts.pool);
   scheduler.commit(chunk, result.tokens);
   if (!chunk.completes) {
     return std::nullopt;
   }
   StepOutput output;
-  output.id = sequence.id;
-  output.prompt_logprobs = answer.prompt_logprobs();
+  output.id = running.id;
+  output.prompt_logprobs = running.answer.prompt_logprobs();
   if (chunk.draws > 0) {
-    take_token(sequence, result, logprobs[index], output);
+    take_token(running, result, logprobs[index], output);
   } else {
-    answer.computed();
-    output.embedding = answer.embedding();
-    output.finish = sequence.request.embedding ? FinishReason::stop : FinishReason::length;
+    running.answer.computed();
+    output.embedding = running.answer.embedding();
+    output.finish = running.request.embedding ? FinishReason::stop : FinishReason::length;
   }
   if (output.finish != FinishReason::none) {
-    scheduler.finish(sequence, output.finish);
-  } else if (sequence.length() > scheduler.limits().context_length) {
-    scheduler.shift(sequence);
+    finish(running, output.finish, output);
+  } else if (running.length() > scheduler.limits().context_length) {
+    scheduler.shift(running);
     output.shifted = true;
   }
   return output;
 }
 
-void Engine::State::take_token(Sequence& sequence, const ChunkResult& result, TokenLogprobs& found, StepOutput& output) {
-  Answer& answer = active.at(sequence.id);
+void Engine::State::take_token(Running& running, const ChunkResult& result, TokenLogprobs& found, StepOutput& output) {
+  Answer& answer = running.answer;
   answer.computed();
   const auto fail = [&](std::string reason) {
     output.finish = FinishReason::error;
@@ -122,19 +121,19 @@ void Engine::State::take_token(Sequence& sequence, const ChunkResult& result, To
   }
   const std::int32_t token = result.tokens.front();
   output.tokens.push_back(token);
-  if (sequence.request.deadline_is_for_first_token) {
-    forget_deadline(sequence);
+  if (running.request.deadline_is_for_first_token) {
+    forget_deadline(running);
   }
-  if (sequence.request.logits) {
+  if (running.request.logits) {
     output.logits.assign(result.logits.begin(), result.logits.end());
   }
-  if (sequence.request.logprobs >= 0) {
+  if (running.request.logprobs >= 0) {
     if (found.token < 0) {
       throw std::bad_alloc();
     }
     output.logprobs.push_back(std::move(found));
   }
-  const bool may_end = !sequence.request.ignore_eos || sequence.request.constraint != nullptr;
+  const bool may_end = !running.request.ignore_eos || running.request.constraint != nullptr;
   const bool ends = may_end && parts.tokenizer != nullptr && parts.tokenizer->is_end_of_generation(token);
   if (!ends) {
     output.text = answer.add(token);
@@ -145,7 +144,7 @@ void Engine::State::take_token(Sequence& sequence, const ChunkResult& result, To
       return fail(answer.failure());
     }
   }
-  output.finish = finish_after(sequence, ends || answer.stopped());
+  output.finish = finish_after(running, ends || answer.stopped());
   if (output.finish != FinishReason::none) {
     output.text += answer.finish();
     output.stop = answer.stop_string();
@@ -194,36 +193,39 @@ void Engine::State::recover() {
   if (!blamed) {
     return;
   }
-  RequestId id = *blamed;
-  if (id == 0) {  // the sequence at fault is not known: the last one ends
-    if (!scheduler.has_work()) {
-      throw std::bad_alloc();
-    }
-    id = scheduler.num_running() > 0 ? scheduler.running().back()->id : scheduler.waiting().back()->id;
+  if (*blamed == 0 && !scheduler.has_work()) {
+    throw std::bad_alloc();
   }
-  ready.push_back(without_memory(id));
-  retire();
+  // If the sequence at fault is not known, the last one ends.
+  Running& ends = *blamed != 0                  ? requests.at(*blamed)
+                  : scheduler.num_running() > 0 ? Running::of(*scheduler.running().back())
+                                                : Running::of(*scheduler.waiting().back());
+  ready.push_back(without_memory(ends));
 }
 
 void Engine::State::draw_again(std::size_t first) {
   for (std::size_t i = first; i < drawn.size(); ++i) {
-    if (const auto found = active.find(drawn[i]); found != active.end()) {
-      found->second.draw_again();
+    if (drawn[i] != nullptr) {
+      drawn[i]->answer.draw_again();
     }
   }
   drawn.resize(first);
 }
 
-StepOutput Engine::State::without_memory(RequestId id) {
-  scheduler.cancel(id, FinishReason::error);
-  return {.id = id, .text = Answer::no_memory, .finish = FinishReason::error, .error = RequestError::no_memory};
+StepOutput Engine::State::without_memory(Running& running) {
+  StepOutput output;
+  output.id = running.id;
+  output.text = Answer::no_memory;
+  output.error = RequestError::no_memory;
+  finish(running, FinishReason::error, output);
+  return output;
 }
 
 std::optional<StepOutput> Engine::State::advance_alone(std::size_t index, const ChunkResult& result) {
   try {
     return advance(index, result);
   } catch (const std::bad_alloc&) {
-    return without_memory(step[index].sequence->id);
+    return without_memory(Running::of(*step[index].sequence));
   }
 }
 
@@ -235,9 +237,9 @@ void Engine::State::choose_step() {
 
 ModelRunner::NextDraw Engine::State::next_draw() {
   return [this](const ScheduledChunk& chunk, BatchPlan& plan) {
-    const RequestId id = chunk.sequence->id;
-    drawn.push_back(id);
-    return active.at(id).next(*chunk.sequence, parts.model->config().vocab, plan);
+    Running& running = Running::of(*chunk.sequence);
+    drawn.push_back(&running);
+    return running.answer.next(running, parts.model->config().vocab, plan);
   };
 }
 
@@ -251,7 +253,7 @@ void Engine::State::take_step() {
       return;
     }
     for (const ScheduledChunk& chunk : step) {
-      active.at(chunk.sequence->id).started();
+      Running::of(*chunk.sequence).answer.started();
     }
     leave_out_late();
     drawn.clear();
@@ -282,7 +284,7 @@ void Engine::State::leave_out_late() {
   constrained.clear();
   for (const ScheduledChunk& chunk : step) {
     if (chunk.draws > 0 && chunk.sequence->request.constraint != nullptr) {
-      constrained.push_back(&active.at(chunk.sequence->id));
+      constrained.push_back(&Running::of(*chunk.sequence).answer);
     }
   }
   if (constrained.empty()) {
@@ -291,7 +293,7 @@ void Engine::State::leave_out_late() {
   const std::int32_t vocab = parts.model->config().vocab;
   masks.prepare(constrained, vocab);
   std::erase_if(step, [&](const ScheduledChunk& chunk) {
-    return chunk.draws > 0 && !active.at(chunk.sequence->id).mask_is_settled();
+    return chunk.draws > 0 && !Running::of(*chunk.sequence).answer.mask_is_settled();
   });
   if (!step.empty()) {
     masks.resume();  // while the device computes
@@ -328,7 +330,6 @@ std::vector<StepOutput>& Engine::step() {
   const WatchedStep watched(state.watch.get());
   state.watch_work(state.ahead);
   state.expire();
-  state.forget_stats();
   const auto started = std::chrono::steady_clock::now();
   const std::span<const ChunkResult> results = state.compute();
   const std::vector<ScheduledChunk>& step = state.step;
@@ -348,7 +349,6 @@ std::vector<StepOutput>& Engine::step() {
       state.ready.push_back(*std::move(output));
     }
   }
-  state.retire();
   state.given.clear();
   state.given.swap(state.ready);
   return state.given;

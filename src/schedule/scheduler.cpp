@@ -29,30 +29,24 @@ auto place_of(List& list, const Sequence& sequence) {
   return std::ranges::lower_bound(list, rank(sequence), {}, [](const auto& other) { return rank(*other); });
 }
 
-/// If memory runs out, the list and the sequence stay as they are.
+/// If memory runs out, the list stays as it is.
 template <class List>
-void insert_by_rank(List& list, std::unique_ptr<Sequence>&& sequence) {
-  const auto place = place_of(list, *sequence);
-  *list.insert(place, nullptr) = std::move(sequence);
+void insert_by_rank(List& list, Sequence& sequence) {
+  list.insert(place_of(list, sequence), &sequence);
 }
 
-/// The sequence if it is in the list, otherwise null.
 template <class List>
-std::unique_ptr<Sequence> take(List& list, const Sequence& sequence) {
-  const auto found = place_of(list, sequence);
-  if (found == list.end() || found->get() != &sequence) {
-    return nullptr;
+void erase_from(List& list, const Sequence& sequence) {
+  if (const auto found = place_of(list, sequence); found != list.end() && *found == &sequence) {
+    list.erase(found);
   }
-  std::unique_ptr<Sequence> taken = std::move(*found);
-  list.erase(found);
-  return taken;
 }
 
 /// Chooses the running sequence that is preempted.
 class MakingWay {
  public:
-  explicit MakingWay(std::span<const std::unique_ptr<Sequence>> running) : running_(running) {
-    for (const auto& sequence : running) {
+  explicit MakingWay(std::span<Sequence* const> running) : running_(running) {
+    for (const Sequence* sequence : running) {
       most_ = std::max(most_, ++counts_[sequence->request.client]);
     }
   }
@@ -63,7 +57,7 @@ class MakingWay {
   /// preempt each other.
   [[nodiscard]] const Sequence* to(const Sequence& sequence) const {
     if (!running_.empty() && running_.back()->request.priority > sequence.request.priority) {
-      return running_.back().get();
+      return running_.back();
     }
     const auto own = counts_.find(sequence.request.client);
     const int wanted = own == counts_.end() ? 1 : own->second + 1;
@@ -73,14 +67,14 @@ class MakingWay {
     for (std::size_t i = running_.size(); i-- > 0;) {
       const Request& request = running_[i]->request;
       if (request.priority == sequence.request.priority && counts_.at(request.client) >= 2 * wanted) {
-        return running_[i].get();
+        return running_[i];
       }
     }
     return nullptr;
   }
 
  private:
-  std::span<const std::unique_ptr<Sequence>> running_;
+  std::span<Sequence* const> running_;
   std::map<std::uint64_t, int> counts_;  ///< by client
   int most_ = 0;                         ///< of one client
 };
@@ -135,36 +129,23 @@ RequestRefusal Scheduler::refusal(const Request& request, std::int32_t count) co
   return {};
 }
 
-RequestRefusal Scheduler::submit(RequestId id, Request request, RequestId leader) {
-  if (RequestRefusal reason = refusal(request); reason) {
-    return reason;
-  }
-  auto sequence = std::make_unique<Sequence>(id, std::move(request), *cache_);
-  const std::size_t most_finished = finished_.size() + unfinished_.size() + 1;
-  if (finished_.capacity() < most_finished) {
-    finished_.reserve(2 * most_finished);  // so that finishing allocates nothing
-  }
-  sequence->arrival = ++num_submitted_;
-  sequence->leader = leader;
-  if (const auto found = unfinished_.find(leader); found != unfinished_.end()) {
-    found->second->cache.awaited_tokens = found->second->prompt_tokens;
-  }
-  const auto known = unfinished_.emplace(id, sequence.get()).first;
-  const std::int32_t priority = sequence->request.priority;
-  const std::uint64_t client = sequence->request.client;
-  bool entered = false;
-  try {
-    sequence->turn = order_.enter(priority, client);
-    entered = true;
-    insert_by_rank(waiting_, std::move(sequence));
-  } catch (const std::bad_alloc&) {
-    unfinished_.erase(known);
-    if (entered) {
-      order_.leave(priority, client);
+void Scheduler::submit(Sequence& sequence, Sequence* leader) {
+  if (leader != nullptr) {
+    if (leader->shared_prompt == nullptr) {
+      leader->shared_prompt = std::make_shared<SharedPrompt>(SharedPrompt{leader});
     }
+    sequence.shared_prompt = leader->shared_prompt;
+    leader->cache.awaited_tokens = leader->prompt_tokens;
+  }
+  sequence.turn = order_.enter(sequence.request.priority, sequence.request.client);
+  sequence.arrival = ++num_submitted_;
+  try {
+    insert_by_rank(waiting_, sequence);
+  } catch (const std::bad_alloc&) {
+    sequence.arrival = 0;
+    order_.leave(sequence.request.priority, sequence.request.client);
     throw;
   }
-  return {};
 }
 
 std::span<const ScheduledChunk> Scheduler::next_batch() {
@@ -225,7 +206,7 @@ void Scheduler::make_room() {
 
 void Scheduler::preempt_last() {
   Sequence& victim = *running_.back();
-  insert_by_rank(waiting_, std::move(running_.back()));
+  insert_by_rank(waiting_, victim);
   running_.pop_back();
   cache_->release(victim.cache, victim.prefix_key());  // it finds the blocks again if no other sequence needed them
   victim.phase = SequencePhase::waiting;
@@ -247,19 +228,9 @@ void Scheduler::admit_waiting() {
   } while (admit() && num_preemptions_ == preemptions_before);
 }
 
-const Sequence* Scheduler::leader_of(const Sequence& sequence) const {
-  const auto found = sequence.leader != 0 ? unfinished_.find(sequence.leader) : unfinished_.end();
-  return found != unfinished_.end() ? found->second : nullptr;
-}
-
 Sequence* Scheduler::first_ready() const {
-  for (const auto& sequence : waiting_) {
-    const Sequence* leader = leader_of(*sequence);
-    if (leader == nullptr || leader->seen_tokens >= leader->prompt_tokens) {
-      return sequence.get();
-    }
-  }
-  return nullptr;
+  const auto found = std::ranges::find_if(waiting_, [](const Sequence* sequence) { return !sequence->awaits_prompt(); });
+  return found != waiting_.end() ? *found : nullptr;
 }
 
 void Scheduler::adopt_computed(Sequence& sequence) {
@@ -267,7 +238,7 @@ void Scheduler::adopt_computed(Sequence& sequence) {
   if (sequence.wants_prompt_rows()) {
     return;
   }
-  const Sequence* leader = leader_of(sequence);
+  const Sequence* leader = sequence.leader();
   const bool follows = leader != nullptr && leader->dropped_tokens == 0 && sequence.length() == sequence.prompt_tokens;
   if (!follows || !cache_->adopt(sequence.cache, leader->cache, sequence.prompt_tokens)) {
     cache_->adopt(sequence.cache, sequence.prefix_key());
@@ -303,9 +274,8 @@ bool Scheduler::admit() {
   // max_sequences entries.
   const auto count = std::min(waiting_.size(), static_cast<std::size_t>(limits_.max_sequences));
   const auto end = waiting_.begin() + static_cast<std::ptrdiff_t>(count);
-  const auto found = std::find_if(waiting_.begin(), end, [&](const auto& other) {
-    const Sequence* leader = leader_of(*other);
-    return (leader == nullptr || leader->seen_tokens >= leader->prompt_tokens) && making_way.to(*other) != nullptr;
+  const auto found = std::find_if(waiting_.begin(), end, [&](const Sequence* other) {
+    return !other->awaits_prompt() && making_way.to(*other) != nullptr;
   });
   return found != end && start(**found);
 }
@@ -336,7 +306,7 @@ bool Scheduler::start(Sequence& sequence) {
     const std::int32_t priority = sequence.request.priority;
     const auto first =
         std::ranges::find_if(waiting_, [&](const auto& other) { return other->request.priority == priority; });
-    order_.started(priority, first->get() == &sequence ? sequence.turn : (*first)->turn - 1);
+    order_.started(priority, *first == &sequence ? sequence.turn : (*first)->turn - 1);
     sequence.prefix_hits = sequence.cache.computed_tokens;
     if (cache_->prefixes() != nullptr) {
       prefix_queries_ += sequence.prompt_tokens;
@@ -344,7 +314,8 @@ bool Scheduler::start(Sequence& sequence) {
     }
   }
   sequence.update_phase();
-  insert_by_rank(running_, take(waiting_, sequence));
+  insert_by_rank(running_, sequence);
+  erase_from(waiting_, sequence);
   return true;
 }
 
@@ -441,16 +412,12 @@ void Scheduler::finish(Sequence& sequence, FinishReason reason) {
   check(sequence.finish == FinishReason::none && reason != FinishReason::none, "a sequence finishes once");
   cache_->release(sequence.cache, sequence.prefix_key());
   sequence.finish = reason;
-  unfinished_.erase(sequence.id);
-  order_.leave(sequence.request.priority, sequence.request.client);
-  std::unique_ptr<Sequence> taken = take(running_, sequence);
-  finished_.push_back(taken != nullptr ? std::move(taken) : take(waiting_, sequence));
-}
-
-void Scheduler::cancel(RequestId id, FinishReason reason) {
-  if (const auto found = unfinished_.find(id); found != unfinished_.end()) {
-    finish(*found->second, reason);
+  if (sequence.shared_prompt != nullptr && sequence.shared_prompt->leader == &sequence) {
+    sequence.shared_prompt->leader = nullptr;
   }
+  order_.leave(sequence.request.priority, sequence.request.client);
+  erase_from(running_, sequence);
+  erase_from(waiting_, sequence);
 }
 
 }  // namespace rocmforge

@@ -3,10 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <limits>
-#include <memory>
 #include <span>
-#include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "kv/sequence_cache.h"
@@ -46,13 +43,10 @@ class Scheduler {
 
   /// Why `count` sequences of this request can't be accepted now; RequestError::none if they can.
   [[nodiscard]] RequestRefusal refusal(const Request& request, std::int32_t count = 1) const;
-  /// Accepts the request, or returns the reason for its refusal. With a `leader`, an earlier sequence of the same prompt, it
-  /// starts when that one has computed the prompt and then shares its blocks; each writes its later tokens to blocks of its
-  /// own.
-  RequestRefusal submit(RequestId id, Request request, RequestId leader = 0);
-  /// Finishes the sequence and frees its pages at once. Needs no memory, like finish().
-  /// Unknown ids are ignored (it may just have finished).
-  void cancel(RequestId id, FinishReason reason = FinishReason::cancelled);
+  /// Adds the sequence of a request that is not refused; it must stay until finish(). With a `leader`, an unfinished
+  /// sequence of the same prompt, it starts when that one has computed the prompt and then shares its blocks; each writes
+  /// its later tokens to blocks of its own. If memory runs out, the sequence was not added.
+  void submit(Sequence& sequence, Sequence* leader = nullptr);
 
   /// The limits in effect, which may be below the requested ones: the context never exceeds the cache.
   [[nodiscard]] const SchedulerLimits& limits() const { return limits_; }
@@ -70,23 +64,15 @@ class Scheduler {
   /// Call after the step: the positions of the chunk are computed, and the drawn `tokens` are appended, at most
   /// ScheduledChunk::draws. A chunk whose sequence has finished meanwhile is ignored.
   void commit(const ScheduledChunk& chunk, std::span<const std::int32_t> tokens);
-  /// Ends a sequence: its whole blocks stay in the prefix cache, its pages are freed.
+  /// Ends a sequence at any time: its whole blocks stay in the prefix cache, its pages are freed. Allocates nothing.
   void finish(Sequence& sequence, FinishReason reason);
   /// Makes room in a full context: drops the older half of the tokens after the first `Request::keep` (at least one). The
   /// others move to lower positions and are computed again.
   void shift(Sequence& sequence);
-  /// Removes finished sequences and passes each to `take`.
-  template <class Take>
-  void take_finished(Take&& take) {
-    for (std::unique_ptr<Sequence>& sequence : finished_) {
-      take(std::move(sequence));
-    }
-    finished_.clear();
-  }
 
   // Both in the order in which they run.
-  [[nodiscard]] const std::deque<std::unique_ptr<Sequence>>& waiting() const { return waiting_; }
-  [[nodiscard]] std::span<const std::unique_ptr<Sequence>> running() const { return running_; }
+  [[nodiscard]] const std::deque<Sequence*>& waiting() const { return waiting_; }
+  [[nodiscard]] std::span<Sequence* const> running() const { return running_; }
   [[nodiscard]] std::int32_t num_waiting() const { return static_cast<std::int32_t>(waiting_.size()); }
   [[nodiscard]] std::int32_t num_running() const { return static_cast<std::int32_t>(running_.size()); }
   [[nodiscard]] std::int64_t num_preemptions() const { return num_preemptions_; }
@@ -107,7 +93,6 @@ class Scheduler {
   /// Gives pages to a waiting sequence, if need be those of running ones that make way. False when it must wait.
   bool start(Sequence& sequence);
   [[nodiscard]] Sequence* first_ready() const;
-  [[nodiscard]] const Sequence* leader_of(const Sequence& sequence) const;
   void adopt_computed(Sequence& sequence);
   [[nodiscard]] bool has_room_for(const Sequence& sequence) const;
   /// Whether `sequence` failed to find room before and nothing has changed since.
@@ -120,11 +105,9 @@ class Scheduler {
   SchedulerLimits limits_;
   SequenceCache* cache_;
   // Both in the order of priority, turn and arrival.
-  std::deque<std::unique_ptr<Sequence>> waiting_;
-  std::vector<std::unique_ptr<Sequence>> running_;
+  std::deque<Sequence*> waiting_;
+  std::vector<Sequence*> running_;
   FairOrder order_;
-  std::unordered_map<RequestId, Sequence*> unfinished_;  ///< those of both lists
-  std::vector<std::unique_ptr<Sequence>> finished_;
   RequestId without_room_ = 0;         ///< the sequence that last found no room
   std::uint64_t version_without_ = 0;  ///< of the cache at that time
   std::vector<ScheduledChunk> batch_;

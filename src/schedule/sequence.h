@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -20,21 +21,30 @@ enum class SequencePhase {
 
 std::string_view name(SequencePhase phase);
 
+struct Sequence;
+
+/// A prompt to which several sequences answer.
+struct SharedPrompt {
+  const Sequence* leader = nullptr;  ///< computes it; null once it has ended
+};
+
 /// A request that was accepted: its tokens, and what the cache holds of them.
 struct Sequence {
   Sequence(RequestId id, Request request, SequenceCache& cache);
+  Sequence(const Sequence&) = delete;
+  Sequence& operator=(const Sequence&) = delete;
 
   RequestId id;
   Request request;
-  std::int64_t arrival = 0;          ///< the number of its submission
-  std::int64_t turn = 0;             ///< its turn, see FairOrder
-  RequestId leader = 0;              ///< the sequence that computes the shared prompt; 0: none
-  std::vector<std::int32_t> tokens;  ///< prompt and generated tokens, without those that shifts have dropped
-  std::int32_t prompt_tokens = 0;    ///< as submitted
-  std::int32_t dropped_tokens = 0;   ///< by shifts of the context
-  std::int32_t seen_tokens = 0;      ///< the most ever in the KV cache; their rows have been delivered
-  std::int32_t prefix_hits = 0;      ///< prompt positions that were in the cache when it was first admitted
-  bool admitted = false;             ///< it has been in a batch (and may have been preempted since)
+  std::int64_t arrival = 0;                       ///< the number of its submission; 0 before it
+  std::int64_t turn = 0;                          ///< its turn, see FairOrder
+  std::shared_ptr<SharedPrompt> shared_prompt{};  ///< with the sequences that share it; null: none does
+  std::vector<std::int32_t> tokens;               ///< prompt and generated tokens, without those that shifts have dropped
+  std::int32_t prompt_tokens = 0;                 ///< as submitted
+  std::int32_t dropped_tokens = 0;                ///< by shifts of the context
+  std::int32_t seen_tokens = 0;                   ///< the most ever in the KV cache; their rows have been delivered
+  std::int32_t prefix_hits = 0;                   ///< prompt positions that were in the cache when it was first admitted
+  bool admitted = false;                          ///< it has been in a batch (and may have been preempted since)
   SequencePhase phase = SequencePhase::waiting;
   CachedSequence cache;
   FinishReason finish = FinishReason::none;
@@ -46,6 +56,12 @@ struct Sequence {
   /// Sets the phase of a sequence that runs from what is pending.
   void update_phase() { phase = pending() == 1 ? SequencePhase::decode : SequencePhase::prefill; }
   [[nodiscard]] PrefixKey prefix_key() const { return {tokens, request.cache_salt}; }
+  /// The sequence that computes the prompt for this one, null for none.
+  [[nodiscard]] const Sequence* leader() const {
+    return shared_prompt != nullptr && shared_prompt->leader != this ? shared_prompt->leader : nullptr;
+  }
+  /// Whether it waits for a prompt that its leader has not computed yet.
+  [[nodiscard]] bool awaits_prompt() const { return leader() != nullptr && leader()->seen_tokens < leader()->prompt_tokens; }
   /// Whether any tokens are drawn.
   [[nodiscard]] bool draws() const { return !request.embedding && request.max_tokens != 0; }
   /// Whether the request wants a result for every row of the prompt, so that no row may come from the prefix cache.

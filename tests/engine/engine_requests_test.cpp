@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
 #include <random>
 #include <set>
 
@@ -29,6 +30,7 @@ struct Result {
   std::vector<TokenLogprobs> logprobs;
   std::vector<TokenLogprobs> prompt_logprobs;
   std::vector<float> embedding;
+  std::optional<RequestStats> stats;
 };
 using Results = std::map<RequestId, Result>;
 
@@ -45,6 +47,7 @@ void collect(Engine& engine, Results& results) {
     result.prompt_logprobs.insert(result.prompt_logprobs.end(), output.prompt_logprobs.begin(),
                                   output.prompt_logprobs.end());
     result.embedding = output.embedding;
+    result.stats = output.stats;
   }
 }
 
@@ -110,7 +113,7 @@ TEST(EngineRequests, AnswersToOnePromptAreThoseOfTheirSeedsAlone) {
     for (std::size_t i = 0; i < 5; ++i) {
       EXPECT_EQ(results.at(ids[i]).tokens, run_alone(sampled(request.prompt, 70 + i)).tokens) << "answer " << i;
       different.insert(results.at(ids[i]).tokens);
-      EXPECT_EQ(fake.engine->take_stats(ids[i]).cached_tokens, i == 0 ? 0 : static_cast<std::int32_t>(length) - 1);
+      EXPECT_EQ(results.at(ids[i]).stats->cached_tokens, i == 0 ? 0 : static_cast<std::int32_t>(length) - 1);
     }
     EXPECT_EQ(different.size(), 5u);
     // The prompt once, its last token again for each further answer, and each answer's tokens but the last.
@@ -375,7 +378,7 @@ TEST(EngineRequests, WhatRunsOutOfTimeEndsAtTheNextStep) {
   EXPECT_EQ(results.at(waiting_id).finish, FinishReason::timeout);
   EXPECT_TRUE(results.at(waiting_id).tokens.empty());
   EXPECT_EQ(results.at(patient_id).finish, FinishReason::length);
-  EXPECT_GE(fake.engine->take_stats(patient_id).queue_seconds, until_deadline.count());
+  EXPECT_GE(results.at(patient_id).stats->queue_seconds, until_deadline.count());
   expect_nothing_left(*fake.engine);
 }
 

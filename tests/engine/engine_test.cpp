@@ -7,9 +7,9 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <random>
 
-#include "base/error.h"
 #include "engine/fake_model.h"
 
 namespace rocmforge {
@@ -24,6 +24,7 @@ struct Result {
   std::vector<std::string> pieces;  ///< one per step
   FinishReason finish = FinishReason::none;
   int shifts = 0;
+  std::optional<RequestStats> stats;
   bool operator==(const Result& other) const {
     return tokens == other.tokens && text == other.text && finish == other.finish;
   }
@@ -40,6 +41,8 @@ void collect(Engine& engine, Results& results) {
     result.pieces.push_back(output.text);
     result.finish = output.finish;
     result.shifts += output.shifted ? 1 : 0;
+    result.stats = output.stats;
+    ASSERT_EQ(output.stats.has_value(), output.finish != FinishReason::none) << "they come once, with the end";
   }
 }
 
@@ -200,11 +203,12 @@ TEST(Engine, KnownPrefixIsNotComputedAgainAndChangesNothing) {
   }();
   const RequestId first = fake.engine->submit(request);
   const Result first_result = run(*fake.engine).at(first);
-  EXPECT_EQ(fake.engine->take_stats(first).cached_tokens, 0);
+  EXPECT_EQ(first_result.stats->cached_tokens, 0);
   const std::int64_t computed = fake.model->computed_tokens();
   const RequestId second = fake.engine->submit(request);
-  EXPECT_EQ(run(*fake.engine).at(second), first_result);
-  const RequestStats stats = fake.engine->take_stats(second);
+  const Result second_result = run(*fake.engine).at(second);
+  EXPECT_EQ(second_result, first_result);
+  const RequestStats& stats = *second_result.stats;
   EXPECT_EQ(stats.cached_tokens, 48);
   EXPECT_EQ(stats.prompt_tokens, 50);
   EXPECT_EQ(fake.model->computed_tokens() - computed, computed - 48);
@@ -235,7 +239,7 @@ TEST(Engine, CancelFreesPagesAtOnceAndIsReported) {
     collect(*fake.engine, results);
   }
   EXPECT_EQ(results.at(cancelled).finish, FinishReason::cancelled);
-  EXPECT_EQ(fake.engine->take_stats(cancelled).generated_tokens, 2);
+  EXPECT_EQ(results.at(cancelled).stats->generated_tokens, 2);
   EXPECT_EQ(results.at(kept), run_alone(stay));
   expect_nothing_left(*fake.engine);
 }
@@ -259,8 +263,8 @@ TEST(Engine, RequestThatCanNeverRunComesBackWithTheReason) {
     const Results results = run(*fake.engine);
     EXPECT_EQ(results.at(good).finish, FinishReason::length) << "others must go on";
     EXPECT_EQ(results.at(bad).finish, FinishReason::error);
-    EXPECT_EQ(fake.engine->take_stats(bad).generated_tokens, 0);
-    EXPECT_EQ(fake.engine->take_stats(good).generated_tokens, 2);
+    EXPECT_EQ(results.at(bad).stats->generated_tokens, 0);
+    EXPECT_EQ(results.at(good).stats->generated_tokens, 2);
     return results.at(bad).text;
   };
   EXPECT_EQ(reason([](Request& r) { r.prompt.clear(); }), "the prompt is empty");
@@ -272,7 +276,6 @@ TEST(Engine, RequestThatCanNeverRunComesBackWithTheReason) {
   EXPECT_THAT(reason([](Request& r) { r.stop = {"x", ""}; }), HasSubstr("stop string is empty"));
   EXPECT_THAT(reason([](Request& r) { r.max_tokens = -2; }), HasSubstr("max_tokens is -2"));
   EXPECT_THAT(reason([](Request& r) { r.keep = -5; }), HasSubstr("keep is -5"));
-  EXPECT_EQ(fake.engine->status().unread_stats, 0);
   expect_nothing_left(*fake.engine);
 }
 
@@ -305,7 +308,7 @@ TEST(Engine, FullContextStopsOrShifts) {
   const RequestId id = fake.engine->submit(request);
   const Result shifted = run(*fake.engine).at(id);
   EXPECT_EQ(shifted.finish, FinishReason::length);
-  EXPECT_EQ(fake.engine->take_stats(id).generated_tokens, 100);
+  EXPECT_EQ(shifted.stats->generated_tokens, 100);
   Tokens visible = request.prompt;
   Tokens expected;
   int shifts = 0;
@@ -357,14 +360,11 @@ TEST(Engine, ContextIsBoundedByTheCache) {
 TEST(Engine, StatisticsCountWhatHappened) {
   const FakeEngine fake = make_fake_engine(roomy());
   const RequestId id = fake.engine->submit(make_request(random_prompt(10, 2), 7));
-  run(*fake.engine);
-  EXPECT_EQ(fake.engine->status().unread_stats, 1);
-  const RequestStats stats = fake.engine->take_stats(id);
+  const RequestStats stats = *run(*fake.engine).at(id).stats;
   EXPECT_EQ(stats.prompt_tokens, 10);
   EXPECT_EQ(stats.generated_tokens, 7);
   EXPECT_GT(stats.prompt_seconds, 0.0);
   EXPECT_GT(stats.decode_seconds, 0.0);
-  EXPECT_THROW(fake.engine->take_stats(id), LogicError);
 }
 
 TEST(Engine, LongPromptsDoNotHoldUpAnswers) {
@@ -395,8 +395,7 @@ TEST(Engine, ComputingIsNotQueueing) {
   });
   for (const std::int32_t max_tokens : {1, 0}) {
     const RequestId id = fake.engine->submit(make_request(random_prompt(10, 2), max_tokens));
-    run(*fake.engine);
-    const RequestStats stats = fake.engine->take_stats(id);
+    const RequestStats stats = *run(*fake.engine).at(id).stats;
     EXPECT_GE(stats.prompt_seconds, stats.queue_seconds);
     if (max_tokens > 0) {
       EXPECT_GE(stats.prompt_seconds - stats.queue_seconds, 0.019);
@@ -405,18 +404,6 @@ TEST(Engine, ComputingIsNotQueueing) {
     }
     EXPECT_EQ(stats.decode_seconds, 0.0);
   }
-}
-
-TEST(Engine, StatisticsNobodyTakesDoNotGrowWithoutEnd) {
-  const FakeEngine fake = make_fake_engine(roomy());
-  for (int i = 0; i < 1500; ++i) {
-    fake.engine->submit(make_request({5}, 1));
-  }
-  run(*fake.engine);
-  fake.engine->submit(make_request({5}, 1));
-  run(*fake.engine);
-  EXPECT_EQ(fake.engine->status().unread_stats, 1025);
-  expect_nothing_left(*fake.engine);
 }
 
 TEST(Engine, StatisticsOfAllThatEndAtOnceAreThere) {
@@ -428,9 +415,9 @@ TEST(Engine, StatisticsOfAllThatEndAtOnceAreThere) {
   const std::vector<StepOutput> outputs = fake.engine->step();
   ASSERT_EQ(outputs.size(), ids.size());
   for (const StepOutput& output : outputs) {
-    EXPECT_EQ(fake.engine->take_stats(output.id).prompt_tokens, 1);
+    ASSERT_TRUE(output.stats.has_value());
+    EXPECT_EQ(output.stats->prompt_tokens, 1);
   }
-  EXPECT_EQ(fake.engine->status().unread_stats, 0);
 }
 
 TEST(Engine, RandomRequestsAndCancelsLeaveNothingBehind) {

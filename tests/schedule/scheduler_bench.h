@@ -40,7 +40,25 @@ struct Bench {
     request.prompt = std::move(prompt);
     request.max_tokens = max_tokens;
     request.priority = priority;
-    ASSERT_EQ(scheduler->submit(id, std::move(request), leader).message, "");
+    ASSERT_EQ(submit(id, std::move(request), leader).message, "");
+  }
+  RequestRefusal submit(RequestId id, Request request, RequestId leader = 0) {
+    RequestRefusal refusal = scheduler->refusal(request);
+    if (!refusal) {
+      const auto leads = unfinished.find(leader);
+      std::unique_ptr<Sequence>& sequence = unfinished[id];
+      sequence = std::make_unique<Sequence>(id, std::move(request), memory);
+      scheduler->submit(*sequence, leads != unfinished.end() && is_open(*leads->second) ? leads->second.get() : nullptr);
+    }
+    return refusal;
+  }
+
+  static bool is_open(const Sequence& sequence) { return sequence.finish == FinishReason::none; }
+
+  void cancel(RequestId id) {
+    if (const auto found = unfinished.find(id); found != unfinished.end() && is_open(*found->second)) {
+      scheduler->finish(*found->second, FinishReason::cancelled);
+    }
   }
 
   static std::int32_t next_token(const Tokens& tokens) {
@@ -76,9 +94,14 @@ struct Bench {
         }
       }
     }
-    scheduler->take_finished([&](const std::unique_ptr<Sequence>& sequence) {
-      EXPECT_FALSE(finished.contains(sequence->id)) << "a request ends once";
-      finished[sequence->id] = {sequence->tokens, sequence->finish, sequence->prefix_hits};
+    std::erase_if(unfinished, [&](const auto& entry) {
+      const Sequence& sequence = *entry.second;
+      if (is_open(sequence)) {
+        return false;
+      }
+      EXPECT_FALSE(finished.contains(sequence.id)) << "a request ends once";
+      finished[sequence.id] = {sequence.tokens, sequence.finish, sequence.prefix_hits};
+      return true;
     });
     return parts;
   }
@@ -218,6 +241,7 @@ struct Bench {
   const BlockAllocator* slots = memory.slots();            ///< null for none
   PrefixCache* cache = memory.prefixes();                  ///< null for none
   std::optional<Scheduler> scheduler;
+  std::map<RequestId, std::unique_ptr<Sequence>> unfinished;  ///< and those that have ended since the last step
   std::map<RequestId, Result> finished;
 };
 

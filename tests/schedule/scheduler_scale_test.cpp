@@ -120,7 +120,7 @@ TEST(SchedulerScale, WaitingRequestsCanBeTakenBackInAnyOrder) {
   }
   bench.step();
   for (RequestId id = 1; id <= count; id += 2) {
-    bench.scheduler->cancel(id * 7919 % count + 1);
+    bench.cancel(id * 7919 % count + 1);
   }
   bench.run();
   EXPECT_EQ(bench.finished.size(), count);

@@ -74,7 +74,7 @@ TEST(SchedulerStates, AnswersToOnePromptStartFromItsKeptState) {
     EXPECT_THAT(bench.step(), ElementsAre(Pair(1, 10))) << "the prompt is computed once";
     EXPECT_THAT(bench.step(), ElementsAre(Pair(1, 1), Pair(2, 2), Pair(3, 2)));
     EXPECT_EQ(bench.copied_blocks, 0) << "they share whole blocks";
-    bench.scheduler->cancel(1);
+    bench.cancel(1);
     bench.run();
     for (const RequestId id : {2, 3}) {
       EXPECT_EQ(bench.finished.at(id).tokens, alone(prompt, 6));

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <span>
+
+#include "base/error.h"
 
 namespace rocmforge {
 namespace {
@@ -20,7 +23,7 @@ TEST(Scheduler, RefusesWhatCanNeverRun) {
     Request request;
     request.prompt = counting(0, 3);
     change(request);
-    return bench.scheduler->submit(1, std::move(request)).message;
+    return bench.submit(1, std::move(request)).message;
   };
   EXPECT_EQ(reason([](Request& r) { r.prompt.clear(); }), "the prompt is empty");
   EXPECT_EQ(reason([](Request& r) { r.prompt = counting(0, 21); }), "the prompt has 21 tokens, the context holds 20");
@@ -81,6 +84,37 @@ TEST(Scheduler, RunsAtMostMaxSequences) {
   }
   EXPECT_EQ(bench.finished.size(), 5u);
   EXPECT_EQ(bench.allocator.num_free(), 64);
+}
+
+TEST(Scheduler, ASequenceWaitsReadsItsPromptAndDecodes) {
+  Bench bench({.max_batch_tokens = 4, .max_sequences = 1, .context_length = 100}, 64);
+  bench.submit(1, counting(0, 7), 5);
+  const Sequence& sequence = *bench.scheduler->waiting()[0];
+  EXPECT_EQ(sequence.phase, SequencePhase::waiting);
+  bench.step();
+  EXPECT_EQ(sequence.phase, SequencePhase::prefill);
+  bench.step();
+  EXPECT_EQ(sequence.phase, SequencePhase::decode);
+  bench.submit(2, counting(50, 3), 1, -1);
+  bench.step();
+  EXPECT_EQ(sequence.phase, SequencePhase::waiting) << "a better priority has taken its place";
+  bench.run();
+  EXPECT_EQ(bench.finished.at(1).tokens, alone(counting(0, 7), 5));
+}
+
+TEST(Scheduler, AChunkBringsNoMoreTokensThanItDraws) {
+  Bench bench({.max_batch_tokens = 4, .max_sequences = 2, .context_length = 100}, 64);
+  bench.submit(1, counting(0, 6), 5);
+  const Tokens two = {7, 8};
+  const ScheduledChunk first = bench.scheduler->next_batch()[0];
+  EXPECT_EQ(first.draws, 0);
+  EXPECT_THROW(bench.scheduler->commit(first, std::span(two).first(1)), LogicError);
+  bench.scheduler->commit(first, {});
+  const ScheduledChunk last = bench.scheduler->next_batch()[0];
+  EXPECT_EQ(last.draws, 1);
+  EXPECT_THROW(bench.scheduler->commit(last, two), LogicError);
+  bench.scheduler->commit(last, std::span(two).first(1));
+  EXPECT_THAT(std::span(last.sequence->tokens).last(2), ElementsAre(5, 7));
 }
 
 TEST(Scheduler, SequenceThatFillsTheWholeCacheRunsToTheEnd) {
@@ -147,14 +181,14 @@ TEST(Scheduler, CancelFreesPagesAtOnceInEveryState) {
   bench.submit(3, counting(0, 6), 50);
   bench.step();
   bench.step();
-  bench.scheduler->cancel(3);  // waiting
+  bench.cancel(3);  // waiting
   EXPECT_EQ(bench.scheduler->num_waiting(), 0);
-  bench.scheduler->cancel(2);  // in its prompt
+  bench.cancel(2);  // in its prompt
   EXPECT_EQ(bench.allocator.num_free(), 30);
-  bench.scheduler->cancel(1);  // decoding
+  bench.cancel(1);  // decoding
   EXPECT_EQ(bench.allocator.num_free(), 32);
-  bench.scheduler->cancel(1);
-  bench.scheduler->cancel(77);
+  bench.cancel(1);
+  bench.cancel(77);
   EXPECT_FALSE(bench.scheduler->has_work());
   bench.step();
   ASSERT_EQ(bench.finished.size(), 3u);
@@ -170,7 +204,7 @@ TEST(Scheduler, CancelWithinAStepIgnoresTheChunkOnItsWay) {
   const auto batch = bench.scheduler->next_batch();
   ASSERT_EQ(batch.size(), 2u);
   bench.compute(batch);
-  bench.scheduler->cancel(1);
+  bench.cancel(1);
   for (const ScheduledChunk& chunk : batch) {
     bench.commit(chunk, Bench::next_token(chunk.sequence->tokens));
   }
@@ -218,7 +252,7 @@ TEST(Scheduler, ShiftDropsTheOlderHalfAfterTheKeptTokens) {
   request.context_policy = ContextPolicy::shift;
   request.keep = 6;
   request.max_tokens = 30;
-  ASSERT_EQ(bench.scheduler->submit(1, std::move(request)).message, "");
+  ASSERT_EQ(bench.submit(1, std::move(request)).message, "");
   EXPECT_THAT(bench.step(), ElementsAre(Pair(1, 20)));
   // 21 tokens: 6 are kept, 7 of the other 15 go. One block of the kept start stays as it is.
   EXPECT_THAT(bench.step(), ElementsAre(Pair(1, 10)));
@@ -344,6 +378,25 @@ TEST(Scheduler, ClientsWithFewAnswersTakePlacesFromOneThatHasFarMore) {
   EXPECT_LE(bench.scheduler->num_preemptions(), 5);
 }
 
+TEST(Scheduler, AClientThatHasNothingRunningDoesNotWaitForAPromptThatFindsNoRoom) {
+  // Blocks behind the window come free in every step, so that room is looked for in every step.
+  Bench bench({.max_batch_tokens = 64, .max_sequences = 8, .context_length = 100}, 60, 1, false, 0, {{1, 60}});
+  for (RequestId id = 1; id <= 3; ++id) {
+    bench.submit(id, counting(static_cast<std::int32_t>(id) * 10, 2), 15, 0, 0, 100);
+    bench.submit(10 + id, counting(static_cast<std::int32_t>(id) * 100, 2), 1, 0, 0, 200);
+  }
+  bench.submit(4, counting(40, 55), 1, 0, 0, 100);
+  bench.submit(14, counting(400, 2), 1, 0, 0, 200);
+  for (int i = 0; i < 6; ++i) {
+    bench.step();
+  }
+  EXPECT_TRUE(bench.finished.contains(14));
+  EXPECT_FALSE(bench.finished.contains(1));
+  EXPECT_FALSE(bench.finished.contains(4));
+  bench.run();
+  EXPECT_EQ(bench.finished.at(4).tokens, alone(counting(40, 55), 1));
+}
+
 TEST(Scheduler, ClientsWithAboutAsManyAnswersLeaveEachOtherTheirPlaces) {
   Bench bench({.max_batch_tokens = 64, .max_sequences = 8, .context_length = 100}, 1000);
   for (RequestId id = 1; id <= 40; ++id) {
@@ -461,7 +514,7 @@ TEST(Scheduler, AnswersToOnePromptShareItsBlocksUntilTheyWrite) {
   EXPECT_NE(blocks(0)[2], blocks(1)[2]);
   EXPECT_NE(blocks(1)[2], blocks(2)[2]);
   EXPECT_EQ(bench.allocator.references(blocks(0)[0]), 3);
-  bench.scheduler->cancel(1);
+  bench.cancel(1);
   bench.run();
   for (const RequestId id : {2, 3}) {
     EXPECT_EQ(bench.finished.at(id).tokens, alone(prompt, 6));
@@ -480,7 +533,7 @@ TEST(Scheduler, AnswersWhoseLeaderIsGoneComputeThePromptThemselves) {
     bench.submit(4, prompt, 3);
     bench.submit(5, prompt, 3, 0, 4);
     bench.step();
-    bench.scheduler->cancel(4);  // before it has computed anything
+    bench.cancel(4);  // before it has computed anything
     bench.run();
     for (const RequestId id : {1, 2, 3, 5}) {
       EXPECT_EQ(bench.finished.at(id).tokens, alone(prompt, 3)) << id;
@@ -508,14 +561,14 @@ TEST(Scheduler, TheQueueIsBounded) {
   for (RequestId id = 1; id <= 5; ++id) {
     bench.submit(id, counting(0, 4), 2);
   }
-  const RequestRefusal refusal = bench.scheduler->submit(6, request);
+  const RequestRefusal refusal = bench.submit(6, request);
   EXPECT_EQ(refusal.error, RequestError::queue_full);
   EXPECT_EQ(refusal.message, "the queue is full: 0 requests run, 5 wait and at most 3 may");
   bench.step();
   EXPECT_EQ(bench.scheduler->num_running(), 2);
-  EXPECT_EQ(bench.scheduler->submit(6, request).error, RequestError::queue_full) << "starting makes no room";
+  EXPECT_EQ(bench.submit(6, request).error, RequestError::queue_full) << "starting makes no room";
   bench.step();
-  EXPECT_EQ(bench.scheduler->submit(6, request).error, RequestError::none);
+  EXPECT_EQ(bench.submit(6, request).error, RequestError::none);
   bench.run();
   EXPECT_EQ(bench.finished.size(), 6u);
 }
@@ -531,9 +584,9 @@ TEST(Scheduler, EveryPromptTokenIsScoredOnceWhateverHappens) {
     request.prompt = counting(0, 30);
     request.prompt_logprobs = 0;
     request.max_tokens = 0;
-    ASSERT_EQ(bench.scheduler->submit(2, request).message, "");
+    ASSERT_EQ(bench.submit(2, request).message, "");
     request.max_tokens = 5;
-    ASSERT_EQ(bench.scheduler->submit(3, request).message, "");
+    ASSERT_EQ(bench.submit(3, request).message, "");
     while (bench.scheduler->has_work()) {
       if (bench.scored[3].size() > 12 && bench.scheduler->num_preemptions() == 0) {
         bench.submit(4, counting(500, 50), 8, -1);  // preempts a running one
@@ -560,7 +613,7 @@ TEST(Scheduler, EmbeddingsPoolTheRowsOfTheirKindOnce) {
     Request request;
     request.prompt = counting(0, 30);
     request.embedding = pooling;
-    ASSERT_EQ(bench.scheduler->submit(static_cast<RequestId>(pooling) + 1, request).message, "");
+    ASSERT_EQ(bench.submit(static_cast<RequestId>(pooling) + 1, request).message, "");
     bench.run();
   }
   EXPECT_EQ(bench.pooled[1], positions(30));

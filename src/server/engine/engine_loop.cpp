@@ -353,9 +353,6 @@ void EngineLoop::handle(StepOutput& output, Clock::time_point now, Parcels& parc
   const bool ends = output.finish != FinishReason::none;
   const auto found = tracks_.find(id);
   if (found == tracks_.end()) {  // give_up() has removed it
-    if (ends) {
-      static_cast<void>(engine_->take_stats(id));
-    }
     return;
   }
   Track& track = found->second;
@@ -376,7 +373,7 @@ void EngineLoop::handle(StepOutput& output, Clock::time_point now, Parcels& parc
     }
   }
   last.delivery.output = std::move(output);
-  last.delivery.stats = engine_->take_stats(id);
+  last.delivery.stats = last.delivery.output.stats;
   metrics_.finished(last.delivery.output.finish, *last.delivery.stats, seconds(now - track.submission->came),
                     track.first_of_prompt);
   end(found, parcels);
