@@ -29,9 +29,8 @@ struct SchedulerLimits {
 /// When blocks run out, the last sequence in this order is preempted: it frees its pages and is computed again later. It is
 /// also preempted for a request of a better priority that has no room to start. Within a priority a client's sequence may
 /// preempt the last one of a client that runs at least twice as many as the first would then have. Prompts run in the same
-/// order, but half of a
-/// step's prompt tokens are reserved for prompts that fit into that half, so that these need not wait for longer ones. A
-/// request that can never fit is refused at once.
+/// order, but half of a step's prompt tokens are reserved for prompts that fit into that half, so that these need not wait
+/// for longer ones. A request that can never fit is refused at once.
 ///
 /// No sequence waits for ever within its priority: a prompt is admitted only with all its blocks, the first running sequence
 /// can always take those of later ones, and no sequence may need more blocks than the whole cache has.
@@ -39,6 +38,7 @@ struct SchedulerLimits {
 /// The work of a step depends on the running sequences, not on the size of the cache or the queue.
 class Scheduler {
  public:
+  /// Sequences are made with the same cache, which must outlive the scheduler.
   Scheduler(const SchedulerLimits& limits, SequenceCache& cache);
 
   /// Why `count` sequences of this request can't be accepted now; RequestError::none if they can.
