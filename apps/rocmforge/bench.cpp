@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -23,6 +24,7 @@
 #include "plan_table.h"
 #include "progress.h"
 #include "pull_model.h"
+#include "step_check.h"
 #include "step_runner.h"
 #include "text.h"
 #include "usage_error.h"
@@ -134,6 +136,25 @@ class Bench {
   std::mt19937 random_;
 };
 
+/// The longest steps of the tests, each once: a piece of a prompt, and the last decode.
+std::vector<StepShape> steps_of(const std::vector<BenchTest>& tests, std::int32_t batch_tokens) {
+  std::map<std::string, StepShape> steps;
+  const auto add = [&steps](StepShape step) { steps.insert_or_assign(step.name, step); };
+  for (const BenchTest& test : tests) {
+    if (test.prompt > 0) {
+      add(step_of(1, std::min(test.prompt, batch_tokens), test.depth));
+    }
+    if (test.generated > 0) {
+      add(step_of(test.sequences, 1, test.length() - 1));
+    }
+  }
+  std::vector<StepShape> all;
+  for (const auto& [name, step] : steps) {
+    all.push_back(step);
+  }
+  return all;
+}
+
 BenchResult describe(const BenchTest& test, const Engine& engine, std::vector<double> seconds,
                      double memory_bytes_per_second) {
   const GgufFile& file = engine.file();
@@ -196,7 +217,7 @@ int bench(const BenchFlags& flags) {
   std::vector<BenchResult> results;
   for (const std::int32_t count : threads) {
     options.threads = count;
-    const auto engine = load_engine(path, options);
+    const auto engine = load_engine(path, options);  // gone before kernels are checked
     Progress progress("measuring");
     const double memory = memory_speed(*engine);
     Bench bench(*engine, options.max_batch_tokens);
@@ -213,7 +234,10 @@ int bench(const BenchFlags& flags) {
     }
   }
   print_report(results, flags.json ? "json" : flags.format);
-  return 0;
+  options.threads = std::ranges::max(threads);
+  const StepCheck check = check_steps(path, options, steps_of(tests, options.max_batch_tokens));
+  fmt::print(stderr, "rocmforge: {}\n", check.summary());
+  return print_step_check(check);
 }
 
 }  // namespace
@@ -227,7 +251,10 @@ Command bench_command() {
           "The tests of llama-bench: ppN reads a prompt of N tokens, tgN generates N, each after a warm-up; random tokens "
           "go in, and the most likely next token is drawn and ignored. GB/s counts the weights that generation reads, "
           "once a step, beside the reading speed of the memory measured in the same run with the same threads. GMAC/s "
-          "counts products with weights. With --batch-sizes B, B sequences generate at once and t/s is of all of them.",
+          "counts products with weights. With --batch-sizes B, B sequences generate at once and t/s is of all of them. "
+          "Afterwards each kernel of these steps is called at their shapes, and every element is compared with an oracle "
+          "(see "
+          "bench step); one that is wrong makes the exit code 1.",
       .examples = {"rocmforge bench", "rocmforge bench model.gguf -p 128,512 -n 64 -t 1,2,4 -r 3",
                    "rocmforge bench model.gguf -p 0 -n 64 --batch-sizes 1,8 -d 0,1024",
                    "rocmforge bench model.gguf -pg 512,128 --json"},

@@ -15,6 +15,7 @@
 #include "load_engine.h"
 #include "measure.h"
 #include "pull_model.h"
+#include "step_check.h"
 #include "step_runner.h"
 #include "text.h"
 #include "usage_error.h"
@@ -92,18 +93,45 @@ double sum_of(const std::vector<OperationTime>& times) {
                          [](double sum, const OperationTime& t) { return sum + t.seconds; });
 }
 
-/// The JSON members that all reports of a step have.
-nlohmann::ordered_json report_json(const std::string& machine, const Table& table, double sum, double together,
-                                   double whole) {
-  return {{"machine", machine},
-          {"rows", table.json()},
-          {"sum_us", sum * 1e6},
-          {"together_us", together * 1e6},
-          {"step_us", whole * 1e6}};
+/// What was measured.
+struct StepReport {
+  std::string headline;
+  Table table;
+  double sum = 0.0;       ///< seconds of all operations by themselves
+  double together = 0.0;  ///< as they follow each other
+  double whole = 0.0;     ///< of a step
+  double alone = 0.0;     ///< of a step that the host waits for; 0: not measured
+  double tokens = 0.0;    ///< of a step
+};
+
+int print(const StepReport& report, const StepCheck& check, bool json) {
+  if (json) {
+    nlohmann::ordered_json out = {{"machine", report.headline},
+                                  {"rows", report.table.json()},
+                                  {"sum_us", report.sum * 1e6},
+                                  {"together_us", report.together * 1e6},
+                                  {"step_us", report.whole * 1e6}};
+    if (report.alone > 0.0) {
+      out["waited_step_us"] = report.alone * 1e6;
+    }
+    out["tokens_per_second"] = report.tokens / report.whole;
+    out["right"] = check.wrong.empty();
+    out["wrong"] = check.wrong;
+    out["check"] = check.summary();
+    print_json(out);
+    return print_step_check(check);
+  }
+  fmt::print("{}\n", report.headline);
+  report.table.print(stdout, true);
+  const std::string alone =
+      report.alone > 0.0 ? fmt::format(" ({:.1f} us when each is waited for)", report.alone * 1e6) : "";
+  fmt::print("sum {:.1f} us, together {:.1f} us, whole step {:.1f} us{}, {:.1f} tok/s\n{}\n", report.sum * 1e6,
+             report.together * 1e6, report.whole * 1e6, alone, report.tokens / report.whole, check.summary());
+  return print_step_check(check);
 }
 
 /// A step that reads a prompt. Its time depends little on the bytes moved, so only times are shown.
-void bench_prompt(Engine& engine, const StepFlags& flags) {
+StepReport time_prompt_step(Engine& engine, const StepFlags& flags) {
   constexpr int steps = 5;
   StepRunner runner(engine, 1, flags.context + flags.prompt, std::max(flags.prompt, 1));
   std::mt19937 random;
@@ -116,26 +144,65 @@ void bench_prompt(Engine& engine, const StepFlags& flags) {
   for (int i = 0; i < steps; ++i) {
     runner.prefill(0, prompt, flags.context);
   }
-  const double whole = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / steps;
+  StepReport report{.headline = fmt::format("{} ({}); a prompt of {} tokens after {} positions", engine.device_info().name,
+                                            engine.device_info().architecture, flags.prompt, flags.context),
+                    .table = Table({"operation", ">us", ">% of the sum"}),
+                    .tokens = static_cast<double>(flags.prompt)};
+  report.whole = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / steps;
   std::vector<OperationTime> times = runner.time_prompt(0, prompt, flags.context);
-  const double together = take_together(times);
-  const double sum = sum_of(times);
-  const std::string headline = fmt::format("{} ({}); a prompt of {} tokens after {} positions", engine.device_info().name,
-                                           engine.device_info().architecture, flags.prompt, flags.context);
-  Table table({"operation", ">us", ">% of the sum"});
+  report.together = take_together(times);
+  report.sum = sum_of(times);
   for (const OperationTime& time : times) {
-    table.add({time.kind, fmt::format("{:.1f}", time.seconds * 1e6), fmt::format("{:.1f}", 100.0 * time.seconds / sum)});
+    report.table.add(
+        {time.kind, fmt::format("{:.1f}", time.seconds * 1e6), fmt::format("{:.1f}", 100.0 * time.seconds / report.sum)});
   }
-  if (flags.json) {
-    nlohmann::ordered_json report = report_json(headline, table, sum, together, whole);
-    report["tokens_per_second"] = flags.prompt / whole;
-    print_json(report);
-    return;
+  return report;
+}
+
+/// The rate at which the device's memory is read, bytes per second.
+double read_speed(Engine& engine) {
+  Device& device = engine.device();
+  if (!device.is_gpu()) {
+    return read_bandwidth(engine.threads());
   }
-  fmt::print("{}\n", headline);
-  table.print(stdout, true);
-  fmt::print("sum {:.1f} us, together {:.1f} us, whole step {:.1f} us, {:.1f} tok/s\n", sum * 1e6, together * 1e6,
-             whole * 1e6, flags.prompt / whole);
+  KernelRegistry registry;
+  register_all_kernels(registry);
+  const Ceilings ceilings = measure_gpu_ceilings(device, registry);
+  ceiling_cache().store(device.info(), ceilings);
+  return ceilings.read_bytes_per_second;
+}
+
+StepReport time_decode_step(Engine& engine, const StepFlags& flags, std::int32_t batch_tokens) {
+  const double reads = read_speed(engine);
+  StepRunner runner(engine, flags.sequences, flags.context + 1, batch_tokens);
+  std::mt19937 random;
+  const std::int32_t vocab = engine.model().config().vocab;
+  for (std::int32_t sequence = 0; sequence < flags.sequences; ++sequence) {
+    runner.prefill(sequence, random_tokens(random, vocab, flags.context), 0);
+  }
+  const std::vector<std::int32_t> tokens = random_tokens(random, vocab, flags.sequences);
+  StepReport report{
+      .headline = fmt::format("{} ({}), memory is read at {:.1f} GB/s; {} sequences of {} positions decode one token each",
+                              engine.device_info().name, engine.device_info().architecture, reads / 1e9, flags.sequences,
+                              flags.context),
+      .table = Table({"operation", ">times", "kernel", ">us", ">% of the sum", ">MB moved", ">GB/s", ">% of reads"}),
+      .tokens = static_cast<double>(flags.sequences)};
+  report.alone = step_seconds(runner, tokens, flags.context, false);
+  report.whole = step_seconds(runner, tokens, flags.context, true);
+  auto times = runner.time_decode(tokens, flags.context);
+  report.together = take_together(times);
+  report.sum = sum_of(times);
+  const auto kinds = kinds_of(engine.model(), flags.sequences, static_cast<double>(flags.sequences) * (flags.context + 1));
+  for (const OperationTime& time : times) {
+    const auto kind = kinds.find(time.kind);
+    const double bytes = kind != kinds.end() ? kind->second.bytes : 0.0;
+    report.table.add({time.kind, fmt::format("{}", kind != kinds.end() ? kind->second.times : 0),
+                      kind != kinds.end() ? kind->second.kernel : "", fmt::format("{:.1f}", time.seconds * 1e6),
+                      fmt::format("{:.1f}", 100.0 * time.seconds / report.sum), fmt::format("{:.2f}", bytes / 1e6),
+                      fmt::format("{:.0f}", bytes / time.seconds / 1e9),
+                      fmt::format("{:.1f}", 100.0 * bytes / time.seconds / reads)});
+  }
+  return report;
 }
 
 int bench_step(const StepFlags& flags) {
@@ -146,63 +213,14 @@ int bench_step(const StepFlags& flags) {
   options.max_sequences = flags.sequences;
   options.kv_tokens = StepRunner::cache_tokens(flags.sequences, length);
   options.max_batch_tokens = std::max({options.max_batch_tokens, flags.sequences, flags.prompt});
-  const auto engine = load_engine(find_model(flags.model, options), options);
-  if (flags.prompt > 0) {
-    bench_prompt(*engine, flags);
-    return 0;
-  }
-  Device& device = engine->device();
-
-  double reads = 0.0;
-  if (device.is_gpu()) {
-    KernelRegistry registry;
-    register_all_kernels(registry);
-    const Ceilings ceilings = measure_gpu_ceilings(device, registry);
-    ceiling_cache().store(device.info(), ceilings);
-    reads = ceilings.read_bytes_per_second;
-  } else {
-    reads = read_bandwidth(engine->threads());
-  }
-
-  StepRunner runner(*engine, flags.sequences, flags.context + 1, options.max_batch_tokens);
-  std::mt19937 random;
-  const std::int32_t vocab = engine->model().config().vocab;
-  for (std::int32_t sequence = 0; sequence < flags.sequences; ++sequence) {
-    runner.prefill(sequence, random_tokens(random, vocab, flags.context), 0);
-  }
-  const std::vector<std::int32_t> tokens = random_tokens(random, vocab, flags.sequences);
-  const double alone = step_seconds(runner, tokens, flags.context, false);
-  const double whole = step_seconds(runner, tokens, flags.context, true);
-  auto times = runner.time_decode(tokens, flags.context);
-  const double together = take_together(times);
-  const auto kinds = kinds_of(engine->model(), flags.sequences, static_cast<double>(flags.sequences) * (flags.context + 1));
-
-  const double sum = sum_of(times);
-  const std::string headline =
-      fmt::format("{} ({}), memory is read at {:.1f} GB/s; {} sequences of {} positions decode one token each",
-                  device.info().name, device.info().architecture, reads / 1e9, flags.sequences, flags.context);
-  Table table({"operation", ">times", "kernel", ">us", ">% of the sum", ">MB moved", ">GB/s", ">% of reads"});
-  for (const OperationTime& time : times) {
-    const auto kind = kinds.find(time.kind);
-    const double bytes = kind != kinds.end() ? kind->second.bytes : 0.0;
-    table.add({time.kind, fmt::format("{}", kind != kinds.end() ? kind->second.times : 0),
-               kind != kinds.end() ? kind->second.kernel : "", fmt::format("{:.1f}", time.seconds * 1e6),
-               fmt::format("{:.1f}", 100.0 * time.seconds / sum), fmt::format("{:.2f}", bytes / 1e6),
-               fmt::format("{:.0f}", bytes / time.seconds / 1e9),
-               fmt::format("{:.1f}", 100.0 * bytes / time.seconds / reads)});
-  }
-  if (flags.json) {
-    nlohmann::ordered_json report = report_json(headline, table, sum, together, whole);
-    report["waited_step_us"] = alone * 1e6;
-    report["tokens_per_second"] = flags.sequences / whole;
-    print_json(report);
-    return 0;
-  }
-  fmt::print("{}\n", headline);
-  table.print(stdout, true);
-  fmt::print("sum {:.1f} us, together {:.1f} us, whole step {:.1f} us ({:.1f} us when each is waited for), {:.1f} tok/s\n",
-             sum * 1e6, together * 1e6, whole * 1e6, alone * 1e6, flags.sequences / whole);
-  return 0;
+  const std::string path = find_model(flags.model, options);
+  auto engine = load_engine(path, options);
+  const StepReport report =
+      flags.prompt > 0 ? time_prompt_step(*engine, flags) : time_decode_step(*engine, flags, options.max_batch_tokens);
+  engine.reset();
+  const StepShape step =
+      flags.prompt > 0 ? step_of(1, flags.prompt, flags.context) : step_of(flags.sequences, 1, flags.context);
+  return print(report, check_steps(path, options, {step}), flags.json);
 }
 
 }  // namespace
@@ -216,7 +234,12 @@ Command bench_step_command() {
           "Each kind of operation is timed by itself: its calls of all layers one after another, each with its own "
           "weights. Bytes count what one token moves (weights, activations) and the cache of all sequences; more "
           "sequences move more activations than that. Together: all operations as they follow each other. The whole step "
-          "adds its copies, with the host a step ahead or waiting for each.",
+          "adds its copies, with the host a step ahead or waiting for each. After the timed steps the model is unloaded, "
+          "and "
+          "each kernel of the step's plan is called at the step's shapes with random inputs and poisoned outputs: every "
+          "element is compared with the device's plain kernel or the scalar reference; one that is wrong makes the exit "
+          "code "
+          "1.",
       .examples = {"rocmforge bench step model.gguf --depth 4096 --sequences 16"},
       .action = [flags] { return bench_step(*flags); }};
   add_model(command, flags->model);

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 
 #include "base/json.h"
@@ -95,26 +95,14 @@ double KernelBench::median_seconds(const std::function<void(int)>& call, int inp
   return median(seconds);
 }
 
-DeviceBuffer KernelBench::patterned(const std::vector<std::byte>& pattern, std::size_t size_bytes) {
-  DeviceBuffer buffer = device_->allocate(size_bytes, "input of a measurement");
-  std::size_t filled = std::min(pattern.size(), size_bytes);
-  device_->upload(buffer.data(), pattern.data(), filled);
-  while (filled < size_bytes) {  // each copy doubles the number of patterns
-    const std::size_t next = std::min(filled, size_bytes - filled);
-    if (device_->is_gpu()) {
-      device_->stream().copy_on_device(buffer.data() + filled, buffer.data(), next);
-    } else {
-      std::memcpy(buffer.data() + filled, buffer.data(), next);
-    }
-    filled += next;
+CheckedTime KernelBench::check_and_time(CheckedCalls& calls) {
+  CheckedTime found{.difference = calls.check_each()};
+  found.seconds = median_seconds([&calls](int input) { calls.run(input); }, calls.inputs());
+  if (found.difference.right()) {
+    const OutputDifference last = calls.check_last(calls.inputs() - 1);  // each round ends with the last set
+    found.difference = last.right() && last.relative <= found.difference.relative ? found.difference : last;
   }
-  return buffer;
-}
-
-DeviceBuffer KernelBench::upload(const void* data, std::size_t size_bytes) {
-  DeviceBuffer buffer = device_->allocate(size_bytes, "input of a measurement");
-  device_->upload(buffer.data(), data, size_bytes);
-  return buffer;
+  return found;
 }
 
 std::string KernelBench::headline() const {
@@ -148,13 +136,32 @@ void KernelBenchFlags::add_to(Command& command) {
   command.options.push_back(json_option(json));
 }
 
-void print_measurements(const std::string& headline, const Table& table, bool right, bool json) {
-  if (json) {
-    print_json({{"machine", headline}, {"right", right}, {"rows", table.json()}});
-    return;
+void Report::note_if_wrong(const OutputDifference& difference, const std::string& call) {
+  if (!difference.right()) {
+    wrong.push_back(fmt::format("{}: {}", call, describe(difference, "out")));
   }
-  fmt::print("{}\n", headline);
-  table.print(stdout, true);
+}
+
+int Report::print(const std::string& headline, bool json) const {
+  if (json) {
+    print_json({{"machine", headline}, {"right", wrong.empty()}, {"wrong", wrong}, {"rows", table.json()}});
+  } else {
+    fmt::print("{}\n", headline);
+    table.print(stdout, true);
+  }
+  std::fflush(stdout);
+  for (const std::string& line : wrong) {
+    fmt::print(stderr, "rocmforge: WRONG: {}\n", line);
+  }
+  return wrong.empty() ? 0 : 1;
+}
+
+std::string percent_of(double value, double ceiling) {
+  return ceiling > 0.0 ? fmt::format("{:.1f}", 100.0 * value / ceiling) : std::string();
+}
+
+std::string error_text(const OutputDifference& difference) {
+  return fmt::format("{:.1e}{}", difference.relative, difference.right() ? "" : " WRONG");
 }
 
 }  // namespace rocmforge::app

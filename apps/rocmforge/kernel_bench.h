@@ -1,13 +1,14 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "checks/checked_calls.h"
 #include "command.h"
 #include "device/ceilings.h"
 #include "device/device.h"
@@ -15,6 +16,12 @@
 #include "text.h"
 
 namespace rocmforge::app {
+
+/// Median seconds of a call, and how its outputs differ from the oracle's.
+struct CheckedTime {
+  double seconds = 0.0;
+  OutputDifference difference;  ///< the first that is wrong, else the largest
+};
 
 /// Shared by the single-kernel measurements: a device, all kernels, and the ceilings measured in this run.
 class KernelBench {
@@ -38,9 +45,8 @@ class KernelBench {
   /// as in a model.
   double median_seconds(const std::function<void(int)>& call, int inputs);
 
-  /// Device memory of `size_bytes` filled with `pattern` over and over.
-  DeviceBuffer patterned(const std::vector<std::byte>& pattern, std::size_t size_bytes);
-  DeviceBuffer upload(const void* data, std::size_t size_bytes);
+  /// Checks the calls with each input set, times them, and checks what the last timed call left.
+  CheckedTime check_and_time(CheckedCalls& calls);
 
   /// One line that names the device and its ceilings.
   [[nodiscard]] std::string headline() const;
@@ -53,8 +59,22 @@ class KernelBench {
   Ceilings ceilings_;
 };
 
-/// Prints `headline` and the table, or both as JSON. `right`: every kernel's result was correct.
-void print_measurements(const std::string& headline, const Table& table, bool right, bool json);
+/// A table of measurements, and which of them were of kernels that compute wrong.
+struct Report {
+  explicit Report(Table columns) : table(std::move(columns)) {}
+  /// `call` names kernel and shape.
+  void note_if_wrong(const OutputDifference& difference, const std::string& call);
+  /// Prints headline and table, or both as JSON, and a line for each wrong call on standard error. Returns the exit code.
+  [[nodiscard]] int print(const std::string& headline, bool json) const;
+
+  Table table;
+  std::vector<std::string> wrong;
+};
+
+/// "91.5", percent of a ceiling; empty where that is not known.
+std::string percent_of(double value, double ceiling);
+/// "3.1e-04", or "NaN WRONG"
+std::string error_text(const OutputDifference& difference);
 
 /// Measures a GPU: streaming reads, a device-to-device copy, and f16 matrix products (registers alone, or a large product by
 /// the fastest kernel of `registry`, whichever is faster).

@@ -46,6 +46,7 @@ class CheckBench {
   /// Median seconds of a call: a few rounds of as many calls as a clock can measure.
   double seconds_of(const std::function<void()>& call);
 
+  bool times_calls = true;  ///< each right kernel, after its calls were compared
   /// Called before each phase.
   std::function<void(CheckPhase)> on_phase = [](CheckPhase) {};
 

@@ -80,23 +80,23 @@ Slot<std::byte> CallArrays::updated_bytes(std::string_view name, std::vector<std
   return {index};
 }
 
+void poison(Device& device, ExecutionContext& context, void* to, std::size_t size_bytes) {
+  if (device.is_gpu()) {
+    context.stream->fill(to, 0xff, size_bytes);
+  } else {
+    std::memset(to, 0xff, size_bytes);
+  }
+}
+
 Placement::Placement(const CallArrays& arrays, Device& device, ExecutionContext& context, ExecutionContext& host_context)
     : arrays_(&arrays), device_(&device), context_(&context), host_context_(&host_context) {
   for (const CallArrays::Array& array : arrays.all()) {
     DeviceBuffer& memory = memory_.emplace_back(device.allocate(array.size_bytes + 2 * guard_bytes, purpose));
-    fill(memory.data(), memory.size_bytes());
+    poison(*device_, *context_, memory.data(), memory.size_bytes());
     wait();
     if (!array.content.empty()) {
       device.upload(memory.data() + guard_bytes, array.content.data(), array.size_bytes);
     }
-  }
-}
-
-void Placement::fill(std::byte* to, std::size_t size_bytes) const {
-  if (device_->is_gpu()) {
-    context_->stream->fill(to, 0xff, size_bytes);
-  } else {
-    std::memset(to, 0xff, size_bytes);
   }
 }
 
@@ -126,13 +126,13 @@ void Placement::reset() {
   for (std::size_t i = 0; i < memory_.size(); ++i) {
     const CallArrays::Array& array = arrays_->all()[i];
     if (array.output && array.content.empty()) {
-      fill(data(i), array.size_bytes);
+      poison(*device_, *context_, data(i), array.size_bytes);
     } else if (array.output) {
       device_->upload(data(i), array.content.data(), array.size_bytes);
     }
   }
   for (const DeviceBuffer& memory : scratch_) {
-    fill(memory.data(), memory.size_bytes());
+    poison(*device_, *context_, memory.data(), memory.size_bytes());
   }
 }
 

@@ -80,6 +80,10 @@ class CallArrays {
 /// Elements of an f32, f16 or bf16 array as floats.
 std::vector<float> floats_of(DType dtype, std::span<const std::byte> bytes);
 
+/// Sets every bit of `size_bytes` of the device's memory, which makes NaN of floating-point numbers. On a GPU this is put on
+/// the context's stream.
+void poison(Device& device, ExecutionContext& context, void* to, std::size_t size_bytes);
+
 /// The arrays of a call in the memory of one device, with what one kernel needs beside them. Each array has memory of its
 /// own between guard bytes.
 class Placement {
@@ -114,7 +118,6 @@ class Placement {
   static constexpr std::size_t guard_bytes = 256;
 
   [[nodiscard]] std::byte* data(std::size_t index) const { return memory_[index].data() + guard_bytes; }
-  void fill(std::byte* to, std::size_t size_bytes) const;
 
   const CallArrays* arrays_;
   Device* device_;

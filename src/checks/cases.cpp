@@ -10,28 +10,13 @@
 #include <utility>
 #include <variant>
 
+#include "checks/oracle.h"
+
 namespace rocmforge {
 namespace {
 
 template <class Op>
 using KernelOf = typename KernelInterfaceOf<Op>::type;
-
-/// The kernel whose outputs are right by definition: the device's own of KernelPriority::check, else the CPU's reference.
-template <class Op>
-const KernelOf<Op>* oracle_of(const KernelRegistry& registry, const typename Op::Spec& spec, const DeviceInfo& device) {
-  const KernelOf<Op>* reference = nullptr;
-  for (const auto& kernel : registry.all<Op>()) {
-    if (kernel->device() == device.kind && kernel->priority() == KernelPriority::check &&
-        kernel->supports(spec, device).ok) {
-      return kernel.get();
-    }
-    if (kernel->device() == DeviceKind::cpu && kernel->priority() == KernelPriority::reference &&
-        kernel->supports(spec, cpu_device_info()).ok) {
-      reference = kernel.get();
-    }
-  }
-  return reference;
-}
 
 /// A kernel, and the memory in which it runs.
 template <class Op>
@@ -77,10 +62,7 @@ bool compare_all(const CallArrays& arrays, double tolerance, const std::vector<s
     result.elements += found.elements;
     if (!found.right()) {
       result.difference = found;
-      result.problem = fmt::format(
-          "{} of {} elements of {} are wrong{}, the first in row {}, column {}: {:g}, expected {:g}", found.wrong,
-          found.elements, array.name, found.missing > 0 ? fmt::format(" ({} not written)", found.missing) : "",
-          found.first_row, found.first_column, found.first_actual, found.first_expected);
+      result.problem = describe(found, array.name);
       return false;
     }
     if (found.relative >= result.difference.relative) {
@@ -124,8 +106,10 @@ CallResult check_calls(CheckBench& bench, const CallShape<Op>& shape, const Kern
     result.problem = "a second call with the same inputs gave other bits";
     return result;
   }
-  bench.on_phase(CheckPhase::timing);
-  result.seconds = bench.seconds_of([&] { tested.call(); });
+  if (bench.times_calls) {
+    bench.on_phase(CheckPhase::timing);
+    result.seconds = bench.seconds_of([&] { tested.call(); });
+  }
   return result;
 }
 
@@ -153,12 +137,18 @@ void add_cases(const KernelUse<Op>& use, const KernelRegistry& registry, const D
     const double most = oracle->device() == DeviceKind::cpu ? options.host_work : options.device_work;
     const std::size_t number = uses[fmt::format("{} {}", Op::name, use.kernel->name())]++;
     std::vector<CallShape<Op>> shapes;
+    bool is_reduced = false;
     for (CallShape<Op>& shape : shapes_of(use, options.limits)) {
       if (shapes.empty() || shape.work <= most) {  // the first one is small
         shapes.push_back(std::move(shape));
+      } else {
+        is_reduced = true;
       }
     }
     std::ranges::stable_sort(shapes, {}, &CallShape<Op>::work);
+    if (options.only_largest && !shapes.empty()) {
+      std::erase_if(shapes, [half = shapes.back().work / 2.0](const CallShape<Op>& shape) { return shape.work < half; });
+    }
     for (std::size_t i = 0; i < shapes.size(); ++i) {
       const CallShape<Op>& shape = shapes[i];
       cases.push_back({round_of(i, shapes.size()),
@@ -167,7 +157,8 @@ void add_cases(const KernelUse<Op>& use, const KernelRegistry& registry, const D
                        {std::string(Op::name), to_string(use.spec), std::string(use.kernel->name()), shape.name,
                         [shape, kernel = use.kernel, oracle](CheckBench& bench) {
                           return check_calls<Op>(bench, shape, *kernel, *oracle);
-                        }}});
+                        },
+                        is_reduced}});
     }
   }
 }
@@ -201,6 +192,16 @@ std::vector<KernelCase> cases_of(const std::vector<KernelRegistry::AnyUse>& uses
     cases.push_back(std::move(one.one));
   }
   return cases;
+}
+
+ShapeLimits limits_of(const StepShape& step) {
+  ShapeLimits limits{.max_tokens = 0, .max_step_tokens = 0, .max_kv_len = 0, .step = step};
+  for (const SequenceShape& sequence : step.sequences) {
+    limits.max_tokens += sequence.q_len;
+    limits.max_kv_len = std::max<std::int64_t>(limits.max_kv_len, sequence.kv_len);
+  }
+  limits.max_step_tokens = limits.max_tokens;
+  return limits;
 }
 
 std::vector<std::string> unchecked_operations(const std::vector<KernelRegistry::AnyUse>& uses) {

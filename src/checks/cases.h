@@ -31,6 +31,7 @@ struct KernelCase {
   std::string kernel;
   std::string shape;
   std::function<CallResult(CheckBench& bench)> run;
+  bool is_reduced = false;  ///< larger shapes of this use would take the oracle too long
 };
 
 struct CaseOptions {
@@ -39,6 +40,9 @@ struct CaseOptions {
   /// processor. The smallest shape of a kernel is always checked.
   double device_work = 1e11;
   double host_work = 4e8;
+  /// Of each use only the largest of these shapes: those with at least half of the most work, which are a call and what it
+  /// may include.
+  bool only_largest = false;
 };
 
 /// Every shape of every use once, all uses' smallest shapes first.

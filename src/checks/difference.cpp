@@ -1,5 +1,7 @@
 #include "checks/difference.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -114,6 +116,13 @@ class Comparison {
 };
 
 }  // namespace
+
+std::string describe(const OutputDifference& difference, std::string_view output) {
+  return fmt::format("{} of {} elements of {} are wrong{}, the first in row {}, column {}: {:g}, expected {:g}",
+                     difference.wrong, difference.elements, output,
+                     difference.missing > 0 ? fmt::format(" ({} not written)", difference.missing) : "",
+                     difference.first_row, difference.first_column, difference.first_actual, difference.first_expected);
+}
 
 double type_tolerance(DType type) {
   switch (type) {

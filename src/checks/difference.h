@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
+#include <string_view>
 
 #include "tensor/dtype.h"
 
@@ -20,6 +22,10 @@ struct OutputDifference {
 
   [[nodiscard]] bool right() const { return wrong == 0; }
 };
+
+/// "3 of 512 elements of out are wrong (1 not written), the first in row 7, column 5: 1.5, expected 1.25", for a difference
+/// that is not right.
+std::string describe(const OutputDifference& difference, std::string_view output);
 
 /// The largest relative error of results whose weights, inputs or storage have this type. It is for activations that are
 /// uniform in [-1, 1]. Activations of 8 bits, which quantised weights may meet, have one scale for 32 columns, so that their

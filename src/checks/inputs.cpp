@@ -37,8 +37,10 @@ std::vector<std::byte> random_weight(DType type, std::int64_t rows, std::int64_t
 std::string tokens_text(std::int64_t tokens) { return fmt::format("{} token{}", tokens, tokens == 1 ? "" : "s"); }
 
 std::vector<std::int64_t> token_counts(std::int64_t most) {
+  const std::int64_t largest = std::max<std::int64_t>(most, 1);
   std::vector<std::int64_t> counts = {1, 3, 8, 17, 64, 129, 512, 2048};
-  std::erase_if(counts, [most](std::int64_t count) { return count > std::max<std::int64_t>(most, 1); });
+  std::erase_if(counts, [largest](std::int64_t count) { return count >= largest; });
+  counts.push_back(largest);
   return counts;
 }
 

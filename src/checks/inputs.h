@@ -22,7 +22,7 @@ inline double float_bytes(std::int64_t count) { return static_cast<double>(count
 
 /// "1 token", "17 tokens"
 std::string tokens_text(std::int64_t tokens);
-/// Those of 1, 3, 8, 17, 64, 129, 512 and 2048 that a step may have.
+/// `most`, and those of 1, 3, 8, 17, 64, 129, 512 and 2048 that are less.
 std::vector<std::int64_t> token_counts(std::int64_t most);
 
 /// A step's arrays among those of a call.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -26,6 +27,11 @@ std::vector<ModelAttention> attention_of_models();
 struct StepShape {
   std::string name;
   std::vector<SequenceShape> sequences;
+
+  /// Whether each sequence has one row: kernels for decodes get such steps, those for prompts all others.
+  [[nodiscard]] bool has_single_rows() const {
+    return std::ranges::all_of(sequences, [](const SequenceShape& shape) { return shape.q_len == 1; });
+  }
 };
 /// The steps of servers: decodes of one to 256 sequences behind short and long contexts, many prompts of lengths around the
 /// sizes of tiles, long prompts, chunks behind a context, and mixes of all.

@@ -2,12 +2,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "checks/call_arrays.h"
+#include "checks/model_shapes.h"
 #include "ops/kernel_registry.h"
 
 namespace rocmforge {
@@ -39,7 +41,16 @@ struct ShapeLimits {
   std::int64_t max_tokens = 512;       ///< of a call of products and the like
   std::int64_t max_step_tokens = 512;  ///< of a step's attention
   std::int64_t max_kv_len = 8192;
+  /// Only this step, and steps with less work.
+  std::optional<StepShape> step{};
 };
+/// The limits of this step.
+ShapeLimits limits_of(const StepShape& step);
+
+/// The tolerance of attention's output (type_tolerance) with inputs and pages of the types in `spec`.
+double attention_tolerance(const Attention::Spec& spec, DeviceKind device);
+/// That of products with a weight of this type; `gated`: of two products that an activation joins.
+double matmul_tolerance(DType weight, bool gated);
 
 /// The binding of an operation whose kernels take a Spec and Args: make_args(kernel, place).
 template <class Op, class MakeArgs>

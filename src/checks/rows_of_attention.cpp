@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "checks/difference.h"
 #include "checks/inputs.h"
@@ -13,11 +14,12 @@ namespace {
 /// Elements are rounded to the type of the pages.
 double page_tolerance(DType dtype) { return dtype == DType::q8_0 ? type_tolerance(DType::q8_0) : type_tolerance(dtype); }
 
-double attention_tolerance(const Attention::Spec& spec, DeviceKind device) {
-  const double io = type_tolerance(spec.io_dtype);
-  // No kernel rounds the values of Q8_0 pages more coarsely than F16. The CPU computes in F32 from pages of any type.
-  const DType pages = spec.kv_dtype == DType::q8_0 ? DType::f16 : spec.kv_dtype;
-  return device == DeviceKind::cpu ? io : std::max(io, type_tolerance(pages));
+double pairs_of(const StepShape& step) {
+  double pairs = 0.0;
+  for (const SequenceShape& shape : step.sequences) {
+    pairs += static_cast<double>(shape.q_len) * shape.kv_len;
+  }
+  return pairs;
 }
 
 /// Steps of which each kernel gets those that it supports: decodes, or prompts and mixes.
@@ -26,11 +28,14 @@ std::vector<StepShape> attention_steps(bool decode, const ShapeLimits& limits) {
                                   {"3 decodes", {{1, 1}, {33, 1}, {65, 1}}},
                                   {"a prompt of 17", {{17, 17}}},
                                   {"a chunk of 5 behind 60, beside decodes", {{65, 5}, {1, 1}, {33, 1}}}};
-  for (StepShape& step : steps_of_servers()) {
-    steps.push_back(std::move(step));
+  if (limits.step) {
+    std::erase_if(steps, [&](const StepShape& step) { return pairs_of(step) >= pairs_of(*limits.step); });
+    steps.push_back(*limits.step);
+  } else {
+    std::ranges::move(steps_of_servers(), std::back_inserter(steps));
   }
   std::erase_if(steps, [&](const StepShape& step) {
-    const bool single = std::ranges::all_of(step.sequences, [](const SequenceShape& shape) { return shape.q_len == 1; });
+    const bool single = step.has_single_rows();
     std::int64_t tokens = 0;
     std::int64_t longest = 0;
     for (const SequenceShape& shape : step.sequences) {
@@ -41,14 +46,6 @@ std::vector<StepShape> attention_steps(bool decode, const ShapeLimits& limits) {
     return single != decode || too_long;
   });
   return steps;
-}
-
-double pairs_of(const StepShape& step) {
-  double pairs = 0.0;
-  for (const SequenceShape& shape : step.sequences) {
-    pairs += static_cast<double>(shape.q_len) * shape.kv_len;
-  }
-  return pairs;
 }
 
 CallProblem<Attention> attention_problem(const KernelUse<Attention>& use, const StepShape& shape) {
@@ -195,6 +192,13 @@ std::vector<CallShape<Op>> shapes_by_steps(const ShapeLimits& limits, double wor
 }
 
 }  // namespace
+
+double attention_tolerance(const Attention::Spec& spec, DeviceKind device) {
+  const double io = type_tolerance(spec.io_dtype);
+  // No kernel rounds the values of Q8_0 pages more coarsely than F16. The CPU computes in F32 from pages of any type.
+  const DType pages = spec.kv_dtype == DType::q8_0 ? DType::f16 : spec.kv_dtype;
+  return device == DeviceKind::cpu ? io : std::max(io, type_tolerance(pages));
+}
 
 template <>
 std::vector<CallShape<Attention>> shapes_of(const KernelUse<Attention>& use, const ShapeLimits& limits) {

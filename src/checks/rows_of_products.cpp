@@ -47,8 +47,7 @@ CallProblem<Matmul> matmul_problem(const Matmul::Spec& spec, const MatmulForm& f
   const auto norm = form.norm ? problem.arrays.input("norm", random.uniforms(spec.k, 0.5f, 1.5f)) : Slot<float>();
   const auto out = form.accumulate ? problem.arrays.updated("out", random.normals(form.tokens * spec.n), spec.n)
                                    : problem.arrays.output<float>("out", form.tokens, spec.n);
-  // The error of few outputs may exceed the average that type_tolerance() is for. An activation's product has two errors.
-  problem.tolerance = type_tolerance(spec.weight) * (form.gated ? 4.0 : 2.0);
+  problem.tolerance = matmul_tolerance(spec.weight, form.gated);
   const double products = static_cast<double>(parts * spec.n) * static_cast<double>(spec.k);
   problem.flops = 2.0 * products * static_cast<double>(form.tokens);
   problem.bytes = static_cast<double>(row_bytes(spec.weight, spec.k)) * static_cast<double>(parts * spec.n) +
@@ -89,7 +88,7 @@ CallProblem<HeadMatmul> head_problem(const HeadMatmul::Spec& spec, std::int64_t 
   const auto rows = problem.arrays.stored("weight", random_weight(spec.weight, spec.heads * spec.n, spec.k, random));
   const auto x = problem.arrays.input("x", random.uniforms(tokens * in, -1.0f, 1.0f));
   const auto out = problem.arrays.output<float>("out", tokens, out_width);
-  problem.tolerance = 2.0 * type_tolerance(spec.weight);
+  problem.tolerance = matmul_tolerance(spec.weight, false);
   problem.flops = 2.0 * static_cast<double>(tokens * spec.heads * spec.n) * static_cast<double>(spec.k);
   const std::size_t file_bytes = row_bytes(spec.weight, spec.k) * static_cast<std::size_t>(spec.n);
   problem.bytes = static_cast<double>(file_bytes) * static_cast<double>(spec.heads) +
@@ -116,6 +115,11 @@ CallProblem<HeadMatmul> head_problem(const HeadMatmul::Spec& spec, std::int64_t 
 }
 
 }  // namespace
+
+double matmul_tolerance(DType weight, bool gated) {
+  // The error of few outputs may exceed the average that type_tolerance() is for. An activation's product has two errors.
+  return type_tolerance(weight) * (gated ? 4.0 : 2.0);
+}
 
 template <>
 std::vector<CallShape<Matmul>> shapes_of(const KernelUse<Matmul>& use, const ShapeLimits& limits) {

@@ -9,10 +9,22 @@ namespace {
 /// Kernels sum the rows of a chunk in f32: where large terms cancel, their roundings are what remains.
 constexpr double recurrent_tolerance = 5e-5;
 
+std::vector<RowsOfSequences> rows_of_limits(const ShapeLimits& limits) {
+  std::vector<RowsOfSequences> all = rows_of_sequences(limits.max_tokens);
+  if (limits.step) {
+    std::erase_if(all, [&](const RowsOfSequences& one) { return sum_of(one.rows) >= limits.max_tokens; });
+    RowsOfSequences& step = all.emplace_back(RowsOfSequences{limits.step->name, {}});
+    for (const SequenceShape& sequence : limits.step->sequences) {
+      step.rows.push_back(sequence.q_len);
+    }
+  }
+  return all;
+}
+
 template <class Op, class Make>
-std::vector<CallShape<Op>> shapes_by_rows(std::int64_t most, double work, Make make) {
+std::vector<CallShape<Op>> shapes_by_rows(const ShapeLimits& limits, double work, Make make) {
   std::vector<CallShape<Op>> shapes;
-  for (const RowsOfSequences& rows : rows_of_sequences(most)) {
+  for (const RowsOfSequences& rows : rows_of_limits(limits)) {
     shapes.push_back({rows.name, work * static_cast<double>(sum_of(rows.rows)), [make, rows] { return make(rows.rows); }});
   }
   return shapes;
@@ -123,21 +135,21 @@ CallProblem<GatedDeltaNet> delta_problem(const GatedDeltaNet::Spec& spec, const 
 template <>
 std::vector<CallShape<CausalConv>> shapes_of(const KernelUse<CausalConv>& use, const ShapeLimits& limits) {
   return shapes_by_rows<CausalConv>(
-      limits.max_tokens, static_cast<double>(use.spec.channels * use.spec.taps),
+      limits, static_cast<double>(use.spec.channels * use.spec.taps),
       [spec = use.spec](const std::vector<std::int32_t>& rows) { return conv_problem(spec, rows); });
 }
 
 template <>
 std::vector<CallShape<SsmScan>> shapes_of(const KernelUse<SsmScan>& use, const ShapeLimits& limits) {
   return shapes_by_rows<SsmScan>(
-      limits.max_tokens, 3.0 * static_cast<double>(use.spec.state_elems()),
+      limits, 3.0 * static_cast<double>(use.spec.state_elems()),
       [spec = use.spec](const std::vector<std::int32_t>& rows) { return scan_problem(spec, rows); });
 }
 
 template <>
 std::vector<CallShape<GatedDeltaNet>> shapes_of(const KernelUse<GatedDeltaNet>& use, const ShapeLimits& limits) {
   return shapes_by_rows<GatedDeltaNet>(
-      limits.max_tokens, 4.0 * static_cast<double>(use.spec.state_elems()),
+      limits, 4.0 * static_cast<double>(use.spec.state_elems()),
       [spec = use.spec](const std::vector<std::int32_t>& rows) { return delta_problem(spec, rows); });
 }
 
