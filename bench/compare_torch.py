@@ -4,9 +4,11 @@
 usage: compare_torch.py LIBRARY [--device cuda:0] [--kernel-dir DIR] [--backend NAME] [--head-dims 64,128,256] [--lengths 512,2048,8192,16384]
                         [--decode 1x4096,16x4096,64x4096] [--rounds 7] [--skip-full] [--check SHAPES [--calls 40]]
 
-LIBRARY is librocmforge_attention.so. Needs torch with a GPU. Every row of every output is first compared with f32 attention of
-the same tensors; a line that is wrong says so, and the exit code is 1. Backends are timed in turn; the median of the rounds
-counts. TFLOP/s: 4 batch heads q_len kv_len head_dim, half of it when causal. GB/s: K and V once.
+LIBRARY is librocmforge_attention.so. Needs torch with a GPU. Every element of every output is compared with f32 attention of
+the same tensors, computed in pieces: on a poisoned output before the timed calls, and again what the last timed call left.
+A backend that is wrong is named with the shape, the count and the first place, and the exit code is 1 where it is ours.
+Backends are timed in turn; the median of the rounds counts. TFLOP/s: 4 batch heads q_len kv_len head_dim, half of it when
+causal. GB/s: K and V once.
 
 --check times nothing: it calls each of SHAPES (SEQUENCESxLENGTH:HEADS:KV_HEADS:HEAD_DIM, comma separated; causal and full) many
 times, and counts rows that are not written and rows that are wrong.
@@ -60,7 +62,9 @@ class Library:
 
 
 ROWS_AT_ONCE = 1024
-ROW_TOLERANCE = 3e-2  # of one row's norm, in BF16; an output as a whole is held to 8e-3
+ROW_TOLERANCE = 3e-2  # of one row's norm, in BF16
+TOLERANCE = 8e-3  # of an output as a whole
+ELEMENTS_AT_ONCE = 1 << 26  # compared at once, so that large outputs need little more memory
 
 
 def exact(q, k, v, causal):
@@ -81,11 +85,36 @@ def exact(q, k, v, causal):
     return out
 
 
-def count_wrong(actual, expected):
-    """Rows of one head that were not (wholly) written, and rows that are wrong."""
-    missing = ~torch.isfinite(actual).all(-1)
-    error = (actual.float() - expected).norm(dim=-1) / expected.norm(dim=-1)
-    return int(missing.sum()), int((~missing & ~(error <= ROW_TOLERANCE)).sum())
+class Comparison:
+    """How an output differs from the exact one: rows of one head that were not (wholly) written, rows that are wrong, the first
+    of either as (sequence, row, head), and the relative error of all finite elements."""
+
+    def __init__(self, actual, expected):
+        self.missing = self.wrong = 0
+        self.first = None
+        error = norm = 0.0
+        step = max(1, ELEMENTS_AT_ONCE // max(1, actual[0].numel()))
+        for start in range(0, actual.shape[0], step):
+            right = expected[start:start + step].double()
+            found = actual[start:start + step].double()
+            missing = ~torch.isfinite(found).all(-1)
+            difference = torch.where(torch.isfinite(found), found - right, torch.zeros_like(right))
+            wrong = ~missing & ~(difference.norm(dim=-1) <= ROW_TOLERANCE * right.norm(dim=-1))
+            if self.first is None and bool((missing | wrong).any()):
+                place = (missing | wrong).nonzero()[0].tolist()
+                self.first = (start + place[0], place[1], place[2])
+            self.missing, self.wrong = self.missing + int(missing.sum()), self.wrong + int(wrong.sum())
+            error, norm = error + difference.square().sum().item(), norm + right.square().sum().item()
+        self.rows = actual.shape[0] * actual.shape[1] * actual.shape[2]
+        self.relative = (error / norm) ** 0.5 if norm > 0 else error ** 0.5
+
+    def right(self):
+        return self.missing + self.wrong == 0 and self.relative <= TOLERANCE
+
+    def text(self):
+        place = "" if self.first is None else ", the first in sequence {}, row {}, head {}".format(*self.first)
+        return (f"relative error {self.relative:.1e}, {self.missing} rows not written and {self.wrong} wrong of {self.rows}"
+                f"{place}")
 
 
 def check(library, shape, causal, backend, calls):
@@ -99,18 +128,17 @@ def check(library, shape, causal, backend, calls):
     for _ in range(calls):
         out.fill_(float("nan"))
         library.attention(*tensors, out, causal, backend)
-        found = count_wrong(out, expected)
-        missing, wrong = missing + found[0], wrong + found[1]
+        found = Comparison(out, expected)
+        missing, wrong = missing + found.missing, wrong + found.wrong
     rows = calls * sequences * length * heads
     print(f"{library.last_backend()} {sequences}x{length} heads {heads}:{kv_heads} head_dim {head_dim} "
           f"{'causal' if causal else 'full'}: {calls} calls, {rows} rows, {missing} not written, {wrong} wrong", flush=True)
     return missing + wrong == 0
 
 
-def calls_of(library, tensors, causal, backend):
-    """Name -> function that computes into a tensor and returns it as [batch, q_len, heads, head_dim]."""
+def calls_of(library, tensors, out, causal, backend):
+    """Name -> function that computes, ours into `out`, and returns [batch, q_len, heads, head_dim]."""
     q, k, v = tensors
-    out = torch.full_like(q, float("nan"))
 
     def ours():
         library.attention(q, k, v, out, causal, backend)
@@ -129,6 +157,14 @@ def calls_of(library, tensors, causal, backend):
     return {"ours": ours, **{name: peer(which) for name, which in PEERS.items()}}
 
 
+def report(name, who, when, found):
+    """Prints what is wrong; whether the exit code stays 0."""
+    if found.right():
+        return True
+    print(f"{name}: {who} is WRONG{when}: {found.text()}", flush=True)
+    return who != "ours"
+
+
 def seconds_of(call, repetitions):
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     start.record()
@@ -143,7 +179,8 @@ def measure(library, name, shape, causal, backend, rounds):
     batch, q_len, kv_len, heads, kv_heads, head_dim = shape
     make = lambda length, count: torch.randn(batch, length, count, head_dim, device="cuda", dtype=torch.bfloat16)
     tensors = make(q_len, heads), make(kv_len, kv_heads), make(kv_len, kv_heads)
-    calls = calls_of(library, tensors, causal, backend)
+    out = torch.full_like(tensors[0], float("nan"))
+    calls = calls_of(library, tensors, out, causal, backend)
     expected = exact(*tensors, causal)
     right, repetitions = True, {}
     for who, call in list(calls.items()):
@@ -153,17 +190,15 @@ def measure(library, name, shape, causal, backend, rounds):
             print(f"{name}: {who} n/a: {str(problem).splitlines()[0]}")
             del calls[who]
             continue
-        error = ((actual.float() - expected).norm() / expected.norm()).item()
-        missing, wrong = count_wrong(actual, expected)
-        if not error <= 8e-3 or missing + wrong > 0:
-            print(f"{name}: {who} is WRONG, relative error {error:.1e}, {missing} rows not written, {wrong} wrong")
-            right = right and who != "ours"
+        right = report(name, who, "", Comparison(actual, expected)) and right
         seconds_of(call, 3)
         repetitions[who] = max(3, int(0.02 / seconds_of(call, 3)))
     times = {who: [] for who in calls}
     for _ in range(rounds):
         for who, call in calls.items():
             times[who].append(seconds_of(call, repetitions[who]))
+    if "ours" in calls:  # the output is one and the same tensor in every call; it holds what the last timed one wrote
+        right = report(name, "ours", " after the timed calls", Comparison(out, expected)) and right
     work = 4 * batch * heads * q_len * kv_len * head_dim * (0.5 if causal and q_len > 1 else 1.0)
     kv_bytes = 2 * batch * kv_len * kv_heads * head_dim * 2
     columns = []

@@ -147,7 +147,10 @@ void add_cases(const KernelUse<Op>& use, const KernelRegistry& registry, const D
     }
     std::ranges::stable_sort(shapes, {}, &CallShape<Op>::work);
     if (options.only_largest && !shapes.empty()) {
-      std::erase_if(shapes, [half = shapes.back().work / 2.0](const CallShape<Op>& shape) { return shape.work < half; });
+      const CallShape<Op> largest = std::move(shapes.back());
+      shapes.pop_back();
+      std::erase_if(shapes, [&](const CallShape<Op>& shape) { return shape.tokens == 0 || shape.tokens != largest.tokens; });
+      shapes.push_back(largest);
     }
     for (std::size_t i = 0; i < shapes.size(); ++i) {
       const CallShape<Op>& shape = shapes[i];

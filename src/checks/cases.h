@@ -40,8 +40,7 @@ struct CaseOptions {
   /// processor. The smallest shape of a kernel is always checked.
   double device_work = 1e11;
   double host_work = 4e8;
-  /// Of each use only the largest of these shapes: those with at least half of the most work, which are a call and what it
-  /// may include.
+  /// Of each use only the shape with the most work of these, and other forms of the same number of tokens.
   bool only_largest = false;
 };
 

@@ -34,6 +34,7 @@ struct CallShape {
   std::string name;   ///< "17 tokens"
   double work = 0.0;  ///< of the oracle: products of two numbers
   std::function<CallProblem<Op>()> make;
+  std::int64_t tokens = 0;  ///< where calls with the same number of tokens have several forms
 };
 
 /// Which shapes are wanted.

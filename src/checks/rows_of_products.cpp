@@ -141,7 +141,7 @@ std::vector<CallShape<Matmul>> shapes_of(const KernelUse<Matmul>& use, const Sha
   for (const MatmulForm& form : forms) {
     const double work =
         static_cast<double>(form.tokens * use.spec.n) * static_cast<double>(use.spec.k) * (form.gated ? 2 : 1);
-    shapes.push_back({text_of(form), work, [spec = use.spec, form] { return matmul_problem(spec, form); }});
+    shapes.push_back({text_of(form), work, [spec = use.spec, form] { return matmul_problem(spec, form); }, form.tokens});
   }
   return shapes;
 }

@@ -239,6 +239,15 @@ TEST(BenchMatmul, FindsEveryKernelOfTheCpuRight) {
   EXPECT_NE(result.out.find("cpu_generic"), std::string::npos) << result.out;
 }
 
+TEST(BenchAttention, FindsEveryKernelOfTheCpuRight) {
+  const ProgramResult result = run_program({"bench", "attention", "--device", "cpu", "-t", "1", "--heads", "4:2",
+                                            "--head-dim", "64", "--prefill", "33", "--decode", "2x50", "--json"});
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  const json out = json::parse(result.out);
+  EXPECT_EQ(out.at("right"), true);
+  EXPECT_GE(out.at("rows").size(), 2u);
+}
+
 TEST_F(DemoProgram, AClosedOutputEndsQuietly) {
   const std::string command =
       test::program_path() + " run -p 'Tell me a short story.' --ignore-eos --greedy -n 200 2>&1 >/dev/full";
@@ -459,6 +468,9 @@ TEST_F(DemoProgram, KernelsAreMeasuredForProgramsToo) {
   const json step = run_json({"bench", "step", "--depth", "8", "--json"});
   EXPECT_GT(step.at("tokens_per_second"), 0.0);
   EXPECT_FALSE(step.at("rows").empty());
+  EXPECT_EQ(step.at("right"), true);
+  EXPECT_TRUE(step.at("wrong").empty());
+  EXPECT_NE(step.at("check").get<std::string>().find(" elements: right"), std::string::npos) << step.at("check");
 }
 
 TEST_F(DemoProgram, PerplexityFollowsTheProtocol) {
