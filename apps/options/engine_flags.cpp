@@ -134,6 +134,7 @@ void EngineFlags::add_to(Command& command) {
   add({"--attention", &attention_, "This attention kernel only (names: rocmforge devices)", "NAME"});
   add({"--matmul", &matmul_, "This matrix product kernel only", "NAME"});
   add(without_option(without_));
+  add({"--safe", &safe_, "Only portable kernels, none for one family of devices: slow, for doubts about a card"});
   add(no_avoid_option(no_avoid_));
   add({.names = "--step-timeout",
        .target = &step_seconds_,
@@ -168,6 +169,7 @@ EngineOptions EngineFlags::options() const {
   options.model.attention = attention_;
   options.model.matmul = matmul_;
   options.without = avoided_kernels(without_);
+  options.safe = safe_;
   options.checks_folder = no_avoid_ ? std::filesystem::path() : checks_folder();
   options.version = ROCMFORGE_VERSION;
   options.step_seconds = step_seconds_;

@@ -74,6 +74,7 @@ class EngineFlags {
   std::string attention_;
   std::string matmul_;
   std::vector<std::string> without_;
+  bool safe_ = false;
   bool no_avoid_ = false;
   std::optional<double> step_seconds_;
 };

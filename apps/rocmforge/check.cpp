@@ -7,13 +7,13 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
-#include <optional>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
+#include "check_device.h"
 #include "check_parent.h"
 #include "check_report.h"
 #include "command.h"
@@ -43,42 +43,14 @@ struct CheckFlags {
 
 using Json = nlohmann::ordered_json;
 
-/// The version of a card's firmware, where the kernel tells it and there is only one card; else empty.
-std::string card_firmware() {
-  std::vector<std::string> versions;
-  std::error_code failure;
-  for (std::filesystem::directory_iterator card("/sys/class/drm", failure), end; !failure && card != end;
-       card.increment(failure)) {
-    std::ifstream file(card->path() / "device" / "vbios_version");
-    if (std::string line; card->path().filename().string().find('-') == std::string::npos && std::getline(file, line)) {
-      versions.push_back(line);
-    }
-  }
-  std::ranges::sort(versions);
-  versions.erase(std::unique(versions.begin(), versions.end()), versions.end());  // a card has two entries
-  return versions.size() == 1 ? versions.front() : std::string();
-}
-
-/// What a report says about the driver: that of the kernel, and the card's firmware.
-void describe_driver(const DeviceInfo& device, Json& machine) {
-  for (const RuntimeReport& report : find_runtimes()) {
-    if (report.kind == device.kind) {
-      machine["driver"] = report.kernel_driver.empty() ? report.version : report.kernel_driver;
-      machine["firmware"] = card_firmware();
-    }
-  }
-}
-
-Json describe_machine(Device& device, const std::string& model) {
+Json describe_machine(Device& device, const std::string& model, const std::vector<TriedRuntime>& runtimes) {
   const DeviceInfo& info = device.info();
   Json machine = {{"program", fmt::format("rocmforge {}", ROCMFORGE_VERSION)},
                   {"device", info.name},
                   {"architecture", info.architecture},
                   {"units", info.compute_units}};
   if (device.is_gpu()) {
-    machine["memory_bytes"] = info.memory_bytes;
-    machine["runtime"] = device.driver().runtime();
-    describe_driver(info, machine);
+    machine.update(describe_gpu_machine(device, runtimes));
   }
   machine["model"] = model.empty() ? "none: shapes of models that people run" : model;
   return machine;
@@ -116,7 +88,15 @@ CaseOptions case_options(const EngineOptions& options, const DeviceInfo& device,
   return wanted;
 }
 
-CheckSetUp set_up_of_model(const std::string& path, const EngineOptions& options, double seconds) {
+/// The checks of the device itself come first.
+std::vector<KernelCase> with_device_cases(const DeviceInfo& device, std::vector<KernelCase> cases) {
+  std::vector<KernelCase> all = device_cases(device);
+  all.insert(all.end(), std::make_move_iterator(cases.begin()), std::make_move_iterator(cases.end()));
+  return all;
+}
+
+CheckSetUp set_up_of_model(const std::string& path, const EngineOptions& options, double seconds,
+                           const std::vector<TriedRuntime>& runtimes) {
   PlannedModel planned = plan_model(path, options);
   CheckSetUp set_up;
   const DeviceInfo& device = planned.device->info();
@@ -124,8 +104,8 @@ CheckSetUp set_up_of_model(const std::string& path, const EngineOptions& options
   CaseOptions wanted = case_options(options, device, seconds);
   wanted.limits.max_kv_len =
       std::min<std::int64_t>(wanted.limits.max_kv_len, context_length(options, planned.model->config()) + 1);
-  set_up.cases = cases_of(uses, *planned.registry, device, wanted);
-  set_up.machine = describe_machine(*planned.device, planned.file->path().filename().string());
+  set_up.cases = with_device_cases(device, cases_of(uses, *planned.registry, device, wanted));
+  set_up.machine = describe_machine(*planned.device, planned.file->path().filename().string(), runtimes);
   if (const auto missing = unchecked_operations(uses); !missing.empty()) {
     set_up.machine["not checked"] = fmt::format("{}", fmt::join(missing, ", "));
   }
@@ -135,18 +115,17 @@ CheckSetUp set_up_of_model(const std::string& path, const EngineOptions& options
   return set_up;
 }
 
-CheckSetUp set_up_of_list(const EngineOptions& options, double seconds) {
+CheckSetUp set_up_of_list(const EngineOptions& options, double seconds, const std::vector<TriedRuntime>& runtimes) {
   CheckSetUp set_up;
   const CpuIsa limit = options.isa.empty() ? CpuIsa::avx512 : cpu_isa_from_name(options.isa).value_or(CpuIsa::avx512);
   set_up.device = open_device(options.device, KernelLibrary::installed_or_from(options.kernel_dir), limit);
   auto registry = std::make_unique<KernelRegistry>();
   register_all_kernels(*registry, set_up.device.get());
-  for (const AvoidedKernel& kernel : options.without) {
-    registry->avoid(kernel);
-  }
+  refuse_kernels(options, *registry);
   const DeviceInfo& device = set_up.device->info();
-  set_up.cases = cases_of(uses_of_models(*registry, device), *registry, device, case_options(options, device, seconds));
-  set_up.machine = describe_machine(*set_up.device, {});
+  set_up.cases = with_device_cases(
+      device, cases_of(uses_of_models(*registry, device), *registry, device, case_options(options, device, seconds)));
+  set_up.machine = describe_machine(*set_up.device, {}, runtimes);
   set_up.pool = std::make_unique<ThreadPool>(options.threads > 0 ? options.threads : available_processors());
   set_up.registry = std::move(registry);
   return set_up;
@@ -219,10 +198,13 @@ int check_kernels(const CheckFlags& flags) {
   wanted.total = milliseconds(flags.seconds);
   wanted.call = milliseconds(flags.call_seconds);
   wanted.progress = [&](std::size_t done, std::size_t all, const CaseReport& next) { progress.show(done, all, next); };
+  // In this process, which never opens a device itself.
+  const bool may_be_amd = options.device != "cpu" && !options.device.starts_with("cuda");
+  const std::vector<TriedRuntime> runtimes = may_be_amd ? list_hip_runtimes() : std::vector<TriedRuntime>();
   const CheckRun run = check_in_children(
       [&] {
-        CheckSetUp set_up =
-            model.empty() ? set_up_of_list(options, flags.seconds) : set_up_of_model(model, options, flags.seconds);
+        CheckSetUp set_up = model.empty() ? set_up_of_list(options, flags.seconds, runtimes)
+                                          : set_up_of_model(model, options, flags.seconds, runtimes);
         set_up.ceilings = measure_ceilings;
         return set_up;
       },

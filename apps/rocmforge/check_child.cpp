@@ -7,6 +7,9 @@
 #include <string_view>
 #include <utility>
 
+#include "device/device_faults.h"
+#include "step_timeout.h"
+
 namespace rocmforge::app {
 namespace {
 
@@ -81,10 +84,23 @@ void run_cases(CheckSetUp& set_up, const ChildTask& task, CheckPage& page, const
   }
 }
 
+/// The page of this process, for the handler of faults.
+std::atomic<CheckPage*> page_of_process{nullptr};
+
+/// The parent reads the line from the page.
+void note_fault(const std::string& line) {
+  CheckPage& page = *page_of_process.load();
+  line.copy(page.fault.data(), page.fault.size() - 1);
+  page.faulted.store(true);
+  ::_exit(exit_device_fault);
+}
+
 }  // namespace
 
 int run_check_child(const MakeCheckSetUp& make, const ChildTask& task, CheckPage& page, int to_parent) {
   use_launch_trace(page.launches);
+  page_of_process.store(&page);
+  on_device_fault(note_fault);
   const LineWriter writer(to_parent);
   try {
     CheckSetUp set_up = make();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -36,6 +37,8 @@ struct CheckPage {
   std::atomic<int> phase{0};                      ///< CheckPhase
   std::atomic<std::int64_t> phases{0};            ///< how many were begun
   LaunchTrace launches;
+  std::atomic<bool> faulted{false};  ///< set after `fault`, which ends with a zero
+  std::array<char, 512> fault{};     ///< what a GPU's memory fault says
 };
 
 using CheckClock = std::chrono::steady_clock;

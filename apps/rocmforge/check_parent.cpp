@@ -51,6 +51,8 @@ class Parent {
   /// True when nothing is left to do.
   bool run_child() {
     (*page_).current.store(CheckPage::setting_up);
+    (*page_).fault.fill('\0');
+    (*page_).faulted.store(false);
     finished_ = false;
     CheckProcess child(make_, task_, *page_);
     std::int64_t seen = -1;
@@ -160,10 +162,13 @@ class Parent {
 
   void child_died(CheckProcess& child) {
     const std::string end = end_text(child.wait(end_of_a_child));
+    const std::string fault = (*page_).faulted.load() ? std::string((*page_).fault.data()) : std::string();
     if (!in_a_case()) {
-      throw Error(fmt::format("the process that sets up the device ended with {}", end));
+      throw Error(fmt::format("the process that sets up the device ended: {}", fault.empty() ? end : fault));
     }
-    end_case(CaseVerdict::crashed, fmt::format("the process ended with {} in {}{}", end, name(phase()), launches()));
+    end_case(CaseVerdict::crashed, fault.empty()
+                                       ? fmt::format("the process ended with {} in {}{}", end, name(phase()), launches())
+                                       : fmt::format("{} in {}", fault, name(phase())));
   }
 
   /// "; last launched: a, b"

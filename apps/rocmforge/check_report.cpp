@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "check_device.h"
 #include "text.h"
 
 namespace rocmforge::app {
@@ -52,7 +53,8 @@ std::string failure_line(const CaseReport& one) {
   std::string verdict(name(one.verdict));
   std::ranges::transform(verdict, verdict.begin(),
                          [](char letter) { return letter >= 'a' ? char(letter - 'a' + 'A') : letter; });
-  return fmt::format("{}: {} {} ({}), {}: {}\n", verdict, one.operation, one.kernel, one.spec, one.shape, detail);
+  const std::string spec = one.spec.empty() ? "" : fmt::format(" ({})", one.spec);
+  return fmt::format("{}: {} {}{}, {}: {}\n", verdict, one.operation, one.kernel, spec, one.shape, detail);
 }
 
 std::string header_of(const CheckRun& run) {
@@ -117,7 +119,7 @@ std::vector<KernelSummary> kernels_of(const CheckRun& run) {
 std::vector<AvoidedKernel> failed_kernels(const CheckRun& run) {
   std::vector<AvoidedKernel> failed;
   for (const KernelSummary& one : kernels_of(run)) {
-    if (one.failure != nullptr) {
+    if (one.failure != nullptr && !is_device_check(one.operation)) {
       failed.push_back({one.operation, one.kernel,
                         fmt::format("{} with {}, {}", name(one.failure->verdict), one.failure->spec, one.failure->shape)});
     }

@@ -21,6 +21,8 @@
 #include "command_line.h"
 #include "commands.h"
 #include "device/device.h"
+#include "device/device_faults.h"
+#include "step_timeout.h"
 #include "terminal.h"
 #include "usage_error.h"
 
@@ -121,5 +123,6 @@ int main(int argc, char** argv) {
   spdlog::set_pattern("rocmforge: %v");
   spdlog::set_level(spdlog::level::warn);
   rocmforge::app::read_rocm_environment();
+  rocmforge::on_device_fault(rocmforge::app::end_after_fault);
   return rocmforge::app::guarded_run(std::vector<std::string>(argv + 1, argv + argc));
 }

@@ -259,6 +259,38 @@ std::string amd_pci_id(std::string_view pci_address, const fs::path& root) {
   return vendor.empty() || device.empty() ? std::string() : vendor + ":" + device;
 }
 
+std::string amd_pci_link(std::string_view pci_address, const fs::path& root) {
+  const fs::path folder = card_folder(pci_address, root);
+  const auto link = [&](const std::string& which) {
+    const std::string speed = folder.empty() ? std::string() : first_line(folder / (which + "_link_speed"));
+    const std::string width = folder.empty() ? std::string() : first_line(folder / (which + "_link_width"));
+    return speed.empty() || width.empty() ? std::string() : fmt::format("{} x{}", speed, width);
+  };
+  const std::string current = link("current");
+  const std::string most = link("max");
+  return current.empty() || most.empty() || most == current ? current : current + " of " + most;
+}
+
+std::optional<std::int64_t> amd_visible_bytes(std::string_view pci_address, const fs::path& root) {
+  const fs::path folder = card_folder(pci_address, root);
+  return folder.empty() ? std::nullopt : number_in(first_line(folder / "mem_info_vis_vram_total"));
+}
+
+std::string amd_firmware(std::string_view pci_address, const fs::path& root) {
+  const fs::path folder = card_folder(pci_address, root);
+  std::string text;
+  const auto add = [&](std::string_view what, const fs::path& file) {
+    if (const std::string version = folder.empty() ? std::string() : first_line(folder / file); !version.empty()) {
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", what, version);
+    }
+  };
+  add("VBIOS", "vbios_version");
+  add("MEC", "fw_version/mec_fw_version");
+  add("SDMA", "fw_version/sdma_fw_version");
+  add("SMC", "fw_version/smc_fw_version");
+  return text;
+}
+
 std::optional<AmdCardMemory> amd_card_memory(std::string_view pci_address, const fs::path& root) {
   const fs::path folder = card_folder(pci_address, root);
   if (folder.empty()) {

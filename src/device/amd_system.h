@@ -45,6 +45,16 @@ std::vector<std::string> libraries_beside(const std::string& runtime, std::span<
 /// "1002:744c", the numbers of the vendor and of the device at a PCI address. Empty when the system does not say.
 std::string amd_pci_id(std::string_view pci_address, const std::filesystem::path& root = "/");
 
+/// The PCI link of a card: "16.0 GT/s PCIe x8 of 16.0 GT/s PCIe x16". The second half, the most that the card can do, only
+/// where it is more. Empty when the system does not say.
+std::string amd_pci_link(std::string_view pci_address, const std::filesystem::path& root = "/");
+
+/// The part of a card's own memory that the processor can address, bytes: all of it with a resizable BAR.
+std::optional<std::int64_t> amd_visible_bytes(std::string_view pci_address, const std::filesystem::path& root = "/");
+
+/// The versions of a card's firmware: "VBIOS 113-D7020100-102, SMC 0x004e8500". Empty when the system does not say.
+std::string amd_firmware(std::string_view pci_address, const std::filesystem::path& root = "/");
+
 /// The memory of a card in bytes, as its kernel driver counts it. `own` is the card's memory; on an APU it is the part of
 /// the host's memory that the firmware reserves for it. `host` is the part of the host's memory that the driver lets the
 /// card use in addition (GTT).

@@ -292,6 +292,9 @@ struct RocmSurroundings {
 /// Forgets which HIP runtime was chosen. To be called before the first search, by one thread.
 void set_rocm_surroundings(RocmSurroundings surroundings);
 
+/// RocmSurroundings::settings, with commas between them.
+std::string rocm_settings();
+
 /// All HIP runtimes of the machine with their versions and numbers of devices. Each is initialised in a child process, so
 /// that they do not meet, and one that crashes or hangs (10 s) is named. To be called before threads are started.
 std::vector<TriedRuntime> list_hip_runtimes();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/available_memory.h"
+#include "device/device_faults.h"
 #include "device/hip_api.h"
 #include "device/hip_runtimes.h"
 #include "device/runtime_driver.h"
@@ -95,7 +96,11 @@ DeviceInfo HipApi::device_info(int index) const {
   info.compute_units = attribute(*this, index, attribute_multiprocessors);
   info.memory_bytes = static_cast<std::int64_t>(memory_bytes);
   info.integrated = attribute(*this, index, attribute_integrated) != 0 || is_processors_gpu(info.architecture);
-  info.pci_id = amd_pci_id(pci_address_of(index));
+  const std::string address = pci_address_of(index);
+  info.pci_id = amd_pci_id(address);
+  info.pci_link = amd_pci_link(address);
+  info.firmware = amd_firmware(address);
+  info.visible_bytes = amd_visible_bytes(address).value_or(0);
   if (const auto card = info.integrated ? card_memory(index) : std::nullopt) {
     info.set_apart_bytes = card->own_total;
   }
@@ -127,7 +132,10 @@ namespace {
 
 class HipDriver final : public RuntimeDriver<HipApi> {
  public:
-  explicit HipDriver(int index) : RuntimeDriver(index) { target_ = index; }
+  explicit HipDriver(int index) : RuntimeDriver(index) {
+    target_ = index;
+    watch_amd_faults();  // without it the runtime ends the process as before
+  }
 
   [[nodiscard]] Memory memory() override {
     Memory memory = RuntimeDriver::memory();

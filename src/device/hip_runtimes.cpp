@@ -94,8 +94,11 @@ void set_rocm_surroundings(RocmSurroundings said) {
   kept_choice().reset();
 }
 
+std::string rocm_settings() { return fmt::format("{}", fmt::join(surroundings().settings, ", ")); }
+
 std::string rocm_settings_text() {
-  return surroundings().settings.empty() ? std::string() : fmt::format("; {} set", fmt::join(surroundings().settings, ", "));
+  const std::string settings = rocm_settings();
+  return settings.empty() ? std::string() : fmt::format("; {} set", settings);
 }
 
 namespace {

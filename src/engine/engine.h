@@ -39,6 +39,7 @@ struct EngineOptions {
   std::string kernel_dir{};              ///< folder or archive of code objects for GPUs; "": the embedded ones
   std::string isa{};                     ///< limits the CPU instruction set; "": the best
   std::vector<AvoidedKernel> without{};  ///< kernels that are not chosen
+  bool safe = false;                     ///< no kernels above KernelPriority::portable
   /// Where the results of earlier checks are (check_records.h): kernels that were wrong on this device are not chosen.
   /// Empty: they are not read. `version` is the program's.
   std::filesystem::path checks_folder{};

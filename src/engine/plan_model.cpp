@@ -119,6 +119,15 @@ std::string describe_shortage(const MemoryNeeds& needs) {
                                  : std::string("no context would fit"));
 }
 
+void refuse_kernels(const EngineOptions& options, KernelRegistry& registry) {
+  for (const AvoidedKernel& kernel : options.without) {
+    registry.avoid(kernel);
+  }
+  if (options.safe) {
+    registry.allow_up_to(KernelPriority::portable, "--safe: only portable kernels");
+  }
+}
+
 PlannedModel plan_model(const std::string& path, const EngineOptions& options, std::unique_ptr<Device> device) {
   check_options(options);
   PlannedModel planned;
@@ -127,9 +136,7 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& options, s
   planned.device = device != nullptr ? std::move(device) : open_wanted_device(options);
   auto registry = std::make_unique<KernelRegistry>();
   register_all_kernels(*registry, planned.device.get());
-  for (const AvoidedKernel& kernel : options.without) {
-    registry->avoid(kernel);
-  }
+  refuse_kernels(options, *registry);
   if (!options.checks_folder.empty()) {
     avoid_checked_kernels(options.checks_folder, checked_device(*planned.device, options.version), *registry);
   }

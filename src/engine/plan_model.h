@@ -72,6 +72,9 @@ auto naming_file(const std::string& path, Body&& body) {
   }
 }
 
+/// Makes the registry refuse the kernels that `options` excludes (without, safe).
+void refuse_kernels(const EngineOptions& options, KernelRegistry& registry);
+
 /// Throws Error as load_model does, except for too little memory. Without `device` it opens the one that `options` names.
 PlannedModel plan_model(const std::string& path, const EngineOptions& options, std::unique_ptr<Device> device = nullptr);
 

@@ -156,6 +156,12 @@ class KernelRegistryOf {
   void avoid(AvoidedKernel kernel) { avoided_.push_back(std::move(kernel)); }
   [[nodiscard]] const std::vector<AvoidedKernel>& avoided() const { return avoided_; }
 
+  /// Kernels of a higher priority are refused from now on, with this reason.
+  void allow_up_to(KernelPriority most, std::string reason) {
+    most_ = most;
+    reason_of_most_ = std::move(reason);
+  }
+
   /// The kernels that support `spec` on `device`, with a reason for every other one of that device kind. A non-empty
   /// `forced` names the only kernel, or family of kernels, that may be chosen.
   template <class Op>
@@ -177,6 +183,10 @@ class KernelRegistryOf {
       }
       if (const AvoidedKernel* avoided = find_avoided(avoided_, Op::name, kernel->name())) {
         found.refusals.push_back({std::string(kernel->name()), avoided->reason});
+        continue;
+      }
+      if (kernel->priority() > most_) {
+        found.refusals.push_back({std::string(kernel->name()), reason_of_most_});
         continue;
       }
       if (const Support support = kernel->supports(spec, device); !support.ok) {
@@ -218,6 +228,8 @@ class KernelRegistryOf {
 
   std::tuple<List<Ops>...> lists_;
   std::vector<AvoidedKernel> avoided_;
+  KernelPriority most_ = KernelPriority::architecture;
+  std::string reason_of_most_;
 };
 
 }  // namespace rocmforge

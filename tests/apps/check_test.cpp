@@ -105,6 +105,21 @@ TEST_F(CheckProgram, WithoutAKernelThePlanTakesAnother) {
             "2\n");
 }
 
+TEST_F(CheckProgram, SafeTakesPortableKernelsAlone) {
+  if (!has_demo_model()) {
+    GTEST_SKIP() << demo_model() << " is absent";
+  }
+  const std::string model = demo_model().string();
+  const ProgramResult plan = run({"inspect", model, "--plan", "--json", "--device", "cpu", "--safe"});
+  EXPECT_EQ(plan.exit_code, 0) << plan.err;
+  const std::set<std::string> portable = {"cpu", "cpu_generic", "reference"};
+  const json document = json::parse(plan.out);
+  for (const json& operation : document.at("plan").at("operations")) {
+    EXPECT_TRUE(portable.contains(operation.at("kernel"))) << operation;
+  }
+  EXPECT_EQ(run({"run", model, "--device", "cpu", "--greedy", "-p", "What is 1 + 1?", "--safe"}).out, "2\n");
+}
+
 TEST_F(CheckProgram, AnUnknownKernelIsAnErrorWithSimilarNames) {
   const ProgramResult kernel = run({"run", "-p", "Hi", "--without", "referense"});
   EXPECT_EQ(kernel.exit_code, 2);

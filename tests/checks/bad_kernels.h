@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "check_parent.h"
+#include "device/device_faults.h"
 #include "device/launch_trace.h"
 #include "kernels/register_all.h"
 
@@ -28,6 +29,9 @@ class BadNorm final : public OpKernel<RmsNorm> {
     launch_trace().note(name_);
     if (name_ == "endless") {
       std::this_thread::sleep_for(std::chrono::hours(1));
+    }
+    if (name_ == "faulting") {
+      report_device_fault({0x1000, 1});
     }
     if (name_ == "aborting") {
       std::abort();

@@ -110,6 +110,30 @@ TEST(CheckParent, AKernelThatEndsItsProcessIsNamedAndTheNextIsChecked) {
   EXPECT_EQ(failed[0].reason, "crashed with dim 64 eps 1e-05, 1 token");
 }
 
+/// What a runtime reports of a GPU's fault reaches the report, although the process ends.
+TEST(CheckParent, AFaultOfTheGpuIsNamedWithItsAddress) {
+  const CheckRun run = check_norms({"faulting", "right"});
+  const CaseReport one = cases_named(run, "faulting").at(0);
+  EXPECT_EQ(one.verdict, CaseVerdict::crashed);
+  EXPECT_THAT(one.detail, HasSubstr("the GPU faulted at address 0x1000 (page not present); launched last: "));
+  EXPECT_THAT(one.detail, HasSubstr("faulting in a call"));
+  expect_others_are_right(run, {"faulting"});
+}
+
+TEST(CheckParent, ChecksOfTheDeviceAreNotKernelsToAvoid) {
+  CheckRun run;
+  run.cases.push_back({.operation = "runtime",
+                       .spec = "",
+                       .kernel = "graph",
+                       .shape = "200 kernels in a chain",
+                       .verdict = CaseVerdict::wrong,
+                       .detail = "3 of 300 numbers are wrong",
+                       .oracle = ""});
+  EXPECT_TRUE(run.failed());
+  EXPECT_TRUE(app::failed_kernels(run).empty());
+  EXPECT_THAT(app::screen_report(run), HasSubstr("WRONG: runtime graph, 200 kernels in a chain: 3 of 300 numbers are wrong"));
+}
+
 TEST(CheckParent, ItStopsBehindThreeDeathsInARow) {
   const auto make = [] {
     app::CheckSetUp set_up;

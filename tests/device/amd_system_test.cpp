@@ -139,6 +139,29 @@ TEST_F(AmdSystem, reads_a_cards_numbers_on_the_bus) {
   EXPECT_EQ(amd_pci_id("../0000:c5:00.0", folder_.path()), "");
 }
 
+TEST_F(AmdSystem, reads_a_cards_link_and_firmware) {
+  EXPECT_EQ(amd_pci_link("0000:c5:00.0", folder_.path()), "");
+  EXPECT_EQ(amd_firmware("0000:c5:00.0", folder_.path()), "");
+  EXPECT_EQ(amd_visible_bytes("0000:c5:00.0", folder_.path()), std::nullopt);
+  const auto write = [this](const std::string& name, const std::string& text) {
+    folder_.write("sys/bus/pci/devices/0000:c5:00.0/" + name, text + "\n");
+  };
+  write("current_link_speed", "16.0 GT/s PCIe");
+  write("current_link_width", "8");
+  EXPECT_EQ(amd_pci_link("0000:c5:00.0", folder_.path()), "16.0 GT/s PCIe x8");
+  write("max_link_speed", "16.0 GT/s PCIe");
+  write("max_link_width", "16");
+  EXPECT_EQ(amd_pci_link("0000:c5:00.0", folder_.path()), "16.0 GT/s PCIe x8 of 16.0 GT/s PCIe x16");
+  write("current_link_width", "16");
+  EXPECT_EQ(amd_pci_link("0000:C5:00.0", folder_.path()), "16.0 GT/s PCIe x16");
+  write("vbios_version", "113-D7020100-102");
+  write("fw_version/smc_fw_version", "0x004e8500");
+  EXPECT_EQ(amd_firmware("0000:c5:00.0", folder_.path()), "VBIOS 113-D7020100-102, SMC 0x004e8500");
+  write("mem_info_vis_vram_total", "268435456");
+  EXPECT_EQ(amd_visible_bytes("0000:c5:00.0", folder_.path()), 268435456);
+  EXPECT_EQ(amd_pci_link("../0000:c5:00.0", folder_.path()), "");
+}
+
 TEST_F(AmdSystem, reads_a_cards_memory) {
   EXPECT_EQ(amd_card_memory("0000:c5:00.0", folder_.path()), std::nullopt);
   add_memory(4 * gib, gib, 60 * gib, 2 * gib);

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "chat/json.h"
+#include "checks/cases.h"
+#include "device/device.h"
+
+namespace rocmforge::app {
+
+/// What a report says about a GPU beside its name: runtime, driver and firmware, features, memory, link, and the variables
+/// of the environment that hide or rename devices. No path, host or serial number. `runtimes`: all that were found, of HIP.
+nlohmann::ordered_json describe_gpu_machine(Device& device, const std::vector<TriedRuntime>& runtimes);
+
+/// The checks of a GPU's runtime and instructions as cases, before those of kernels. None on a CPU.
+std::vector<KernelCase> device_cases(const DeviceInfo& device);
+
+/// Whether an operation of a report is one of these checks, which no plan can avoid.
+bool is_device_check(std::string_view operation);
+
+}  // namespace rocmforge::app
