@@ -3,7 +3,7 @@
 #include <string_view>
 #include <vector>
 
-#include "chat/json.h"
+#include "base/json.h"
 #include "checks/cases.h"
 #include "device/device.h"
 
