@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <mutex>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -87,7 +88,10 @@ bool report_device_fault(const DeviceFault& fault) {
 }
 
 bool watch_amd_faults() {
-  static const bool watched = register_handler();
+  static std::mutex mutex;
+  static bool watched = false;
+  const std::lock_guard lock(mutex);
+  watched = watched || register_handler();
   return watched;
 }
 
