@@ -43,14 +43,15 @@ struct CheckFlags {
 
 using Json = nlohmann::ordered_json;
 
-Json describe_machine(Device& device, const std::string& model, const std::vector<TriedRuntime>& runtimes) {
+Json describe_machine(Device& device, const std::string& model, const EngineOptions& options,
+                      const std::vector<TriedRuntime>& runtimes) {
   const DeviceInfo& info = device.info();
   Json machine = {{"program", fmt::format("rocmforge {}", ROCMFORGE_VERSION)},
                   {"device", info.name},
                   {"architecture", info.architecture},
                   {"units", info.compute_units}};
   if (device.is_gpu()) {
-    machine.update(describe_gpu_machine(device, runtimes));
+    machine.update(describe_gpu_machine(device, KernelLibrary::installed_or_from(options.kernel_dir), runtimes));
   }
   machine["model"] = model.empty() ? "none: shapes of models that people run" : model;
   return machine;
@@ -105,7 +106,7 @@ CheckSetUp set_up_of_model(const std::string& path, const EngineOptions& options
   wanted.limits.max_kv_len =
       std::min<std::int64_t>(wanted.limits.max_kv_len, context_length(options, planned.model->config()) + 1);
   set_up.cases = with_device_cases(device, cases_of(uses, *planned.registry, device, wanted));
-  set_up.machine = describe_machine(*planned.device, planned.file->path().filename().string(), runtimes);
+  set_up.machine = describe_machine(*planned.device, planned.file->path().filename().string(), options, runtimes);
   if (const auto missing = unchecked_operations(uses); !missing.empty()) {
     set_up.machine["not checked"] = fmt::format("{}", fmt::join(missing, ", "));
   }
@@ -125,7 +126,7 @@ CheckSetUp set_up_of_list(const EngineOptions& options, double seconds, const st
   const DeviceInfo& device = set_up.device->info();
   set_up.cases = with_device_cases(
       device, cases_of(uses_of_models(*registry, device), *registry, device, case_options(options, device, seconds)));
-  set_up.machine = describe_machine(*set_up.device, {}, runtimes);
+  set_up.machine = describe_machine(*set_up.device, {}, options, runtimes);
   set_up.pool = std::make_unique<ThreadPool>(options.threads > 0 ? options.threads : available_processors());
   set_up.registry = std::move(registry);
   return set_up;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -40,10 +41,41 @@ std::string runtimes_text(const std::vector<TriedRuntime>& runtimes) {
     if (const std::size_t at = problem.find(one.library); !one.library.empty() && at != std::string::npos) {
       problem.replace(at, one.library.size(), std::filesystem::path(one.library).filename().string());
     }
-    texts.push_back(fmt::format("{}: {}", one.version.empty() ? "version not known" : one.version,
-                                one.devices > 0 ? devices : problem));
+    texts.push_back(
+        fmt::format("{}: {}", one.version.empty() ? "version not known" : one.version, one.devices > 0 ? devices : problem));
   }
   return fmt::format("{}", fmt::join(texts, "; "));
+}
+
+/// The texts "... clang version ..." that compilers leave in an object of AMD's, each once.
+std::string compilers_of(std::string_view object) {
+  constexpr std::string_view mark = "clang version";
+  constexpr std::size_t longest = 120;
+  std::vector<std::string_view> found;
+  for (std::size_t at = object.find(mark); at != std::string_view::npos; at = object.find(mark, at + mark.size())) {
+    const std::size_t before = object.substr(0, at).rfind('\0');
+    const std::size_t first = before == std::string_view::npos ? 0 : before + 1;
+    const std::string_view text = object.substr(first, std::min(object.find('\0', at) - first, longest));
+    if (std::ranges::find(found, text) == found.end()) {
+      found.push_back(text);
+    }
+  }
+  return fmt::format("{}", fmt::join(found, ", "));
+}
+
+/// "gfx1100, Debian clang version 19.1.7": the architecture of the device's code objects, and their compilers.
+std::string kernels_text(const KernelLibrary& kernels, const DeviceInfo& device) {
+  std::string text = kernels.architecture_for(device);
+  if (text.empty()) {
+    return text;
+  }
+  const KernelLibrary::Objects& objects = kernels.objects(text);
+  if (const auto one = objects.find("instructions"); one != objects.end()) {
+    const auto& bytes = one->second;
+    const std::string compilers = compilers_of({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    text += compilers.empty() ? "" : ", " + compilers;
+  }
+  return text;
 }
 
 KernelCase case_of(const DeviceCheck& check) {
@@ -66,7 +98,7 @@ KernelCase case_of(const DeviceCheck& check) {
 
 }  // namespace
 
-Json describe_gpu_machine(Device& device, const std::vector<TriedRuntime>& runtimes) {
+Json describe_gpu_machine(Device& device, const KernelLibrary& kernels, const std::vector<TriedRuntime>& runtimes) {
   const DeviceInfo& info = device.info();
   Json machine = {{"memory", memory_text(device)},
                   {"waves", fmt::format("{} lanes, {} bytes of shared memory a work-group, {} of L2 cache", info.wave_size,
@@ -78,6 +110,7 @@ Json describe_gpu_machine(Device& device, const std::vector<TriedRuntime>& runti
     }
   }
   machine["runtimes"] = info.kind == DeviceKind::hip ? runtimes_text(runtimes) : "";
+  machine["kernels"] = kernels_text(kernels, info);
   machine["firmware"] = info.firmware;
   machine["PCI"] = info.pci_id;
   machine["link"] = info.pci_link;

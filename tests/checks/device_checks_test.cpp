@@ -44,7 +44,9 @@ class IdleCard : public testing::Test {
   IdleCard() {
     std::filesystem::create_directories(rocm_.path() / "lib");
     std::filesystem::create_symlink(ROCMFORGE_FAKE_HIP_RUNTIME, rocm_.path() / "lib/libamdhip64.so");
-    objects_.write("gfx1100/instructions.hsaco", "\x7f" "ELF code");
+    objects_.write("gfx1100/instructions.hsaco", std::string_view("\x7f"
+                                                                  "ELF code\0Some clang version 19.1.7 (3)\0",
+                                                                  40));
     set_rocm_surroundings({.folders = {rocm_.path()}, .python_prefixes = {}, .settings = {"HIP_VISIBLE_DEVICES=0"}});
     device_ = open_device("hip:0", KernelLibrary::from_folder(objects_.path()));
   }
@@ -64,7 +66,8 @@ TEST_F(IdleCard, KernelsThatDoNothingFailEveryCheckOfResults) {
   for (const DeviceCheck& one : all_checks(small)) {
     const DeviceCheckResult found = one.run(*device_);
     const bool only_copies = one.name == "copies" || one.name == "fills";
-    EXPECT_EQ(found.problem.empty(), only_copies) << one.step << " " << one.name << ", " << one.shape << ": " << found.problem;
+    EXPECT_EQ(found.problem.empty(), only_copies)
+        << one.step << " " << one.name << ", " << one.shape << ": " << found.problem;
     if (!only_copies) {
       EXPECT_THAT(found.problem, HasSubstr(" numbers are wrong, the first is number ")) << one.name;
     }
@@ -73,14 +76,16 @@ TEST_F(IdleCard, KernelsThatDoNothingFailEveryCheckOfResults) {
 
 TEST_F(IdleCard, TheReportDescribesTheMachine) {
   const auto machine = app::describe_gpu_machine(
-      *device_, {{.library = "/home/name/rocm/libamdhip64.so.7", .version = "7.1.5", .devices = 1, .problem = ""},
-                 {.library = "/home/name/old/libamdhip64.so.5",
-                  .version = "5.2.1",
-                  .devices = 0,
-                  .problem = "/home/name/old/libamdhip64.so.5 has no function hipInit: it is too old"}});
+      *device_, KernelLibrary::from_folder(objects_.path()),
+      {{.library = "/home/name/rocm/libamdhip64.so.7", .version = "7.1.5", .devices = 1, .problem = ""},
+       {.library = "/home/name/old/libamdhip64.so.5",
+        .version = "5.2.1",
+        .devices = 0,
+        .problem = "/home/name/old/libamdhip64.so.5 has no function hipInit: it is too old"}});
   EXPECT_EQ(machine.at("runtime"), "HIP 7.1.5");
   EXPECT_EQ(machine.at("runtimes"), "7.1.5: 1 device; 5.2.1: libamdhip64.so.5 has no function hipInit: it is too old");
   EXPECT_EQ(machine.at("settings"), "HIP_VISIBLE_DEVICES=0");
+  EXPECT_EQ(machine.at("kernels"), "gfx1100, Some clang version 19.1.7 (3)");
   EXPECT_THAT(machine.at("memory"), HasSubstr(" free"));
   EXPECT_EQ(machine.dump().find("/home"), std::string::npos) << machine.dump();
 }
