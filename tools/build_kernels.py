@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Compiles the GPU kernels of src/kernels/: build/kernels/ARCHITECTURE/SOURCE.hsaco for AMD, .cubin for NVIDIA.
 
-    build_kernels.py [--output FOLDER] [--jobs N] [--quiet] [--strict] [--tuned] [--check] [--compiler] [--only SOURCE]
-                     [ARCHITECTURE...]
+    build_kernels.py [--output FOLDER] [--jobs N] [--quiet] [--strict] [--tuned] [--check] [--compiler] [--shaken]
+                     [--only SOURCE] [ARCHITECTURE...]
 
 ARCHITECTURE `all` is every AMD card that a compiler here knows, the generic targets that serve the others, and the default ones of NVIDIA.
 Only what is older than its source or one of its headers is compiled. Ends with what every kernel uses: registers, spills,
 shared memory, scratch. A kernel written for one architecture family that reaches memory for what it spills fails the build; with
 --strict so does a warning, any spill of such a kernel, and a portable one that reaches memory (a scalar that goes to a lane of a vector register does
 not, nor a vector that goes to an accumulator register).
+--shaken compiles into build/kernels-shaken: all that orders threads waits for pseudo-random times (src/kernels/gpu/shake.h), for tools/shake.py;
+spills are no faults there.
 tests/device/device_check.hip is compiled too: the tests of a GPU load it from the folder, no program embeds it.
 For gfx12 the compiler writes assembly, which gfx12_waits.py completes before it is assembled.
 """
@@ -254,7 +256,7 @@ def nvidia_usage(text):
     return sorted(found)
 
 
-def plan(architectures, output, only=(), tuned=False):
+def plan(architectures, output, only=(), tuned=False, shaken=False):
     device_libraries = output.parent / "device-libs"
     toolchains = compilers_of(architectures, device_libraries)
     nvcc = find_nvcc() if not all(map(is_amd, architectures)) else None
@@ -268,6 +270,8 @@ def plan(architectures, output, only=(), tuned=False):
                        assembler(architecture, toolchain) if NEEDED.fullmatch(processor_of(architecture)) else None)
         else:
             command = nvcc, [*NVIDIA_FLAGS, f"-gencode=arch=compute_{architecture[3:]},code={architecture}"]
+        if shaken:
+            command[1].append("-DROCMFORGE_SHAKEN=1")
         objects = {}
         for folder, pattern in FOLDERS.items():
             if not re.fullmatch(pattern, architecture):
@@ -308,16 +312,18 @@ def print_table(tasks, file, strict):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("architectures", nargs="*", metavar="ARCHITECTURE", help=f"default: {' '.join(DEFAULT)}")
-    parser.add_argument("--output", type=pathlib.Path, default=ROOT / "build/kernels")
+    parser.add_argument("--output", type=pathlib.Path, help="default: build/kernels, or build/kernels-shaken")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--quiet", action="store_true", help="no table unless something is the matter")
     parser.add_argument("--strict", action="store_true", help="fail for warnings, and for spills to memory and scratch in the portable kernels too")
     parser.add_argument("--tuned", action="store_true", help="compile only the kernels written for a family of architectures")
     parser.add_argument("--check", action="store_true", help="only say whether the architectures are known")
     parser.add_argument("--compiler", action="store_true", help="only say which compiler would compile for the architectures")
+    parser.add_argument("--shaken", action="store_true", help="compile in waits of pseudo-random lengths around all that orders threads")
     parser.add_argument("--only", action="append", default=[], metavar="SOURCE", help="compile this source alone, such as matvec")
     arguments = parser.parse_args()
-    started, output = time.monotonic(), arguments.output.resolve()
+    started = time.monotonic()
+    output = (arguments.output or ROOT / f"build/kernels{'-shaken' if arguments.shaken else ''}").resolve()
     architectures = list(dict.fromkeys(arguments.architectures or DEFAULT))
     try:
         check_architectures([name for name in architectures if name != ALL])
@@ -332,7 +338,7 @@ def main():
             for architecture, toolchain in compilers_of(architectures, output.parent / "device-libs").items():
                 print(f"{architecture}: {toolchain.clang}, headers in {toolchain.headers}/include, device libraries in {toolchain.bitcode}")
             return 0
-        tasks = plan(architectures, output, arguments.only, arguments.tuned)
+        tasks = plan(architectures, output, arguments.only, arguments.tuned, arguments.shaken)
         if not tasks:
             raise Problem("no kernel sources for " + ", ".join(architectures))
     except Problem as problem:
@@ -351,10 +357,12 @@ def main():
                 continue
             said.add(text)
             print(f"--- {task.architecture} {task.source.relative_to(ROOT)}\n{text.rstrip()}", file=sys.stderr)
-    with open(arguments.output / "table.txt", "w") as table:
+    with open(output / "table.txt", "w") as table:
         kernels, spilling, faults = print_table(built, table, arguments.strict)
+    if arguments.shaken:
+        faults = []
     if not arguments.quiet or failed or faults:
-        print((arguments.output / "table.txt").read_text(), end="")
+        print((output / "table.txt").read_text(), end="")
     for architecture in architectures:
         names = [name for task, name in faults if task.architecture == architecture]
         if names:

@@ -39,15 +39,27 @@ class CodeObject:
     def has_relocations(self):
         return any(section[1] in (4, 9) and section[5] for section in self.sections)  # SHT_RELA, SHT_REL
 
+    def place_of(self, symbol):
+        """Where in the file a variable's first value lies; None: there is no such variable. NVIDIA's objects too."""
+        for name, value, section in self._entries(2):  # SHT_SYMTAB
+            if name == symbol and 0 < section < len(self.sections):
+                _, _, _, address, offset, *_ = self.sections[section]
+                return offset + value - address
+        return None
+
     def _symbols(self):
+        return ((name, value) for name, value, _ in self._entries(11))  # SHT_DYNSYM
+
+    def _entries(self, table):
+        """(name, value, section) of each symbol."""
         for _, kind, _, _, offset, size, link, _, _, _ in self.sections:
-            if kind != 11:  # SHT_DYNSYM
+            if kind != table:
                 continue
             strings = self.sections[link][4]
             for at in range(offset, offset + size, 24):
-                name, _, _, _, value, _ = struct.unpack_from("<IBBHQQ", self.raw, at)
+                name, _, _, section, value, _ = struct.unpack_from("<IBBHQQ", self.raw, at)
                 start = strings + name
-                yield self.raw[start:self.raw.index(b"\0", start)].decode(), value
+                yield self.raw[start:self.raw.index(b"\0", start)].decode(), value, section
 
     def _read_notes(self, at, end):
         while at < end:

@@ -66,6 +66,7 @@ __device__ inline void sync_wave() {
 /// __syncthreads() for shared memory alone: loads from memory stay in flight, but for compilers before LLVM 19, whose fences
 /// know no address space.
 __device__ inline void sync_shared() {
+  shake();
 #if __clang_major__ >= 19
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup", "local");
   __builtin_amdgcn_s_barrier();
@@ -75,6 +76,7 @@ __device__ inline void sync_shared() {
   __builtin_amdgcn_s_barrier();
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 #endif
+  shake();
 }
 #endif
 

@@ -256,11 +256,15 @@ __device__ inline void copy_async(void* to, const void* from, bool present) {
   const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from), "r"(present ? 16 : 0) : "memory");
 }
-__device__ inline void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ inline void commit_copies() {
+  shake();
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
 /// Waits until at most `pending` of the committed groups of copies are in flight.
 template <int pending>
 __device__ inline void wait_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
+  shake();
 }
 
 /// Nothing to do: the product is computed at this point anyway.

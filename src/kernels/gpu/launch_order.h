@@ -3,6 +3,8 @@
 // How a kernel that may start before its predecessor on the stream has ended (LaunchShape::dependent) keeps their order.
 // Both compilers take this header; where the hardware starts kernels one after another both functions are empty.
 
+#include "kernels/gpu/shake.h"
+
 namespace rocmforge::gpu {
 
 /// Waits until every earlier kernel of the stream has ended and its writes are visible. A kernel that is launched dependent
@@ -12,7 +14,9 @@ namespace rocmforge::gpu {
 /// earlier steps, which ended before that copy: K and V of other positions than the step's own.
 __device__ inline void wait_for_predecessor() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  shake();
   asm volatile("griddepcontrol.wait;" ::: "memory");
+  shake();
 #endif
 }
 
@@ -20,7 +24,9 @@ __device__ inline void wait_for_predecessor() {
 /// successor still waits for the end of this kernel before it reads results. Correctness never needs this call.
 __device__ inline void release_successor() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  shake();
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  shake();
 #endif
 }
 

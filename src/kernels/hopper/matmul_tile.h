@@ -36,6 +36,7 @@ __device__ inline void store_shared(std::uint32_t address, float value) {
 
 /// Copies a multiple of 16 bytes, from and to addresses that are such multiples; they count towards the barrier's phase.
 __device__ inline void copy_bytes(void* to, const void* from, std::uint32_t bytes, std::uint64_t* barrier) {
+  shake();
   asm volatile(
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared_address(to)),
       "l"(from), "r"(bytes), "r"(shared_address(barrier))
@@ -44,6 +45,7 @@ __device__ inline void copy_bytes(void* to, const void* from, std::uint32_t byte
 /// The same under a cache policy.
 __device__ inline void copy_bytes(void* to, const void* from, std::uint32_t bytes, std::uint64_t* barrier,
                                   std::uint64_t policy) {
+  shake();
   asm volatile(
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(
           shared_address(to)),

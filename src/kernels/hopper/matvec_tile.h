@@ -31,6 +31,7 @@ __device__ inline uint2 in_order_of_nibbles(uint2 bytes) {
 /// Copies `bytes`, a multiple of 16 between addresses that are, to shared memory; they count towards the barrier's phase.
 __device__ inline void copy_bytes(std::uint32_t to, const void* from, std::uint32_t bytes, std::uint32_t barrier,
                                   std::uint64_t policy) {
+  shake();
   asm volatile(
       "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%3], %2;\n"
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(to),
@@ -38,6 +39,7 @@ __device__ inline void copy_bytes(std::uint32_t to, const void* from, std::uint3
       : "memory");
 }
 __device__ inline void copy_bytes(std::uint32_t to, const void* from, std::uint32_t bytes, std::uint32_t barrier) {
+  shake();
   asm volatile(
       "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%3], %2;\n"
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
@@ -45,6 +47,7 @@ __device__ inline void copy_bytes(std::uint32_t to, const void* from, std::uint3
       : "memory");
 }
 __device__ inline void arrive_at(std::uint32_t barrier) {
+  shake();
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 __device__ inline void init_barrier(std::uint32_t barrier, std::uint32_t arrivals) {
@@ -53,6 +56,7 @@ __device__ inline void init_barrier(std::uint32_t barrier, std::uint32_t arrival
 
 /// Waits until the phase of this parity has completed.
 __device__ inline void wait_for(std::uint32_t barrier, std::uint32_t parity) {
+  shake();
   asm volatile(
       "{\n"
       ".reg .pred done;\n"
@@ -64,6 +68,7 @@ __device__ inline void wait_for(std::uint32_t barrier, std::uint32_t parity) {
       "}\n" ::"r"(barrier),
       "r"(parity)
       : "memory");
+  shake();
 }
 
 }  // namespace rocmforge::hopper

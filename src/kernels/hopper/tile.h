@@ -9,8 +9,11 @@
 #include <cstdint>
 
 #include "base/half.h"
+#include "kernels/gpu/shake.h"
 
 namespace rocmforge::hopper {
+
+using gpu::shake;
 
 inline constexpr int warpgroup_size = 128;
 
@@ -67,10 +70,20 @@ __device__ inline float4 load_cluster(const float4* pointer, std::uint32_t rank)
 }
 /// The two halves of a barrier of all threads of the cluster: writes to each other's shared memory before arriving are
 /// visible after waiting. Once a work-group has arrived, others may write its shared memory.
-__device__ inline void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
+__device__ inline void cluster_arrive() {
+  shake();
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
 /// For work-groups that have only read: their reads are complete before others overwrite, and no write is waited for.
-__device__ inline void cluster_arrive_relaxed() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
-__device__ inline void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+__device__ inline void cluster_arrive_relaxed() {
+  shake();
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+__device__ inline void cluster_wait() {
+  shake();
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+  shake();
+}
 
 // --- mbarrier ---------------------------------------------------------------------------------------------------------
 
@@ -79,14 +92,17 @@ __device__ inline void barrier_init(std::uint64_t* barrier, std::uint32_t arriva
 }
 __device__ inline void barrier_init_fence() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 __device__ inline void barrier_expect(std::uint64_t* barrier, std::uint32_t bytes) {
+  shake();
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
                : "memory");
 }
 __device__ inline void barrier_arrive(std::uint64_t* barrier) {
+  shake();
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
 /// Waits until the phase of this parity has completed.
 __device__ inline void barrier_wait(std::uint64_t* barrier, std::uint32_t parity) {
+  shake();
   asm volatile(
       "{\n"
       ".reg .pred done;\n"
@@ -98,10 +114,12 @@ __device__ inline void barrier_wait(std::uint64_t* barrier, std::uint32_t parity
       "}\n" ::"r"(shared_address(barrier)),
       "r"(parity)
       : "memory");
+  shake();
 }
 
 /// Whether the phase of this parity has completed.
 __device__ inline bool barrier_test(std::uint64_t* barrier, std::uint32_t parity) {
+  shake();
   std::uint32_t done;
   asm volatile(
       "{\n"
@@ -118,13 +136,18 @@ __device__ inline bool barrier_test(std::uint64_t* barrier, std::uint32_t parity
 /// A barrier of `threads` threads of the work-group; id 0 is __syncthreads'.
 template <int id, int threads>
 __device__ inline void named_barrier() {
+  shake();
   asm volatile("bar.sync %0, %1;" ::"n"(id), "n"(threads) : "memory");
+  shake();
 }
 
 __device__ inline void named_barrier_sync(int id, int threads) {
+  shake();
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+  shake();
 }
 __device__ inline void named_barrier_arrive(int id, int threads) {
+  shake();
   asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
@@ -140,6 +163,7 @@ struct alignas(64) TensorMap {
 
 /// Copies one box of a 4-dimensional tensor to shared memory; its bytes count towards the barrier's phase.
 __device__ inline void copy_box(void* to, const TensorMap* map, std::uint64_t* barrier, int c0, int c1, int c2, int c3) {
+  shake();
   asm volatile(
       "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2];" ::
           "r"(shared_address(to)),
@@ -149,6 +173,7 @@ __device__ inline void copy_box(void* to, const TensorMap* map, std::uint64_t* b
 /// The same under a cache policy.
 __device__ inline void copy_box(void* to, const TensorMap* map, std::uint64_t* barrier, int c0, int c1, int c2, int c3,
                                 std::uint64_t policy) {
+  shake();
   asm volatile(
       "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%3, %4, %5, "
       "%6}], [%2], %7;" ::"r"(shared_address(to)),
