@@ -8,6 +8,8 @@ Device memory is the file MEMORY_FD, mapped at MEMORY_ADDRESS here and in the pr
 be touched. Requests come on the standard input, answers go to the standard output; both are frames of two little-endian
 32-bit numbers (kind or status, payload bytes) and the payload.
 
+Waves run in a fixed order, or with ROCMFORGE_EMULATOR_SEED in one that this number gives (amd_emulator_loop.c).
+
 tinygrad turns each instruction into a function that a C compiler builds. The results are kept in CACHE_FOLDER, and
 amd_emulator_loop.c runs them: once it has seen a kernel, a launch costs no Python.
 """
@@ -32,10 +34,8 @@ FUNCTIONS_VERSION = b"4"  # to be raised when what is compiled changes
 ALLOW, FORBID, LOAD, LAUNCH, UNLOAD = 1, 2, 3, 4, 5
 INSTRUCTION_SETS = {"gfx1100": "rdna3", "gfx1101": "rdna3", "gfx1102": "rdna3", "gfx1151": "rdna3", "gfx1200": "rdna4",
                     "gfx1201": "rdna4", "gfx942": "cdna", "gfx10-as-gfx1100": "rdna3"}
-KINDS = ("UNKNOWN", "CALL", "CALL_BARRIER", "SKIP", "WMMA_RDNA3", "WMMA_RDNA4", "MFMA_16X16X16", "MEMORY", "LDS_CHECKED_CALL",
-         "READ_PC", "WAIT", "BPERMUTE", "WMMA_RDNA4_BYTES", "MFMA_16X16X32_BYTES", "PERMUTE_ROWS")
 (UNKNOWN, CALL, CALL_BARRIER, SKIP, WMMA_RDNA3, WMMA_RDNA4, MFMA_16X16X16, MEMORY, LDS_CHECKED_CALL, READ_PC, WAIT,
- BPERMUTE, WMMA_RDNA4_BYTES, MFMA_16X16X32_BYTES, PERMUTE_ROWS) = range(len(KINDS))
+ BPERMUTE, WMMA_RDNA4_BYTES, MFMA_16X16X32_BYTES, PERMUTE_ROWS) = range(15)  # Kind of amd_emulator_loop.c
 MEMORY_STORE, MEMORY_SHARED, MEMORY_SIGNED, MEMORY_LOW_HALF, MEMORY_HIGH_HALF, MEMORY_TWO_ADDRESSES = (1 << i for i in range(6))
 FINISHED, NEEDS_DECODING, MEMORY_FAULT, SHARED_FAULT, TOO_LONG, BAD_PC = range(6)
 COUNTS_STORES, COUNTS_SHARED = 1, 2
@@ -69,9 +69,9 @@ class Launch(ctypes.Structure):
                 ("user_sgpr_count", ctypes.c_uint32), ("resources", ctypes.c_uint32), ("wave_size", ctypes.c_uint32),
                 ("ids_in_ttmp", ctypes.c_uint32), ("flush_denormals", ctypes.c_uint32), ("one_cache", ctypes.c_uint32), ("vgprs", ctypes.c_uint32),
                 ("lds_bytes", ctypes.c_uint32), ("scratch_bytes", ctypes.c_uint32), ("max_instructions", ctypes.c_uint64),
-                ("pc", ctypes.c_uint64), ("fault_address", ctypes.c_uint64), ("group", ctypes.c_uint32 * 3), ("wave", ctypes.c_uint32),
-                ("executed", ctypes.c_uint64), ("running", ctypes.c_uint32), ("next_group", ctypes.c_uint32), ("round", ctypes.c_uint32),
-                ("done", ctypes.c_uint8 * 64), ("count", ctypes.c_uint64 * 64)]
+                ("pc", ctypes.c_uint64), ("fault_address", ctypes.c_uint64), ("group", ctypes.c_uint32 * 3), ("executed", ctypes.c_uint64),
+                ("started", ctypes.c_uint32), ("next_group", ctypes.c_uint32), ("place", ctypes.c_uint32), ("wave", ctypes.c_uint32),
+                ("left", ctypes.c_uint64), ("random", ctypes.c_uint64)]
 
 
 class EmulatorError(Exception):
@@ -105,7 +105,6 @@ class FunctionCache:
         self.known = {}  # (type name, size) -> [(base, mask, address, operands)]
         self.seen = 0
         self.arena, self.arena_used = None, 0
-        self.compiled = 0
 
     def load(self, instruction_set):
         rows = self.database.execute("select rowid, type, base, mask, operands, object from functions where instruction_set = ?"
@@ -169,7 +168,6 @@ class FunctionCache:
         row = (type(instruction).__name__, base.to_bytes(size, "little"), mask.to_bytes(size, "little"), bytes(program.arg.globals), elf)
         self.database.execute("insert or ignore into functions values (?, ?, ?, ?, ?, ?)", (instruction_set, *row))
         self._remember(*row)
-        self.compiled += 1
 
 
 class Module:
@@ -206,7 +204,8 @@ class Emulator:
         cache_folder.mkdir(parents=True, exist_ok=True)
         self.architecture, self.instruction_set = architecture, INSTRUCTION_SETS[architecture]
         self.wave_size = 64 if self.instruction_set == "cdna" else 32
-        self.loop = build_loop(cache_folder, compiler)
+        self.random = int(os.environ.get("ROCMFORGE_EMULATOR_SEED") or 0) * 0x9e3779b97f4a7c15 % (1 << 64)
+        self.loop = build_loop(cache_folder, compiler, 4 if self.random else 1)
         self.functions = FunctionCache(cache_folder, tinygrad, compiler)
         self.functions.load(self.instruction_set)
         from tinygrad.renderer.amd import decode_inst
@@ -242,8 +241,10 @@ class Emulator:
         state.vgprs = min(256, max(8, kernel[".vgpr_count"]))
         state.lds_bytes = kernel[".group_segment_fixed_size"] + dynamic_shared_bytes
         state.scratch_bytes, state.max_instructions = kernel[".private_segment_fixed_size"], MAX_INSTRUCTIONS
+        state.random = self.random
         while (answer := self.loop.run(ctypes.byref(state))) == NEEDS_DECODING:
             self._decode(module, state.pc)
+        self.random = state.random
         if answer != FINISHED:
             raise EmulatorError(self._describe(answer, module, entry, state))
         return state.executed
@@ -510,7 +511,7 @@ def describe(instruction):
         return type(instruction).__name__
 
 
-def build_loop(folder, compiler):
+def build_loop(folder, compiler, places):
     source = pathlib.Path(__file__).with_name("amd_emulator_loop.c")
     library = folder / f"loop-{hashlib.sha256(source.read_bytes()).hexdigest()[:16]}.so"
     if not library.exists():
@@ -520,7 +521,7 @@ def build_loop(folder, compiler):
         os.rename(unfinished.name, library)
     loop = ctypes.CDLL(str(library))
     loop.run.argtypes = [ctypes.c_void_p]
-    if not loop.prepare():
+    if not loop.prepare(places):
         raise EmulatorError("cannot reserve address space for shared memory")
     return loop
 

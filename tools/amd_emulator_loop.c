@@ -7,6 +7,10 @@
  * What a wave stores is late: others see it once the wave has waited for it (s_waitcnt and its kin, which is what fences and
  * barriers become), and what nobody waited for when the launch ends. So a missing fence or barrier shows. The waves of a
  * work-group of CDNA share a cache, where a barrier suffices. Atomics are never late, nor are loads.
+ *
+ * Work-groups run one after another, and of each the waves one after another up to the next barrier. With a seed (`random`) up to
+ * RESIDENT work-groups run at a time: a wave is drawn, runs for a number of instructions that is drawn too, and some of its stores
+ * may become visible. An eighth of the waves is drawn seldom.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -24,7 +28,8 @@ enum Kind {
 enum Counter { OF_STORES = 1, OF_SHARED = 2 };
 enum MemoryFlags { STORE = 1, SHARED = 2, SIGNED = 4, LOW_HALF = 8, HIGH_HALF = 16, TWO_ADDRESSES = 32 };
 enum Answer { FINISHED, NEEDS_DECODING, MEMORY_FAULT, SHARED_FAULT, TOO_LONG, BAD_PC };
-enum { SGPRS = 260, EXEC = 126, PC = 256, SCRATCH_STRIDE = 259, HARDWARE_REGISTERS = 244, MAX_WAVES = 64 };
+enum { SGPRS = 260, EXEC = 126, PC = 256, SCRATCH_STRIDE = 259, HARDWARE_REGISTERS = 244, MAX_WAVES = 64, RESIDENT = 4 };
+enum Stop { FAILED, AT_BARRIER, ENDED, PREEMPTED };
 
 typedef void (*Function)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
 
@@ -78,19 +83,30 @@ typedef struct {
   uint64_t max_instructions; /* of one wave */
   /* answers */
   uint64_t pc, fault_address;
-  uint32_t group[3], wave;
+  uint32_t group[3];
   uint64_t executed;
   /* state */
-  uint32_t running, next_group, round;
-  uint8_t done[MAX_WAVES];
-  uint64_t count[MAX_WAVES];
+  uint32_t started, next_group; /* whether a wave of `place` is to go on; number of the work-group that starts next */
+  uint32_t place, wave;
+  uint64_t left;   /* instructions until another wave is drawn */
+  uint64_t random; /* 0: nothing is drawn */
 } Launch;
 
-static Wave* waves[MAX_WAVES];
+/* A place for a work-group. */
+typedef struct {
+  Wave* waves[MAX_WAVES];
+  enum { READY, WAITS, DONE } states[MAX_WAVES];
+  uint64_t count[MAX_WAVES]; /* of instructions */
+  uint8_t slow[MAX_WAVES];
+  uint32_t id[3], number, round;
+  uint32_t running; /* waves that have not ended; 0: no work-group is here */
+  uint8_t* scratch;
+  uint64_t scratch_capacity;
+  uint8_t* lds; /* lanes that are switched off read and rewrite any 32-bit address: the whole range is reserved */
+} Group;
+
+static Group groups[RESIDENT];
 static Stores unwaited; /* of waves that have ended */
-static uint8_t* scratch;
-static uint64_t scratch_capacity;
-static uint8_t* lds; /* lanes that are switched off read and rewrite any 32-bit address: the whole range is reserved */
 static const uint64_t lds_reserved = (1ull << 32) + (1 << 20);
 static sigjmp_buf escape;
 static volatile sig_atomic_t may_escape;
@@ -106,14 +122,26 @@ static void on_fault(int number, siginfo_t* info, void* context) {
   siglongjmp(escape, 1);
 }
 
-int prepare(void) {
+/* `places`: for how many work-groups. */
+int prepare(uint32_t places) {
   struct sigaction action = {0};
   action.sa_sigaction = on_fault;
   action.sa_flags = SA_SIGINFO | SA_NODEFER;
   sigaction(SIGSEGV, &action, 0);
   sigaction(SIGBUS, &action, 0);
-  lds = mmap(0, lds_reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return lds != MAP_FAILED;
+  for (uint32_t i = 0; i < places; ++i) {
+    groups[i].lds = mmap(0, lds_reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (groups[i].lds == MAP_FAILED) return 0;
+  }
+  return 1;
+}
+
+/* A number below `bound`. */
+static uint64_t draw(Launch* l, uint64_t bound) {
+  l->random ^= l->random << 13;
+  l->random ^= l->random >> 7;
+  l->random ^= l->random << 17;
+  return (l->random >> 11) % bound;
 }
 
 static void add_store(Stores* all, Store store) {
@@ -153,16 +181,22 @@ static void leave(Wave* w) {
   }
 }
 
-static void start_wave(Launch* l, uint32_t index, const uint32_t* group) {
+/* Some of the oldest stores become visible though nothing waits for them. */
+static void show_some(Launch* l, Stores* all) {
+  if (all->first < all->end) wait_for(all, draw(l, all->issued - all->stores[all->first].issue + 2));
+}
+
+static void start_wave(const Launch* l, Group* g, uint32_t index) {
   static const uint32_t floats[9] = {0x3f000000, 0xbf000000, 0x3f800000, 0xbf800000, 0x40000000,
                                      0xc0000000, 0x40800000, 0xc0800000, 0x3e22f983};
   const uint32_t threads = l->block[0] * l->block[1] * l->block[2], first = index * l->wave_size;
   const uint32_t lanes = threads - first < l->wave_size ? threads - first : l->wave_size;
-  if (!waves[index]) {
-    waves[index] = aligned_alloc(64, (sizeof(Wave) + 63) & ~63ul);
-    memset(waves[index], 0, sizeof(Wave));
+  const uint32_t* group = g->id;
+  if (!g->waves[index]) {
+    g->waves[index] = aligned_alloc(64, (sizeof(Wave) + 63) & ~63ul);
+    memset(g->waves[index], 0, sizeof(Wave));
   }
-  Wave* w = waves[index];
+  Wave* w = g->waves[index];
   w->stores.first = w->stores.end = w->stores.issued = 0;
   w->shared.first = w->shared.end = w->shared.issued = 0;
   uint32_t* s = w->sgpr;
@@ -195,27 +229,31 @@ static void start_wave(Launch* l, uint32_t index, const uint32_t* group) {
   }
 }
 
-static void start_group(Launch* l) {
-  uint32_t at = l->next_group++;
-  l->group[0] = at % l->grid[0];
-  l->group[1] = at / l->grid[0] % l->grid[1];
-  l->group[2] = at / l->grid[0] / l->grid[1];
-  const uint32_t count = (l->block[0] * l->block[1] * l->block[2] + l->wave_size - 1) / l->wave_size;
+static uint32_t waves_of(const Launch* l) {
+  return (l->block[0] * l->block[1] * l->block[2] + l->wave_size - 1) / l->wave_size;
+}
+
+static void start_group(Launch* l, Group* g) {
+  const uint32_t at = l->next_group++, count = waves_of(l);
+  g->id[0] = at % l->grid[0];
+  g->id[1] = at / l->grid[0] % l->grid[1];
+  g->id[2] = at / l->grid[0] / l->grid[1];
   for (uint32_t i = 0; i < count; ++i) {
-    start_wave(l, i, l->group);
-    l->done[i] = 0;
-    l->count[i] = 0;
+    start_wave(l, g, i);
+    g->states[i] = READY;
+    g->count[i] = 0;
+    g->slow[i] = l->random && draw(l, 8) == 0;
   }
-  memset(lds, 0xff, l->lds_bytes + 64);
+  memset(g->lds, 0xff, l->lds_bytes + 64);
   const uint64_t wanted = (uint64_t)l->scratch_bytes * l->wave_size * count;
-  if (wanted > scratch_capacity) {
-    free(scratch);
-    scratch = malloc(scratch_capacity = wanted);
+  if (wanted > g->scratch_capacity) {
+    free(g->scratch);
+    g->scratch = malloc(g->scratch_capacity = wanted);
   }
-  if (wanted) memset(scratch, 0xff, wanted);
-  l->round = 0;
-  l->wave = 0;
-  l->running = 1;
+  if (wanted) memset(g->scratch, 0xff, wanted);
+  g->number = at;
+  g->round = 0;
+  g->running = count;
 }
 
 static uint32_t scalar(const Wave* w, uint32_t code) { return w->sgpr[code]; }
@@ -323,7 +361,7 @@ static uint32_t widened(const Instruction* in, uint32_t value, uint32_t before) 
 }
 
 /* Whether every address lies in shared memory; *where is the last one looked at. */
-static int access_memory(const Launch* l, Wave* w, const Instruction* in, uint64_t* where) {
+static int access_memory(const Launch* l, const Group* g, Wave* w, const Instruction* in, uint64_t* where) {
   uint32_t* file = in->accumulators ? w->accumulators : w->vgpr;
   const int addresses = in->flags & TWO_ADDRESSES ? 2 : 1;
   const uint32_t words = (in->bytes + 3) / 4, size = l->wave_size, part = in->bytes < 4 ? in->bytes : 4;
@@ -336,7 +374,7 @@ static int access_memory(const Launch* l, Wave* w, const Instruction* in, uint64
       at[i] = (uint8_t*)*where;
       if (!(in->flags & SHARED)) continue;
       if (*where + in->bytes > l->lds_bytes) return 0;
-      at[i] = lds + *where;
+      at[i] = g->lds + *where;
     }
     for (int i = 0; i < addresses; ++i) {
       const uint32_t first = in->flags & STORE ? (i ? in->source[2] : in->destination) : in->destination + i * words;
@@ -390,26 +428,28 @@ static void permute_rows(Wave* w, const Instruction* in, uint32_t wave_size) {
   }
 }
 
-/* Until the wave waits at a barrier (1), ends (2), or something is the matter (0, with the answer). */
-static int run_wave(Launch* l, uint32_t index, int* answer) {
-  Wave* w = waves[index];
-  const uint64_t buffers[6] = {(uint64_t)w->sgpr, (uint64_t)w->vgpr, 0, (uint64_t)lds,
-                               (uint64_t)(scratch + (uint64_t)l->scratch_bytes * l->wave_size * index), (uint64_t)w->accumulators};
+/* Until the wave waits at a barrier, ends, has run as long as it may, or something is the matter (FAILED, with the answer). */
+static enum Stop run_wave(Launch* l, Group* g, uint32_t index, int* answer) {
+  Wave* w = g->waves[index];
+  const uint64_t buffers[6] = {(uint64_t)w->sgpr, (uint64_t)w->vgpr, 0, (uint64_t)g->lds,
+                               (uint64_t)(g->scratch + (uint64_t)l->scratch_bytes * l->wave_size * index), (uint64_t)w->accumulators};
   for (;;) {
     const uint64_t pc = w->sgpr[PC] | (uint64_t)w->sgpr[PC + 1] << 32;
-    if (pc == ~0ull) return 2;
+    if (pc == ~0ull) return ENDED;
+    if (l->random && l->left == 0) return PREEMPTED;
     l->pc = pc;
-    if (pc - l->code >= l->code_bytes || pc % 4) return *answer = BAD_PC, 0;
+    if (pc - l->code >= l->code_bytes || pc % 4) return *answer = BAD_PC, FAILED;
     const Instruction* in = &l->instructions[(pc - l->code) / 4];
-    if (in->kind == UNKNOWN) return *answer = NEEDS_DECODING, 0;
-    if (++l->count[index] > l->max_instructions) return *answer = TOO_LONG, 0;
+    if (in->kind == UNKNOWN) return *answer = NEEDS_DECODING, FAILED;
+    if (++g->count[index] > l->max_instructions) return *answer = TOO_LONG, FAILED;
     ++l->executed;
+    --l->left;
     if (in->counter & OF_STORES) ++w->stores.issued;
     if (in->counter & OF_SHARED) ++w->shared.issued;
     switch (in->kind) {
       case LDS_CHECKED_CALL:
         wait_for(&w->shared, 0); /* its own stores come before */
-        if (!shared_access_fits(l, w, in, &l->fault_address)) return *answer = SHARED_FAULT, 0;
+        if (!shared_access_fits(l, w, in, &l->fault_address)) return *answer = SHARED_FAULT, FAILED;
         /* fall through */
       case CALL:
       case CALL_BARRIER:
@@ -417,7 +457,7 @@ static int run_wave(Launch* l, uint32_t index, int* answer) {
                      buffers[in->operands[4]], buffers[in->operands[5]]);
         if (in->kind == CALL_BARRIER) {
           if (l->one_cache) wait_for(&w->stores, 0);
-          return 1;
+          return AT_BARRIER;
         }
         continue;
       case WAIT:
@@ -434,7 +474,7 @@ static int run_wave(Launch* l, uint32_t index, int* answer) {
         byte_product(w, in, l->wave_size);
         break;
       case MEMORY:
-        if (!access_memory(l, w, in, &l->fault_address)) return *answer = SHARED_FAULT, 0;
+        if (!access_memory(l, g, w, in, &l->fault_address)) return *answer = SHARED_FAULT, FAILED;
         break;
       case BPERMUTE:
         backward_permute(w, in, l->wave_size);
@@ -455,47 +495,95 @@ static int run_wave(Launch* l, uint32_t index, int* answer) {
   }
 }
 
+/* The wave that runs next. Every other work-group and phase runs its waves from the last to the first: a missing barrier shows. */
+static void pick_in_order(Launch* l) {
+  const Group* g = &groups[l->place = 0];
+  const uint32_t count = waves_of(l);
+  const int backwards = (g->number + 1 + g->round) & 1;
+  for (uint32_t i = 0; i < count; ++i) {
+    l->wave = backwards ? count - 1 - i : i;
+    if (g->states[l->wave] == READY) return;
+  }
+}
+
+static void pick_at_random(Launch* l) {
+  const uint32_t count = waves_of(l);
+  const Group* g;
+  do {
+    g = &groups[l->place = (uint32_t)draw(l, RESIDENT)];
+    l->wave = (uint32_t)draw(l, count);
+  } while (!g->running || g->states[l->wave] != READY || (g->slow[l->wave] && draw(l, 64)));
+  static const uint64_t longest[4] = {16, 128, 1024, 1 << 16};
+  l->left = 1 + draw(l, longest[draw(l, 4)]);
+}
+
+/* Starts work-groups where there are places. Whether one runs. */
+static int fill_places(Launch* l) {
+  const uint32_t all = l->grid[0] * l->grid[1] * l->grid[2];
+  int some = 0;
+  for (uint32_t i = 0; i < (l->random ? RESIDENT : 1); ++i) {
+    if (!groups[i].running && l->next_group < all) start_group(l, &groups[i]);
+    some |= groups[i].running != 0;
+  }
+  return some;
+}
+
+/* The picked wave has stopped. Behind a barrier that it was the last to reach all go on. */
+static void settle(Launch* l, Group* g, enum Stop stopped) {
+  Wave* w = g->waves[l->wave];
+  if (l->random) show_some(l, &w->stores), show_some(l, &w->shared);
+  if (stopped == PREEMPTED) return;
+  g->states[l->wave] = stopped == ENDED ? DONE : WAITS;
+  if (stopped == ENDED) {
+    leave(w);
+    --g->running;
+  }
+  const uint32_t count = waves_of(l);
+  for (uint32_t i = 0; i < count; ++i)
+    if (g->states[i] == READY) return;
+  for (uint32_t i = 0; i < count; ++i)
+    if (g->states[i] == WAITS) g->states[i] = READY;
+  ++g->round;
+}
+
+static int run_all(Launch* l) {
+  int answer = FINISHED;
+  while (l->started || fill_places(l)) {
+    if (!l->started) (l->random ? pick_at_random : pick_in_order)(l);
+    Group* g = &groups[l->place];
+    memcpy(l->group, g->id, sizeof l->group);
+    l->started = 1;
+    const enum Stop stopped = run_wave(l, g, l->wave, &answer);
+    if (stopped == FAILED) return answer;
+    l->started = 0;
+    settle(l, g, stopped);
+  }
+  return FINISHED;
+}
+
+static void forget_all(void) {
+  unwaited.first = unwaited.end = 0;
+  for (int i = 0; i < RESIDENT; ++i) groups[i].running = 0;
+}
+
 /* Goes on until the launch has finished or an instruction has to be decoded. */
 int run(Launch* l) {
-  const uint32_t groups = l->grid[0] * l->grid[1] * l->grid[2];
-  const uint32_t count = (l->block[0] * l->block[1] * l->block[2] + l->wave_size - 1) / l->wave_size;
   const uint32_t mode = _mm_getcsr();
-  int answer = FINISHED;
   if (sigsetjmp(escape, 1)) {
     may_escape = 0;
-    unwaited.first = unwaited.end = 0;
+    forget_all();
     _mm_setcsr(mode);
     l->fault_address = (uint64_t)fault_address;
     return MEMORY_FAULT;
   }
   may_escape = 1;
   if (l->flush_denormals) _mm_setcsr(mode | 0x8040);
-  while (answer == FINISHED) {
-    if (!l->running) {
-      if (l->next_group == groups) break;
-      start_group(l);
-    }
-    /* Every other work-group and phase runs its waves from the last to the first: a missing barrier shows. */
-    const int backwards = (l->next_group + l->round) & 1;
-    uint32_t left = 0;
-    for (; l->wave < count && answer == FINISHED; ++l->wave) {
-      const uint32_t index = backwards ? count - 1 - l->wave : l->wave;
-      if (l->done[index]) continue;
-      const int stopped = run_wave(l, index, &answer);
-      if (stopped == 0) break;
-      l->done[index] = stopped == 2;
-      if (stopped == 2) leave(waves[index]);
-    }
-    if (answer != FINISHED) break;
-    for (uint32_t i = 0; i < count; ++i) left += !l->done[i];
-    l->wave = 0;
-    ++l->round;
-    l->running = left != 0;
-  }
+  const int answer = run_all(l);
   may_escape = 0;
   _mm_setcsr(mode);
   if (answer == FINISHED) wait_for(&unwaited, 0);
-  if (answer != NEEDS_DECODING) unwaited.first = unwaited.end = 0;
-  if (answer == FINISHED) madvise(lds + (1 << 20), lds_reserved - (1 << 20), MADV_DONTNEED);
+  if (answer != NEEDS_DECODING) forget_all();
+  for (int i = 0; answer == FINISHED && i < RESIDENT; ++i)
+    if (groups[i].lds) madvise(groups[i].lds + (1 << 20), lds_reserved - (1 << 20), MADV_DONTNEED);
   return answer;
 }

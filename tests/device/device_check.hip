@@ -98,9 +98,20 @@ ROCMFORGE_KERNEL tally_at_arrival(TallyArgs args) {
 }
 #endif
 
+// Counts its work-groups in two steps, between which another one may take the first.
+ROCMFORGE_KERNEL count_in_two_steps(TallyArgs args) {
+  auto* const done = const_cast<volatile std::uint32_t*>(args.done);
+  if (threadIdx.x == 0) {
+    *done = *done + 1;
+    __threadfence();
+  }
+}
+
 ROCMFORGE_KERNEL fault(FaultArgs args) { *args.address = 1; }
 
 // At most 64 threads: a larger work-group must be refused.
-extern "C" __global__ void __launch_bounds__(64) narrow(WaveArgs args) { args.out[0] = static_cast<std::int32_t>(blockDim.x); }
+extern "C" __global__ void __launch_bounds__(64) narrow(WaveArgs args) {
+  args.out[0] = static_cast<std::int32_t>(blockDim.x);
+}
 
 }  // namespace rocmforge::gpu

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 
 #include <bit>
+#include <cstdlib>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -163,6 +165,42 @@ TEST_F(EmulatedDriver, ACopyPastTheEndOfAnAllocationIsRefused) {
   std::vector<float> values(count + 1);
   EXPECT_THROW(device_->download(values.data(), numbers.data(), values.size() * sizeof(float)), Error);
   EXPECT_THROW(device_->upload(numbers.data() + 4, values.data(), count * sizeof(float)), Error);
+}
+
+/// Opened for one test: a process has room for one emulated device at a time.
+TEST(EmulatedDriverWithASeed, MixesTheStepsOfWavesAndWorkGroups) {
+  setenv("ROCMFORGE_EMULATOR_SEED", "1", 1);
+  std::unique_ptr<Device> device;
+  try {
+    const std::string folder = environment("ROCMFORGE_KERNEL_DIR", test::source_path("build/kernels"));
+    device = std::make_unique<Device>(open_emulated_driver("gfx1100"), KernelLibrary::from_folder(folder));
+  } catch (const Error& error) {
+    unsetenv("ROCMFORGE_EMULATOR_SEED");
+    GTEST_SKIP() << error.what();
+  }
+  unsetenv("ROCMFORGE_EMULATOR_SEED");
+  constexpr std::uint32_t groups = 16;
+  constexpr std::uint32_t threads = 96;  // three waves
+  constexpr std::size_t parts = groups * threads;
+  const DeviceBuffer numbers = device->allocate((parts + threads + 1) * sizeof(float), "numbers");
+  const gpu::TallyArgs args{numbers.as<float>(), numbers.as<std::uint32_t>() + parts + threads, numbers.as<float>() + parts};
+  const LaunchShape all{.grid = {groups, 1, 1}, .block = {threads, 1, 1}};
+  const auto run = [&](const Kernel<gpu::TallyArgs>& kernel) {
+    device->stream().fill(numbers.data(), 0, numbers.size_bytes());
+    kernel.launch(device->stream(), all, args);
+  };
+  std::uint32_t counted = 0;
+  for (int i = 0; i < 8; ++i) {
+    run({"device_check", "tally_together"});
+    std::vector<float> sums(threads);
+    device->download(sums.data(), args.sum, sums.size() * sizeof(float));
+    EXPECT_THAT(sums, testing::Each(float{groups}));
+    run({"device_check", "count_in_two_steps"});
+    std::uint32_t count = 0;
+    device->download(&count, args.done, sizeof count);
+    counted += count;
+  }
+  EXPECT_LT(counted, 8 * groups) << "in the usual order none would be missing";
 }
 
 TEST(EmulatedDriverOf, AnUnknownArchitectureIsRefusedWithTheReason) {
