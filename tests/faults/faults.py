@@ -1,0 +1,98 @@
+"""Faults that are put into copies of kernels, to see that the checks find them."""
+import dataclasses
+
+HOPPER, AMD, GPU = "src/kernels/hopper", "src/kernels/amd", "src/kernels/gpu"
+
+
+@dataclasses.dataclass(frozen=True)
+class Fault:
+    kind: str
+    changes: tuple  # (file, what stands there once, what comes in its place)
+    object: str  # the code object with the fault
+    kernel: str  # of these names, separated by |, one is to be named
+    filters: str  # cases of the conformance suite that should find it
+    protocol: str = ""  # the test of tests/protocols that should
+    shaken: bool = False  # a race: the kernels wait for pseudo-random times, or the emulator runs them in a drawn order
+
+
+DECODE_FILTERS = "*AttentionOfModels*:*AttentionAppend*"
+
+NVIDIA_FAULTS = [
+    Fault("a slot less", ((f"{HOPPER}/attention_prefill_pipeline.h", "return q_stages + 3;", "return q_stages + 2;"),),
+          "attention_prefill", "hopper_prefill", "*AttentionOfModels*", protocol="prefill", shaken=True),
+    # K is free before the product that reads it has ended.
+    Fault("an arrival moved", ((f"{HOPPER}/attention_prefill.cu", """    wgmma_wait<1>();
+    keep(scores);
+    free_k();
+""", """    free_k();
+    wgmma_wait<1>();
+    keep(scores);
+"""),), "attention_prefill", "hopper_prefill", "*AttentionOfModels*", shaken=True),
+    Fault("a fence taken out", ((f"{HOPPER}/attention_decode_multiply.h", """    __threadfence();
+    named_barrier<1, C::consumer_threads>();
+    if (thread == 0) {
+      shared.last""", """    if (thread == 0) {
+      shared.last"""),), "attention_decode", "hopper_decode", DECODE_FILTERS, shaken=True),
+    Fault("a counter not reset", ((f"{HOPPER}/attention_decode_multiply.h", "        *counter = 0;\n", ""),),
+          "attention_decode", "hopper_decode", DECODE_FILTERS),
+    Fault("an accumulator not cleared", ((f"{HOPPER}/matmul_few.h", """      for (int i = 0; i < C::sums; ++i) {
+        sums[m][i] = 0.0f;""", """      for (int i = 1; i < C::sums; ++i) {
+        sums[m][i] = 0.0f;"""),), "matmul_tiles_q4_k", "hopper", "*MatmulOfModels*/Q4_K"),
+    Fault("a tail row skipped", ((f"{HOPPER}/matvec_common.h", "row < part.n &&", "row + 1 < part.n &&"),),
+          "matvec_half", "hopper_dense", "*MatmulOfModels*/F16"),
+    Fault("a wrong stage", ((f"{HOPPER}/attention_prefill.cu", "operand(shared().v[stage_of<stages>(tiles - 1)]",
+                             "operand(shared().v[stage_of<stages>(tiles)]"),), "attention_prefill", "hopper_prefill", "*AttentionOfModels*"),
+    # q is read while the kernel that writes it may still run.
+    Fault("an early read before the wait", ((f"{HOPPER}/attention_decode_multiply.h", """    gpu::wait_for_predecessor();
+    for (; walk.valid(); walk.advance()) {
+      if (walk.first_of_group()) {
+        begin_head(walk);
+      }
+""", """    for (; walk.valid(); walk.advance()) {
+      if (walk.first_of_group()) {
+        begin_head(walk);
+      }
+      gpu::wait_for_predecessor();
+"""),), "attention_decode", "hopper_decode", "*AttentionAppend*", shaken=True),
+    Fault("one expert's slot lost", ((f"{HOPPER}/experts_sort.h", """slot < args.slots; slot += few_convert_threads) {
+    args.order""", """slot < args.slots - 1; slot += few_convert_threads) {
+    args.order"""),), "experts_few", "hopper", "*ExpertMatmul*:*ExpertsOfModels*"),
+    Fault("a block table off by one", ((f"{HOPPER}/attention_decode_copy.h", "table[box >> (args.block_shift - box_shift)]",
+                                        "table[(box + 1) >> (args.block_shift - box_shift)]"),),
+          "attention_decode", "hopper_decode", DECODE_FILTERS),
+]
+
+AMD_DECODE = "Tiny/AttentionConformance.EqualsTheReference/decode_over_several_parts"
+AMD_DENSE = "Formats/MatmulConformanceTiny.EqualsTheReference/F16"
+
+AMD_FAULTS = [
+    # Protocols of slots are Hopper's; the test that walks them needs no GPU.
+    dataclasses.replace(NVIDIA_FAULTS[0], object="", filters=""),
+    # The parts of the work-group are stored behind its arrival.
+    Fault("an arrival moved", ((f"{AMD}/attention_decode.h", """  const PieceSums pieces = piece_sums<Shape>(all.call, item);
+""", """  const PieceSums pieces = piece_sums<Shape>(all.call, item);
+  const bool arrived_last = gpu::last_to_arrive(all.call.counters + item, place.pieces());
+"""), (f"{AMD}/attention_decode.h", "if (!gpu::last_to_arrive(all.call.counters + item, count)) {", "if (!arrived_last) {")),
+          "attention_decode", "amd_decode", AMD_DECODE, shaken=True),
+    Fault("a fence taken out", ((f"{GPU}/arrival.h", """  sync_stores();
+  if (thread_index() == 0) {""", """  if (thread_index() == 0) {"""),), "attention_decode", "amd_decode", AMD_DECODE),
+    Fault("a counter not reset", ((f"{GPU}/arrival.h", """    *counter = 0;
+    __builtin_amdgcn_fence""", """    __builtin_amdgcn_fence"""),), "attention_decode", "amd_decode",
+          f"{AMD_DECODE}:Tiny/AttentionAppend.EqualsTwoCalls/pieces"),
+    Fault("an accumulator not cleared", ((f"{AMD}/matvec_dense.h", """chunk.shared.partials) / 4; at += matvec_threads) {
+    sums[at] = 0.0f;""", """chunk.shared.partials) / 8; at += matvec_threads) {
+    sums[at] = 0.0f;"""),), "matvec_dense", "amd_dense", AMD_DENSE),
+    Fault("a tail row skipped", ((f"{AMD}/matvec_packed.h", "const bool used = row < part.n;", "const bool used = row + 1 < part.n;"),),
+          "matvec_dense", "amd_dense", AMD_DENSE),
+    Fault("a wrong stage", ((f"{AMD}/matmul_packed.h", "advance(step + 1, odd, even);", "advance(step + 1, even, odd);"),),
+          "matmul_packed", "amd", "Formats/MatmulConformanceTiny.EqualsTheReference/Q8_0"),
+    # The sums of other waves are read before they are stored.
+    Fault("an early read before the wait", ((f"{AMD}/attention_decode.h", """  sync_shared();
+
+  const auto sum_of_waves""", """  const auto sum_of_waves"""),), "attention_decode", "amd_decode", AMD_DECODE),
+    Fault("one expert's slot lost", ((f"{GPU}/experts.hip", """slot < args.slots; slot += gpu::sort_threads) {
+    args.order""", """slot < args.slots - 1; slot += gpu::sort_threads) {
+    args.order"""),), "experts", "gpu|amd", "Formats/ExpertMatmulTiny.ManyTokens/F16"),
+    Fault("a block table off by one", ((f"{AMD}/attention_decode_keys.h", "read_constant(table, any >> args.kv.block_shift)",
+                                        "read_constant(table, (any + 1) >> args.kv.block_shift)"),), "attention_decode", "amd_decode", AMD_DECODE),
+]
