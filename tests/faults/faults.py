@@ -15,7 +15,7 @@ class Fault:
     shaken: bool = False  # a race: the kernels wait for pseudo-random times, or the emulator runs them in a drawn order
 
 
-DECODE_FILTERS = "*AttentionOfModels*:*AttentionAppend*"
+DECODE_FILTERS = "*AttentionOfModels*"
 
 NVIDIA_FAULTS = [
     Fault("a slot less", ((f"{HOPPER}/attention_prefill_pipeline.h", "return q_stages + 3;", "return q_stages + 2;"),),
@@ -42,18 +42,9 @@ NVIDIA_FAULTS = [
           "matvec_half", "hopper_dense", "*MatmulOfModels*/F16"),
     Fault("a wrong stage", ((f"{HOPPER}/attention_prefill.cu", "operand(shared().v[stage_of<stages>(tiles - 1)]",
                              "operand(shared().v[stage_of<stages>(tiles)]"),), "attention_prefill", "hopper_prefill", "*AttentionOfModels*"),
-    # q is read while the kernel that writes it may still run.
-    Fault("an early read before the wait", ((f"{HOPPER}/attention_decode_multiply.h", """    gpu::wait_for_predecessor();
-    for (; walk.valid(); walk.advance()) {
-      if (walk.first_of_group()) {
-        begin_head(walk);
-      }
-""", """    for (; walk.valid(); walk.advance()) {
-      if (walk.first_of_group()) {
-        begin_head(walk);
-      }
-      gpu::wait_for_predecessor();
-"""),), "attention_decode", "hopper_decode", "*AttentionAppend*", shaken=True),
+    # Activations are read while the kernel that converts them may still run.
+    Fault("an early read before the wait", ((f"{HOPPER}/matmul_tiles.h", "  bool waited = C::slots;\n", "  bool waited = true;\n"),),
+          "matmul_tiles_q4_k", "hopper", "*MatmulOfModels*/Q4_K", shaken=True),
     Fault("one expert's slot lost", ((f"{HOPPER}/experts_sort.h", """slot < args.slots; slot += few_convert_threads) {
     args.order""", """slot < args.slots - 1; slot += few_convert_threads) {
     args.order"""),), "experts_few", "hopper", "*ExpertMatmul*:*ExpertsOfModels*"),
