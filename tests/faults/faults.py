@@ -66,7 +66,7 @@ AMD_FAULTS = [
 """), (f"{AMD}/attention_decode.h", "if (!gpu::last_to_arrive(all.call.counters + item, count)) {", "if (!arrived_last) {")),
           "attention_decode", "amd_decode", AMD_DECODE, shaken=True),
     Fault("a fence taken out", ((f"{GPU}/arrival.h", """  sync_stores();
-  if (thread_index() == 0) {""", """  if (thread_index() == 0) {"""),), "attention_decode", "amd_decode", AMD_DECODE),
+  if (thread_index() == 0) {""", """  if (thread_index() == 0) {"""),), "attention_decode", "amd_decode", AMD_DECODE, shaken=True),
     Fault("a counter not reset", ((f"{GPU}/arrival.h", """    *counter = 0;
     __builtin_amdgcn_fence""", """    __builtin_amdgcn_fence"""),), "attention_decode", "amd_decode",
           f"{AMD_DECODE}:Tiny/AttentionAppend.EqualsTwoCalls/pieces"),

@@ -31,7 +31,7 @@ from shake import Problem, write_seeded
 
 FOLDER = ROOT / "build/faults"
 TREE = FOLDER / "tree"
-SEED = 1
+SEEDS = range(1, 6)  # of a race, until one shows it
 
 
 def copy_sources():
@@ -74,7 +74,7 @@ def compile_fault(fault, architecture, shaken):
 
 
 def folder_with(fault, architecture, shaken):
-    """A kernel folder with the faulty object among the good ones."""
+    """A kernel folder with the faulty object among the good ones; without a seed."""
     good = ROOT / ("build/kernels-shaken" if shaken else "build/kernels")
     faulty = compile_fault(fault, architecture, shaken)
     folder = FOLDER / "kernels"
@@ -83,13 +83,16 @@ def folder_with(fault, architecture, shaken):
     if not any((folder / architecture).iterdir()):
         raise Problem(f"{good} has no kernels of {architecture}")
     shutil.copy(faulty, folder / architecture)
-    if shaken:
-        seeded = FOLDER / "kernels-seeded"
-        shutil.rmtree(seeded, ignore_errors=True)
-        seeded.mkdir(parents=True)
-        write_seeded(folder, SEED, seeded)
-        return seeded
     return folder
+
+
+def with_seed(folder, seed):
+    """A copy of a folder of shaken kernels."""
+    seeded = FOLDER / "kernels-seeded"
+    shutil.rmtree(seeded, ignore_errors=True)
+    seeded.mkdir(parents=True)
+    write_seeded(folder, seed, seeded)
+    return seeded
 
 
 def say(command, environment, limit):
@@ -124,13 +127,25 @@ class Checks:
         return status, "\n".join(wrong) or said
 
     def conformance(self, fault, folder):
-        environment = {"ROCMFORGE_TEST_DEVICE": self.arguments.device, "ROCMFORGE_KERNEL_DIR": str(folder)}
-        if fault.shaken:
-            environment["ROCMFORGE_EMULATOR_SEED"] = str(SEED)
+        """The judgement; of a race that of the first seed that shows it."""
+        if not fault.shaken:
+            return judge(*self._run_cases(fault, folder, {}), fault.kernel)
+        for seed in SEEDS:
+            if self.emulated:
+                status, said = self._run_cases(fault, folder, {"ROCMFORGE_EMULATOR_SEED": str(seed)})
+            else:
+                status, said = self._run_cases(fault, with_seed(folder, seed), {})
+            if status != 0:
+                return f"{judge(status, said, fault.kernel)} with seed {seed}"
+        return f"not found with {len(SEEDS)} seeds"
+
+    def _run_cases(self, fault, folder, environment):
+        environment = environment | {"ROCMFORGE_TEST_DEVICE": self.arguments.device, "ROCMFORGE_KERNEL_DIR": str(folder)}
         command = [self.build / "tests/test_conformance", f"--gtest_filter={fault.filters}", "--gtest_fail_fast"]
         status, said = say(command, environment, self.arguments.limit)
         if status == 77 or re.search(r"\[=+\] 0 tests", said):
             raise Problem(f"'{fault.kind}': no case of {fault.filters} runs: {said.strip()[-300:]}")
+        (FOLDER / f"{fault.kind.replace(' ', '_')}.log").write_text(said)
         return status, said
 
     def protocol(self, fault):
@@ -157,9 +172,7 @@ def look(fault, checks, architecture):
     if checks.arguments.seconds > 0 and not checks.emulated:
         yield "check", judge(*checks.check(folder), fault.kernel)
     if fault.filters:
-        status, said = checks.conformance(fault, folder)
-        (FOLDER / f"{fault.kind.replace(' ', '_')}.log").write_text(said)
-        yield "conformance", judge(status, said, fault.kernel)
+        yield "conformance", checks.conformance(fault, folder)
 
 
 def main():
