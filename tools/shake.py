@@ -57,7 +57,7 @@ class Tally:
         self.runs, self.seconds = self.runs + 1, self.seconds + seconds
         ran = re.search(r"\[=+\] (\d+) tests? from .* ran", output)
         self.cases = max(self.cases, int(ran[1]) if ran else 0)
-        failed = list(dict.fromkeys(re.findall(r"^\[  FAILED  \] ([\w./]+)", output, re.MULTILINE)))
+        failed = list(dict.fromkeys(re.findall(r"^\[  FAILED  \] ([\w/]+\.[\w/]+)", output, re.MULTILINE)))
         if status is None:
             failed.append(f"{(re.findall(r'RUN      . (.+)', output) or ['the program'])[-1]} never ends")
         elif status and not failed:
