@@ -15,11 +15,12 @@ class Fault:
     shaken: bool = False  # a race: the kernels wait for pseudo-random times, or the emulator runs them in a drawn order
 
 
-DECODE_FILTERS = "*AttentionOfModels*"
+PREFILL_FILTERS = "*AttentionOfModels*/llama3_8b_BF16:*AttentionOfModels*/gemma3_12b_F16"
+DECODE_FILTERS = "*AttentionOfModels*/llama3_8b_F16:*AttentionOfModels*/llama3_8b_Q8_0"
 
 NVIDIA_FAULTS = [
     Fault("a slot less", ((f"{HOPPER}/attention_prefill_pipeline.h", "return q_stages + 3;", "return q_stages + 2;"),),
-          "attention_prefill", "hopper_prefill", "*AttentionOfModels*", protocol="prefill", shaken=True),
+          "attention_prefill", "hopper_prefill", PREFILL_FILTERS, protocol="prefill", shaken=True),
     # K is free before the product that reads it has ended.
     Fault("an arrival moved", ((f"{HOPPER}/attention_prefill.cu", """    wgmma_wait<1>();
     keep(scores);
@@ -27,7 +28,7 @@ NVIDIA_FAULTS = [
 """, """    free_k();
     wgmma_wait<1>();
     keep(scores);
-"""),), "attention_prefill", "hopper_prefill", "*AttentionOfModels*", shaken=True),
+"""),), "attention_prefill", "hopper_prefill", PREFILL_FILTERS, shaken=True),
     Fault("a fence taken out", ((f"{HOPPER}/attention_decode_multiply.h", """    __threadfence();
     named_barrier<1, C::consumer_threads>();
     if (thread == 0) {
@@ -41,7 +42,7 @@ NVIDIA_FAULTS = [
     Fault("a tail row skipped", ((f"{HOPPER}/matvec_common.h", "row < part.n &&", "row + 1 < part.n &&"),),
           "matvec_half", "hopper_dense", "*MatmulOfModels*/F16"),
     Fault("a wrong stage", ((f"{HOPPER}/attention_prefill.cu", "operand(shared().v[stage_of<stages>(tiles - 1)]",
-                             "operand(shared().v[stage_of<stages>(tiles)]"),), "attention_prefill", "hopper_prefill", "*AttentionOfModels*"),
+                             "operand(shared().v[stage_of<stages>(tiles)]"),), "attention_prefill", "hopper_prefill", PREFILL_FILTERS),
     # Activations are read while the kernel that converts them may still run.
     Fault("an early read before the wait", ((f"{HOPPER}/matmul_tiles.h", "  bool waited = C::slots;\n", "  bool waited = true;\n"),),
           "matmul_tiles_q4_k", "hopper", "*MatmulOfModels*/Q4_K", shaken=True),
