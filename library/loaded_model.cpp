@@ -109,6 +109,9 @@ std::string error_message(const std::string& body) {
   const Document json(read_json(body).value);
   if (json.root.is_object() && json.root.contains("error")) {
     const Json& error = json.root["error"];
+    if (error.is_string()) {  // Ollama's form
+      return error.get<std::string>();
+    }
     if (error.is_object() && error.contains("message") && error["message"].is_string()) {
       return error["message"].get<std::string>();
     }

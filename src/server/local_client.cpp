@@ -1,11 +1,7 @@
 #include "server/local_client.h"
 
-#include <fmt/format.h>
-
 #include <condition_variable>
-#include <exception>
 #include <mutex>
-#include <new>
 #include <utility>
 
 namespace rocmforge {
@@ -134,53 +130,32 @@ HttpResponse read_answer(Mailbox& box, const LocalClient::TakePart& take) {
 LocalClient::LocalClient(std::shared_ptr<ModelService> service, const ServerOptions& options)
     : state_{.options = options, .service = std::move(service)},
       log_(std::make_shared<RequestLog>(LogOptions{.silent = true})),
-      routes_(server_routes(options)) {
+      router_(server_routes(options)) {
   state_.backend = state_.service->backend();
-}
-
-const Route* LocalClient::find(std::string_view method, std::string_view path, bool& path_known) const {
-  for (const Route& route : routes_) {
-    if (matches(route, path)) {
-      path_known = true;
-      if (route.method == method) {
-        return &route;
-      }
-    }
-  }
-  return nullptr;
-}
-
-void LocalClient::serve(const Route& route, const std::shared_ptr<Exchange>& exchange) {
-  try {
-    route.serve(exchange, state_);
-    exchange->settle();
-  } catch (const ApiError& problem) {
-    exchange->send(problem.response());
-  } catch (const std::bad_alloc&) {
-    exchange->send(ApiError(503, "not enough memory for this request").response());
-  } catch (const std::exception& problem) {
-    exchange->send(ApiError(500, fmt::format("internal error: {}", problem.what())).response());
-  }
 }
 
 HttpResponse LocalClient::request(const std::string& method, const std::string& path, std::string body,
                                   const TakePart& take) {
-  bool path_known = false;
-  const Route* route = find(method, path, path_known);
-  if (route == nullptr) {
-    return (path_known ? ApiError(405, fmt::format("{} is not for {}", path, method))
-                       : ApiError(404, fmt::format("there is no {}", path)))
-        .response();
+  const Router::Found found = router_.find(method, path);
+  if (found.route == nullptr) {
+    return Router::unserved(found, method, path).response();
   }
   const auto box = std::make_shared<Mailbox>();
   const Reading reading(*box);
   HttpRequest asked{.method = method, .path = path, .body = std::move(body), .client = "local", .account = "local"};
+  Router::prepare(asked, found);
   auto exchange =
       std::make_shared<Exchange>(std::move(asked), std::make_shared<LocalReply>(box), log_, state_.service->metrics(),
                                  HttpHeaders{}, Allowance{.work = state_.options.request_work});
-  serve(*route, exchange);
+  if (const auto problem = Router::serve(*found.route, exchange, state_)) {
+    Router::refuse(*found.route, *exchange, state_, *problem);
+  }
   exchange.reset();
-  return read_answer(*box, take);
+  HttpResponse answer = read_answer(*box, take);
+  if (method == "HEAD") {
+    answer.body.clear();
+  }
+  return answer;
 }
 
 }  // namespace rocmforge

@@ -4,10 +4,9 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "server/model_service.h"
-#include "server/routes.h"
+#include "server/router.h"
 
 namespace rocmforge {
 
@@ -22,16 +21,14 @@ class LocalClient {
   LocalClient(std::shared_ptr<ModelService> service, const ServerOptions& options);
 
   /// The answer to a request such as "POST", "/v1/chat/completions" and JSON. The parts of a streamed answer go to `take`,
-  /// and the returned body is empty. Rethrows what `take` throws, after cancelling the request.
+  /// and the returned body is empty. A refusal has the form of the route's API. Rethrows what `take` throws, after
+  /// cancelling the request.
   HttpResponse request(const std::string& method, const std::string& path, std::string body, const TakePart& take);
 
  private:
-  [[nodiscard]] const Route* find(std::string_view method, std::string_view path, bool& path_known) const;
-  void serve(const Route& route, const std::shared_ptr<Exchange>& exchange);
-
   ServerState state_;
   std::shared_ptr<RequestLog> log_;
-  std::vector<Route> routes_;
+  Router router_;
 };
 
 }  // namespace rocmforge

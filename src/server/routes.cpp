@@ -29,7 +29,7 @@ void serve_pull(const std::shared_ptr<Exchange>& exchange, ServerState& state) {
 }
 
 void serve_cancel(const std::shared_ptr<Exchange>& exchange, ServerState& state) {
-  const std::string id = exchange->request.path.substr(exchange->request.path.rfind('/') + 1);
+  const std::string& id = exchange->request.path_part;
   if (!state.service->active().cancel(id, exchange->request.owner)) {
     throw ApiError(404, fmt::format("no request '{}' is under way", id.substr(0, 64)));
   }
@@ -52,56 +52,66 @@ constexpr std::string_view page_policy =
 void add_page(std::vector<Route>& routes) {
   for (const PageFile& file : page_files()) {
     const std::string path = file.name == "index.html" ? "/" : "/page/" + std::string(file.name);
-    routes.push_back({"GET", path,
-                      [file](const std::shared_ptr<Exchange>& exchange, ServerState&) {
-                        exchange->send(HttpResponse{.content_type = std::string(content_type(file.name)),
-                                                    .body = std::string(file.bytes),
-                                                    .headers = {{"Content-Security-Policy", std::string(page_policy)},
-                                                                {"X-Content-Type-Options", "nosniff"},
-                                                                {"Referrer-Policy", "no-referrer"},
-                                                                {"Cache-Control", "no-cache"}}});
-                      },
-                      true, false, true});
+    routes.push_back({.method = "GET",
+                      .path = path,
+                      .serve =
+                          [file](const std::shared_ptr<Exchange>& exchange, ServerState&) {
+                            exchange->send(HttpResponse{.content_type = std::string(content_type(file.name)),
+                                                        .body = std::string(file.bytes),
+                                                        .headers = {{"Content-Security-Policy", std::string(page_policy)},
+                                                                    {"X-Content-Type-Options", "nosniff"},
+                                                                    {"Referrer-Policy", "no-referrer"},
+                                                                    {"Cache-Control", "no-cache"}}});
+                          },
+                      .is_public = true,
+                      .needs_model = false,
+                      .is_quick = true});
   }
 }
 
 }  // namespace
 
-bool matches(const Route& route, std::string_view path) {
-  return route.path.size() > 1 && route.path.ends_with('/') ? path.starts_with(route.path) && path.size() > route.path.size()
-                                                            : path == route.path;
-}
-
 std::vector<Route> server_routes(const ServerOptions& options) {
   std::vector<Route> routes;
-  const auto post = [&](std::initializer_list<std::string_view> paths, const RouteFunction& function) {
+  const auto add = [&](std::initializer_list<std::string_view> paths, Route row) {
     for (const std::string_view path : paths) {
-      routes.push_back({"POST", std::string(path), function});
+      row.path = path;
+      routes.push_back(row);
     }
   };
-  const auto get = [&](std::initializer_list<std::string_view> paths, const RouteFunction& function, bool is_public,
-                       bool needs_model) {
-    for (const std::string_view path : paths) {
-      routes.push_back({"GET", std::string(path), function, is_public, needs_model, true});
-    }
+  const auto post = [&](std::initializer_list<std::string_view> paths, RouteFunction serve, ErrorForm error = openai_error) {
+    add(paths, {.method = "POST", .serve = std::move(serve), .error = error});
+  };
+  /// What is answered at once. `open`: without a key.
+  const auto get = [&](std::initializer_list<std::string_view> paths, RouteFunction serve, bool open = false,
+                       ErrorForm error = openai_error) {
+    add(paths, {.method = "GET", .serve = std::move(serve), .is_public = open, .is_quick = true, .error = error});
+  };
+  /// What the server says of itself, also without a model.
+  const auto state = [&](std::initializer_list<std::string_view> paths, RouteFunction serve, Route row) {
+    row.method = "GET";
+    row.serve = std::move(serve);
+    row.needs_model = false;
+    row.is_quick = true;
+    add(paths, std::move(row));
   };
   post({"/v1/chat/completions", "/chat/completions"}, with_backend(serve_chat));
   post({"/v1/completions"}, with_backend(serve_completion));
   post({"/v1/responses"}, with_backend(serve_response));
   post({"/v1/responses/input_tokens"}, with_backend(serve_response_input_tokens));
-  get({"/v1/responses/"}, with_backend(serve_stored_response), false, true);
-  routes.push_back({"DELETE", "/v1/responses/", with_backend(serve_response_removal), false, true, true});
-  post({"/v1/messages"}, with_backend(serve_anthropic_messages));
-  post({"/v1/messages/count_tokens"}, with_backend(serve_anthropic_count_tokens));
-  post({"/api/chat"}, with_backend(serve_ollama_chat));
-  post({"/api/generate"}, with_backend(serve_ollama_generate));
-  post({"/api/embed"}, with_backend(serve_ollama_embed));
-  post({"/api/embeddings"}, with_backend(serve_ollama_embeddings));
-  post({"/api/show"}, with_backend(serve_ollama_show));
-  post({"/api/pull"}, serve_pull);
-  get({"/api/tags"}, with_backend(serve_ollama_tags), false, true);
-  get({"/api/ps"}, with_backend(serve_ollama_ps), false, true);
-  get({"/api/version"}, serve_version, true, false);
+  get({"/v1/responses/{id}"}, with_backend(serve_stored_response));
+  add({"/v1/responses/{id}"}, {.method = "DELETE", .serve = with_backend(serve_response_removal), .is_quick = true});
+  post({"/v1/messages"}, with_backend(serve_anthropic_messages), anthropic_error);
+  post({"/v1/messages/count_tokens"}, with_backend(serve_anthropic_count_tokens), anthropic_error);
+  post({"/api/chat"}, with_backend(serve_ollama_chat), ollama_error);
+  post({"/api/generate"}, with_backend(serve_ollama_generate), ollama_error);
+  post({"/api/embed"}, with_backend(serve_ollama_embed), ollama_error);
+  post({"/api/embeddings"}, with_backend(serve_ollama_embeddings), ollama_error);
+  post({"/api/show"}, with_backend(serve_ollama_show), ollama_error);
+  post({"/api/pull"}, serve_pull, ollama_error);
+  get({"/api/tags"}, with_backend(serve_ollama_tags), false, ollama_error);
+  get({"/api/ps"}, with_backend(serve_ollama_ps), false, ollama_error);
+  state({"/api/version"}, serve_version, {.is_public = true, .error = ollama_error});
   post({"/v1/embeddings", "/embeddings"}, with_backend(serve_embeddings));
   post({"/embedding"}, with_backend(serve_native_embedding));
   post({"/v1/rerank", "/rerank", "/v2/rerank", "/v1/reranking", "/reranking"}, with_backend(serve_rerank));
@@ -110,25 +120,18 @@ std::vector<Route> server_routes(const ServerOptions& options) {
   post({"/tokenize"}, with_backend(serve_tokenize));
   post({"/detokenize"}, with_backend(serve_detokenize));
   post({"/apply-template"}, with_backend(serve_apply_template));
-  post({"/cancel/"}, serve_cancel);
-  get({"/health", "/v1/health"}, serve_health, true, false);
-  get({"/ready"}, serve_ready, true, false);
-  get({"/version"}, serve_version, true, false);
-  get({"/metrics"}, serve_metrics, false, false);
-  get({"/v1/models", "/models"}, serve_models, true, true);
-  get({"/v1/models/"}, serve_model, true, true);
-  get({"/tokenizer_info"}, with_backend(serve_tokenizer_info), false, true);
-  get({"/props"}, serve_props, false, true);
-  get({"/slots"}, serve_slots, false, true);
+  post({"/cancel/{id}"}, serve_cancel);
+  state({"/health", "/v1/health"}, serve_health, {.is_public = true, .is_vital = true});
+  state({"/ready"}, serve_ready, {.is_public = true, .is_vital = true});
+  state({"/version"}, serve_version, {.is_public = true});
+  state({"/metrics"}, serve_metrics, {.is_vital = true});
+  get({"/v1/models", "/models"}, serve_models, true);
+  get({"/v1/models/{model}"}, serve_model, true);
+  get({"/tokenizer_info"}, with_backend(serve_tokenizer_info));
+  get({"/props"}, serve_props);
+  get({"/slots"}, serve_slots);
   if (options.page) {
     add_page(routes);
-  }
-  for (Route& route : routes) {  // monitoring must work when all connections are taken
-    route.is_vital = route.method == "GET" && (route.path == "/health" || route.path == "/v1/health" ||
-                                               route.path == "/ready" || route.path == "/metrics");
-    route.error_form = route.path.starts_with("/v1/messages") ? ErrorForm::anthropic
-                       : route.path.starts_with("/api/")      ? ErrorForm::ollama
-                                                              : ErrorForm::openai;
   }
   return routes;
 }

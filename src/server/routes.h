@@ -26,21 +26,21 @@ struct ServerState {
 
 using RouteFunction = std::function<void(const std::shared_ptr<Exchange>&, ServerState&)>;
 
+/// One route, with all that the server has to know of it.
 struct Route {
-  std::string_view method;
-  std::string path;         ///< one that ends with '/' matches any last part: "/cancel/"
-  RouteFunction serve;      ///< throws ApiError
-  bool is_public = false;   ///< needs no key
-  bool needs_model = true;  ///< is answered with 503 while no model is loaded
-  bool is_quick = false;    ///< runs at once instead of on a worker
-  bool is_vital = false;    ///< is answered even when all connections are taken
-  ErrorForm error_form = ErrorForm::openai;
+  std::string_view method{};
+  /// Without a slash at its end. A name in braces stands for any text that is not empty, which becomes
+  /// HttpRequest::path_part: "/cancel/{id}", "/models/{model}:count". It may hold slashes, as names of models do.
+  std::string path{};
+  RouteFunction serve{};           ///< throws ApiError
+  bool is_public = false;          ///< needs no key
+  bool needs_model = true;         ///< is answered with 503 while no model is loaded
+  bool is_quick = false;           ///< runs at once instead of on a worker
+  bool is_vital = false;           ///< is answered even when all connections are taken, as monitoring must be
+  ErrorForm error = openai_error;  ///< the form of its refusals
 };
 
 /// Every route; `docs/server.md` lists them.
 std::vector<Route> server_routes(const ServerOptions& options);
-
-/// Whether the route serves `path`.
-bool matches(const Route& route, std::string_view path);
 
 }  // namespace rocmforge

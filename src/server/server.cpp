@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "server/access.h"
-#include "server/routes.h"
+#include "server/router.h"
 #include "server/workers.h"
 
 namespace rocmforge {
@@ -21,12 +21,6 @@ namespace {
 constexpr std::size_t long_body_bytes = std::size_t{64} << 10;
 /// Reading a request that takes more units of work does take long, whatever its body is: about 5 ms.
 constexpr std::uint64_t short_work = 250'000;
-
-ApiError shutting_down() {
-  ApiError error(503, "the server is shutting down");
-  error.retry_after_seconds = 1;
-  return error;
-}
 
 HttpLimits http_limits(const ServerOptions& options) {
   HttpLimits limits = options.http;
@@ -42,7 +36,7 @@ class Server::Implementation {
       : state_{.options = options, .service = std::move(service)},
         log_(std::make_shared<RequestLog>(options.log)),
         access_(options.keys, options.cors_origins, options.hosts),
-        routes_(server_routes(options)),
+        router_(server_routes(options)),
         memory_(std::make_shared<RequestMemory>(options.request_memory, options.client_share)),
         http_(std::make_unique<HttpServer>(options.host, options.port, http_limits(options), handler(), memory_)) {
     state_.backend = state_.service->backend();
@@ -117,8 +111,7 @@ class Server::Implementation {
                             std::string_view client) { return error(status, message, client); },
             .is_vital =
                 [this](const HttpRequest& request) {
-                  bool path_known = false;
-                  const Route* route = find(request, path_known);
+                  const Route* route = router_.find(request.method, request.path).route;
                   return route != nullptr && route->is_vital;
                 }};
   }
@@ -130,7 +123,7 @@ class Server::Implementation {
   }
 
   /// A refusal; it is counted and logged.
-  HttpResponse refusal(const ApiError& problem, const Json& request, ErrorForm form = ErrorForm::openai) {
+  HttpResponse refusal(const ApiError& problem, const Json& request, ErrorForm form = openai_error) {
     const std::string id = random_id();
     HttpResponse response = problem.response(form);
     response.headers.emplace_back("X-Request-Id", id);
@@ -143,28 +136,9 @@ class Server::Implementation {
     return response;
   }
 
-  /// "/v1/models/" is "/v1/models": clients join paths in either way.
-  static std::string_view without_trailing_slashes(std::string_view path) {
-    return path.substr(0, std::max<std::size_t>(path.find_last_not_of('/') + 1, 1));
-  }
-
-  [[nodiscard]] const Route* find(const HttpRequest& request, bool& path_known) const {
-    const std::string_view path = without_trailing_slashes(request.path);
-    const Route* found = nullptr;
-    const std::string_view method = request.method == "HEAD" ? "GET" : std::string_view(request.method);
-    for (const Route& route : routes_) {
-      if (matches(route, path)) {
-        path_known = true;
-        found = found == nullptr && route.method == method ? &route : found;
-      }
-    }
-    return found;
-  }
-
   [[nodiscard]] ErrorForm error_form(const HttpRequest& request) const {
-    bool path_known = false;
-    const Route* route = find(request, path_known);
-    return route != nullptr ? route->error_form : ErrorForm::openai;
+    const Route* route = router_.find(request.method, request.path).route;
+    return route != nullptr ? route->error : openai_error;
   }
 
   /// Throws ApiError for a request that is refused without its body.
@@ -179,15 +153,13 @@ class Server::Implementation {
     if (request.method == "OPTIONS") {
       return;
     }
-    bool path_known = false;
-    const Route* route = find(request, path_known);
+    const Router::Found found = router_.find(request.method, request.path);
+    const Route* route = found.route;
     if ((route == nullptr || !route->is_public) && !access_.has_key(request)) {
       throw ApiError(401, "the API key is missing or wrong", "", "invalid_api_key");
     }
     if (route == nullptr) {
-      throw path_known
-          ? ApiError(405, fmt::format("{} is not for {}", request.path.substr(0, 64), request.method.substr(0, 16)))
-          : ApiError(404, fmt::format("there is no {}", request.path.substr(0, 64)));
+      throw Router::unserved(found, request.method, request.path);
     }
     if (route->needs_model && state_.backend == nullptr) {
       ApiError loading(503, "Loading model");
@@ -233,10 +205,10 @@ class Server::Implementation {
   }
 
   void handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
-    bool path_known = false;
-    const Route* route = find(request, path_known);
+    const Router::Found found = router_.find(request.method, request.path);
+    const Route* route = found.route;
     HttpHeaders cors = access_.cors_headers(request);
-    request.path.resize(without_trailing_slashes(request.path).size());
+    Router::prepare(request, found);
     const Allowance allowed = allowance(request);
     auto exchange = std::make_shared<Exchange>(std::move(request), std::move(reply), log_, state_.service->metrics(),
                                                std::move(cors), allowed);
@@ -269,76 +241,21 @@ class Server::Implementation {
   /// Never throws: if even the refusal fails, the reply is dropped.
   void run(const Route& route, const std::shared_ptr<Exchange>& exchange) noexcept {
     try {
-      const std::optional<ApiError> problem = serve(route, exchange);
+      const std::optional<ApiError> problem = Router::serve(route, exchange, state_);
       if (problem && exchange->budget.is_postponed()) {
         exchange->begin_again();
         read(route, exchange, true);
       } else if (problem) {
-        refuse(*exchange, *problem, route.error_form);
+        Router::refuse(route, *exchange, state_, *problem);
       }
     } catch (const std::exception&) {  // no memory even for the reason
     }
   }
 
-  /// Why the request is refused, if it is.
-  std::optional<ApiError> serve(const Route& route, const std::shared_ptr<Exchange>& exchange) {
-    try {
-      if (log_->shows_texts() && !exchange->request.body.empty()) {
-        exchange->note("body", exchange->request.body);
-      }
-      exchange->budget.spend(0);
-      route.serve(exchange, state_);
-      exchange->settle();
-      return std::nullopt;
-    } catch (const ApiError& problem) {
-      return problem;
-    } catch (const std::bad_alloc&) {
-      ApiError lacking(503, "not enough memory for this request");
-      lacking.retry_after_seconds = 1;
-      return lacking;
-    } catch (const std::exception& problem) {
-      return ApiError(500, fmt::format("internal error: {}", problem.what()));
-    }
-  }
-
-  /// The reason is what stopped the reading, not the exception that the reader saw.
-  void refuse(Exchange& exchange, const ApiError& found, ErrorForm form) {
-    const std::optional<ApiError> stopped = why_stopped(exchange);
-    const ApiError& problem = stopped ? *stopped : found;
-    if (problem.status == 429) {
-      state_.service->metrics().rejected("queue_full");
-    }
-    exchange.note("error", problem.message);
-    exchange.send(problem.response(form));
-  }
-
-  [[nodiscard]] std::optional<ApiError> why_stopped(Exchange& exchange) const {
-    switch (exchange.interruption()) {
-      case Interruption::client_left:
-        exchange.note("client_left", true);
-        return ApiError(499, "the client has left");
-      case Interruption::time:
-        return took_too_long(state_.options.request_time.value_or(std::chrono::milliseconds(0)));
-      case Interruption::shutdown:
-        return shutting_down();
-      case Interruption::none:
-        break;
-    }
-    if (exchange.budget.spent() < exchange.budget.units()) {
-      return std::nullopt;
-    }
-    try {
-      exchange.budget.spend(1);
-    } catch (const Error& error) {
-      return ApiError(400, error.what());
-    }
-    return std::nullopt;
-  }
-
   ServerState state_;
   std::shared_ptr<RequestLog> log_;
   AccessRules access_;
-  std::vector<Route> routes_;
+  Router router_;
   std::shared_ptr<RequestMemory> memory_;
   Workers workers_;
   std::unique_ptr<HttpServer> http_;  // last: it calls the members above

@@ -74,7 +74,7 @@ class AnthropicGeneration final : public MessageGeneration {
 
   [[nodiscard]] bool says_done() const override { return false; }
   [[nodiscard]] StreamForm stream_form() const override { return StreamForm::named_events; }
-  [[nodiscard]] ErrorForm error_form() const override { return ErrorForm::anthropic; }
+  [[nodiscard]] ErrorForm error_form() const override { return anthropic_error; }
 
  private:
   enum class Block { none, thinking, text, call };
@@ -155,7 +155,24 @@ class AnthropicGeneration final : public MessageGeneration {
   int blocks_ = 0;  ///< that have ended
 };
 
+std::string_view anthropic_error_type(int status) {
+  switch (status) {
+    case 403:
+      return "permission_error";
+    case 413:
+      return "request_too_large";
+    case 503:
+      return "overloaded_error";
+    default:
+      return status >= 500 ? "api_error" : error_type(status);
+  }
+}
+
 }  // namespace
+
+Json anthropic_error(const ApiError& error) {
+  return {{"type", "error"}, {"error", {{"type", anthropic_error_type(error.status)}, {"message", error.message}}}};
+}
 
 void serve_anthropic_messages(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
   ChatBody body = take_chat_body(*exchange, chat_body_of_anthropic);

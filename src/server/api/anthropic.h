@@ -6,6 +6,9 @@
 
 namespace rocmforge {
 
+/// {"type": "error", "error": {"type", "message"}}
+Json anthropic_error(const ApiError& error);
+
 /// POST /v1/messages, Anthropic's API. Throws ApiError.
 void serve_anthropic_messages(const std::shared_ptr<Exchange>& exchange, const Backend& backend);
 

@@ -33,19 +33,6 @@ namespace {
 /// Of a field: a client may have made it up.
 constexpr std::size_t longest_name = 200;
 
-std::string_view anthropic_error_type(int status) {
-  switch (status) {
-    case 403:
-      return "permission_error";
-    case 413:
-      return "request_too_large";
-    case 503:
-      return "overloaded_error";
-    default:
-      return status >= 500 ? "api_error" : error_type(status);
-  }
-}
-
 }  // namespace
 
 ApiError no_memory_error(const RequestMemory& memory) {
@@ -65,21 +52,18 @@ ApiError::ApiError(int http_status, std::string_view message_text, const std::st
       param(printable(parameter, longest_name)),
       code(std::move(error_code)) {}
 
-Json ApiError::json(ErrorForm form) const {
-  if (form == ErrorForm::anthropic) {
-    return {{"type", "error"}, {"error", {{"type", anthropic_error_type(status)}, {"message", message}}}};
-  }
-  if (form == ErrorForm::ollama) {
-    return {{"error", message}};
-  }
+Json openai_error(const ApiError& error) {
   const auto text_or_null = [](const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); };
-  Json error = {{"message", message}, {"type", type}, {"param", text_or_null(param)}, {"code", text_or_null(code)}};
-  error.update(details);
-  return {{"error", std::move(error)}};
+  Json object = {{"message", error.message},
+                 {"type", error.type},
+                 {"param", text_or_null(error.param)},
+                 {"code", text_or_null(error.code)}};
+  object.update(error.details);
+  return {{"error", std::move(object)}};
 }
 
 HttpResponse ApiError::response(ErrorForm form) const {
-  HttpResponse response{.status = status, .body = to_text(json(form))};
+  HttpResponse response{.status = status, .body = to_text(form(*this))};
   if (retry_after_seconds > 0) {
     response.headers.emplace_back("Retry-After", fmt::format("{}", retry_after_seconds));
   }

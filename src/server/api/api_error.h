@@ -11,12 +11,13 @@
 
 namespace rocmforge {
 
-/// The form of an error in the answer.
-enum class ErrorForm {
-  openai,     ///< {"error": {"message", "type", "param", "code"}}
-  anthropic,  ///< {"type": "error", "error": {"type", "message"}}
-  ollama,     ///< {"error": message}
-};
+class ApiError;
+
+/// Writes an error in the form of one API. Each API has its own beside its answers: anthropic_error(), ollama_error().
+using ErrorForm = Json (*)(const ApiError& error);
+
+/// {"error": {"message", "type", "param", "code"}}, with ApiError::details. Keys without a value are null.
+Json openai_error(const ApiError& error);
 
 /// An error that ends a request, with what the client gets.
 class ApiError : public std::exception {
@@ -25,9 +26,7 @@ class ApiError : public std::exception {
   ApiError(int http_status, std::string_view message_text, const std::string& parameter = {}, std::string error_code = {});
 
   [[nodiscard]] const char* what() const noexcept override { return message.c_str(); }
-  /// The error object of that form with all its keys; those without a value are null.
-  [[nodiscard]] Json json(ErrorForm form = ErrorForm::openai) const;
-  [[nodiscard]] HttpResponse response(ErrorForm form = ErrorForm::openai) const;
+  [[nodiscard]] HttpResponse response(ErrorForm form = openai_error) const;
 
   int status;
   std::string message;
@@ -35,7 +34,7 @@ class ApiError : public std::exception {
   std::string param;
   std::string code;
   int retry_after_seconds = 0;    ///< > 0: a Retry-After header
-  Json details = Json::object();  ///< more keys of the error object
+  Json details = Json::object();  ///< more keys of OpenAI's error object
 };
 
 /// The memory for all requests has no room for one more (503).

@@ -11,6 +11,7 @@
 #include <utility>
 #include <variant>
 
+#include "server/api/ollama.h"
 #include "server/api/prompts.h"
 #include "server/api/unserved_fields.h"
 
@@ -61,7 +62,7 @@ class EmbeddingGeneration final : public Generation {
   [[nodiscard]] bool is_single() const override { return form_ == VectorForm::ollama_single; }
   [[nodiscard]] bool may_be_partial() const override { return false; }
   [[nodiscard]] ErrorForm error_form() const override {
-    return form_ == VectorForm::ollama || form_ == VectorForm::ollama_single ? ErrorForm::ollama : ErrorForm::openai;
+    return form_ == VectorForm::ollama || form_ == VectorForm::ollama_single ? ollama_error : openai_error;
   }
   Json entry(int index) override {
     const std::vector<float>& values = vectors_[static_cast<std::size_t>(index)];

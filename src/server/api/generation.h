@@ -114,9 +114,9 @@ class Generation : public OutputListener, public std::enable_shared_from_this<Ge
   /// Whether the text "[DONE]" ends the stream.
   [[nodiscard]] virtual bool says_done() const { return true; }
   [[nodiscard]] virtual StreamForm stream_form() const { return StreamForm::events; }
-  [[nodiscard]] virtual ErrorForm error_form() const { return ErrorForm::openai; }
+  [[nodiscard]] virtual ErrorForm error_form() const { return openai_error; }
   /// The last event of a stream that fails.
-  [[nodiscard]] virtual Json error_event(const ApiError& error) { return error.json(error_form()); }
+  [[nodiscard]] virtual Json error_event(const ApiError& error) { return error_form()(error); }
 
   [[nodiscard]] const ServedModel& model() const { return backend_.model; }
   [[nodiscard]] ResponseStore& responses() { return backend_.responses; }

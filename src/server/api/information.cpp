@@ -74,8 +74,7 @@ void serve_models(const std::shared_ptr<Exchange>& exchange, ServerState& state)
 
 void serve_model(const std::shared_ptr<Exchange>& exchange, ServerState& state) {
   const ServedModel& model = state.backend.load()->model;
-  const std::string id =
-      decode_percent(std::string_view(exchange->request.path).substr(std::string_view("/v1/models/").size()));
+  const std::string id = decode_percent(exchange->request.path_part);
   if (id != model.id) {
     throw ApiError(404, fmt::format("there is no model '{}'", id.substr(0, 64)), "model", "model_not_found");
   }

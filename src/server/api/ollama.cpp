@@ -74,7 +74,7 @@ class OllamaGeneration final : public MessageGeneration {
 
   [[nodiscard]] bool says_done() const override { return false; }
   [[nodiscard]] StreamForm stream_form() const override { return StreamForm::lines; }
-  [[nodiscard]] ErrorForm error_form() const override { return ErrorForm::ollama; }
+  [[nodiscard]] ErrorForm error_form() const override { return ollama_error; }
 
  private:
   std::vector<TokenLogprobs> take_logprobs(bool last) { return choice(0).logprobs.take(choice(0).text_bytes, last); }
@@ -172,6 +172,8 @@ Json description_of(const ServedModel& model) {
 }
 
 }  // namespace
+
+Json ollama_error(const ApiError& error) { return {{"error", error.message}}; }
 
 void serve_ollama_chat(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
   ChatBody body = take_chat_body(*exchange, chat_body_of_ollama);

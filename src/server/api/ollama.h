@@ -8,6 +8,9 @@ namespace rocmforge {
 
 // Ollama's API, for clients that have no other.
 
+/// {"error": message}
+Json ollama_error(const ApiError& error);
+
 /// POST /api/chat, /api/generate. Throw ApiError.
 void serve_ollama_chat(const std::shared_ptr<Exchange>& exchange, const Backend& backend);
 void serve_ollama_generate(const std::shared_ptr<Exchange>& exchange, const Backend& backend);

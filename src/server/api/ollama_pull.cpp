@@ -11,6 +11,7 @@
 #include "base/printable.h"
 #include "server/api/api_error.h"
 #include "server/api/fields.h"
+#include "server/api/ollama.h"
 
 namespace rocmforge {
 namespace {
@@ -117,7 +118,7 @@ void ModelPulls::run(Exchange& exchange, const PullFunction& pull, const PullReq
     } else if (problem.empty()) {
       exchange.send_json({{"status", "success"}});
     } else {
-      exchange.send(ApiError(500, problem).response(ErrorForm::ollama));
+      exchange.send(ApiError(500, problem).response(ollama_error));
     }
   } catch (const std::exception&) {  // no memory to report the problem
     make_way();

@@ -304,10 +304,6 @@ ApiError not_stored(const std::string& id, const std::string& param) {
       param);
 }
 
-std::string last_part(const Exchange& exchange) {
-  return exchange.request.path.substr(exchange.request.path.rfind('/') + 1);
-}
-
 /// The messages of the previous response.
 Json earlier_messages(const Json& body, Exchange& exchange, const Backend& backend) {
   const auto previous = body.find("previous_response_id");
@@ -372,7 +368,7 @@ void serve_response_input_tokens(const std::shared_ptr<Exchange>& exchange, cons
 }
 
 void serve_stored_response(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
-  const std::string id = last_part(*exchange);
+  const std::string& id = exchange->request.path_part;
   const auto entry = backend.responses.find(id, exchange->request.owner);
   if (entry == nullptr) {
     throw not_stored(id, "");
@@ -382,7 +378,7 @@ void serve_stored_response(const std::shared_ptr<Exchange>& exchange, const Back
 }
 
 void serve_response_removal(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
-  const std::string id = last_part(*exchange);
+  const std::string& id = exchange->request.path_part;
   if (!backend.responses.remove(id, exchange->request.owner)) {
     throw not_stored(id, "");
   }

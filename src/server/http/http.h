@@ -16,8 +16,9 @@ using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
 
 struct HttpRequest {
   std::string method;
-  std::string path;     ///< as sent, without the query
-  std::string query{};  ///< after '?', as sent
+  std::string path;         ///< as sent, without the query
+  std::string query{};      ///< after '?', as sent
+  std::string path_part{};  ///< of the path, for the name in braces of its route (Route::path)
   HttpHeaders headers{};
   std::string body{};
   std::string client{};   ///< "127.0.0.1:50000"
