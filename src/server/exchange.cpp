@@ -1,12 +1,7 @@
 #include "server/exchange.h"
 
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
-
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <exception>
 #include <new>
 #include <random>
@@ -34,10 +29,9 @@ std::string random_id() {
 Exchange::Exchange(HttpRequest http_request, std::shared_ptr<HttpReply> reply, std::shared_ptr<RequestLog> log,
                    ServerMetrics& metrics, HttpHeaders headers, const Allowance& allowance)
     : request(std::move(http_request)),
-      budget(allowance.work, "reading the request"),
+      reading(allowance.work, allowance.memory, request.account),
       reply_(std::move(reply)),
       allowance_(allowance),
-      memory_(std::make_shared<MemoryClaim>(allowance.memory, request.account)),
       log_(std::move(log)),
       metrics_(metrics),
       id_(random_id()),
@@ -53,16 +47,13 @@ Exchange::~Exchange() {
 }
 
 void Exchange::begin_again() {
-  budget.begin(budget.units());
   headers_.resize(own_headers_);
-  to_end_ = 0;
-  keep(0);
-  release();
+  reading.begin_again();
 }
 
 Document Exchange::take_json() {
-  Document json(parse_body(request.body, {.budget = &budget, .hold = [this](std::int64_t bytes) { hold(bytes); }}));
-  if (!budget.is_attempt()) {
+  Document json(parse_body(request.body, reading.cost()));
+  if (!reading.budget.is_attempt()) {
     forget_body();
   }
   return json;
@@ -73,47 +64,15 @@ void Exchange::forget_body() {
   request.memory.reset();
 }
 
-void Exchange::hold(std::int64_t bytes) {
-  const std::lock_guard lock(memory_mutex_);
-  if (!memory_->grow(bytes)) {
-    throw no_memory_error(*allowance_.memory);
-  }
-}
-
-void Exchange::hold_to_end(std::int64_t bytes) {
-  hold(bytes);
-  to_end_ += bytes;
-}
-
-void Exchange::keep(std::int64_t bytes) {
-  const std::lock_guard lock(memory_mutex_);
-  const std::int64_t before = memory_->amount();
-  if (bytes > before && !memory_->set(bytes)) {
-    throw no_memory_error(*allowance_.memory);
-  }
-  surplus_ = std::max<std::int64_t>(before - bytes, 0);
-}
-
 void Exchange::settle() {
   forget_body();
-  release();
-}
-
-void Exchange::release() {
-  constexpr std::int64_t large = std::int64_t{4} << 20;
-  const std::lock_guard lock(memory_mutex_);
-#ifdef __GLIBC__
-  if (surplus_ >= large) {
-    malloc_trim(0);  // else the freed memory would stay in this thread's heap, though others may claim the bytes
-  }
-#endif
-  memory_->set(memory_->amount() - std::exchange(surplus_, 0));
+  reading.release();
 }
 
 void Exchange::interrupt(Interruption reason) {
   Interruption before = Interruption::none;
   interruption_.compare_exchange_strong(before, reason);
-  budget.stop();
+  reading.budget.stop();
 }
 
 void Exchange::send_pieces(TextPieces more) {
@@ -138,11 +97,11 @@ void Exchange::add_headers(HttpResponse& response) const {
 // The log line and the metrics come first: a client that has the answer may look for them.
 void Exchange::send(HttpResponse response) {
   if (response.body.size() > small_body) {
-    hold(static_cast<std::int64_t>(response.body.size()));
+    reading.hold(static_cast<std::int64_t>(response.body.size()));
   }
   add_headers(response);
   finish(response.status);
-  response.holds = memory_;
+  response.holds = reading.claim();
   reply_->send(std::move(response));
 }
 
@@ -156,7 +115,7 @@ void Exchange::begin(HttpResponse head) {
 }
 
 bool Exchange::write_pieces(TextPieces more) {
-  return reply_->write_pieces([more = std::move(more), holds = memory_](std::string& out) { return more(out); });
+  return reply_->write_pieces([more = std::move(more), holds = reading.claim()](std::string& out) { return more(out); });
 }
 
 void Exchange::end() {

@@ -11,10 +11,10 @@
 #include <string_view>
 #include <utility>
 
-#include "base/work_budget.h"
 #include "server/api/json.h"
 #include "server/http/http.h"
 #include "server/metrics/server_metrics.h"
+#include "server/reading.h"
 #include "server/request_log.h"
 #include "server/request_memory.h"
 #include "server/workers.h"
@@ -42,27 +42,17 @@ class Exchange {
   Exchange& operator=(const Exchange&) = delete;
 
   HttpRequest request;
-  /// The budget for reading the request, spent by the thread that reads it.
-  WorkBudget budget;
+  /// What reading the request may use. What it counts is held until the client has taken the answer.
+  Reading reading;
 
   /// Limits the first attempt at reading to so many units of work. After it reading may start again.
-  void attempt(std::uint64_t units) { budget.begin(units); }
+  void attempt(std::uint64_t units) { reading.budget.begin(units); }
   /// Discards what was read, to start again.
   void begin_again();
   /// The body as JSON. Its text is freed, unless another attempt may have to read it. Throws ApiError.
   Document take_json();
-  /// Counts more bytes for this request, until it has been answered. Throws ApiError(503) where there is not enough.
-  void hold(std::int64_t bytes);
-  /// Keeps `bytes` of the counted bytes; release() gives back the rest.
-  void keep(std::int64_t bytes);
-  /// Gives back what keep() has left over.
-  void release();
-  /// Counts bytes that the answer needs until its end, whatever keep() says: a grammar's.
-  void hold_to_end(std::int64_t bytes);
-  [[nodiscard]] std::int64_t held_to_end() const { return to_end_; }
   /// The request has been read: frees what only reading needed.
   void settle();
-  [[nodiscard]] std::int64_t held() const { return memory_->amount() - surplus_; }
   /// Cancels the reading: work on it ends with Interrupted. The first reason counts.
   void interrupt(Interruption reason);
   [[nodiscard]] Interruption interruption() const { return interruption_; }
@@ -101,10 +91,6 @@ class Exchange {
 
   std::shared_ptr<HttpReply> reply_;
   Allowance allowance_;
-  std::mutex memory_mutex_;   // guards the next two: the reader and the thread that delivers the answer both count
-  std::int64_t surplus_ = 0;  ///< of memory_, that release() gives back
-  std::int64_t to_end_ = 0;   ///< used by the reader only
-  std::shared_ptr<MemoryClaim> memory_;  ///< also the reply's, until the client has taken the answer
   std::atomic<Interruption> interruption_{Interruption::none};
   std::shared_ptr<RequestLog> log_;
   ServerMetrics& metrics_;

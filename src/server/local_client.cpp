@@ -83,12 +83,12 @@ class LocalReply final : public HttpReply {
 };
 
 /// The lifetime of a reader. Its end cancels a request that is still running, and releases the callback `dropped`.
-class Reading {
+class Listener {
  public:
-  explicit Reading(Mailbox& box) : box_(box) {}
-  Reading(const Reading&) = delete;
-  Reading& operator=(const Reading&) = delete;
-  ~Reading() {
+  explicit Listener(Mailbox& box) : box_(box) {}
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+  ~Listener() {
     std::function<void()> dropped;
     {
       const std::lock_guard lock(box_.mutex);
@@ -141,7 +141,7 @@ HttpResponse LocalClient::request(const std::string& method, const std::string& 
     return Router::unserved(found, method, path).response();
   }
   const auto box = std::make_shared<Mailbox>();
-  const Reading reading(*box);
+  const Listener listener(*box);
   HttpRequest asked{.method = method, .path = path, .body = std::move(body), .client = "local", .account = "local"};
   Router::prepare(asked, found);
   auto exchange =

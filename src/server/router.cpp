@@ -38,11 +38,11 @@ std::optional<ApiError> why_stopped(Exchange& exchange, const ServerState& state
     case Interruption::none:
       break;
   }
-  if (exchange.budget.spent() < exchange.budget.units()) {
+  if (exchange.reading.budget.spent() < exchange.reading.budget.units()) {
     return std::nullopt;
   }
   try {
-    exchange.budget.spend(1);
+    exchange.reading.budget.spend(1);
   } catch (const Error& error) {
     return ApiError(400, error.what());
   }
@@ -89,7 +89,7 @@ std::optional<ApiError> Router::serve(const Route& route, const std::shared_ptr<
     if (exchange->log().shows_texts() && !exchange->request.body.empty()) {
       exchange->note("body", exchange->request.body);
     }
-    exchange->budget.spend(0);
+    exchange->reading.budget.spend(0);
     route.serve(exchange, state);
     exchange->settle();
     return std::nullopt;

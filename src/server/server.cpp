@@ -242,7 +242,7 @@ class Server::Implementation {
   void run(const Route& route, const std::shared_ptr<Exchange>& exchange) noexcept {
     try {
       const std::optional<ApiError> problem = Router::serve(route, exchange, state_);
-      if (problem && exchange->budget.is_postponed()) {
+      if (problem && exchange->reading.budget.is_postponed()) {
         exchange->begin_again();
         read(route, exchange, true);
       } else if (problem) {

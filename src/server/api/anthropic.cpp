@@ -176,7 +176,7 @@ Json anthropic_error(const ApiError& error) {
 
 void serve_anthropic_messages(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
   ChatBody body = take_chat_body(*exchange, chat_body_of_anthropic);
-  AskedAnswer asked = read_asked_answer(body.fields, *exchange, backend);
+  AskedAnswer asked = read_asked_answer(body.fields, exchange->reading, backend);
   const StreamOptions options = finish_asked_answer(body.fields, asked, *exchange, backend);
   auto generation = std::make_shared<AnthropicGeneration>(exchange, backend, options, asked.use,
                                                           static_cast<std::int64_t>(asked.request.prompt.size()));

@@ -13,19 +13,19 @@
 #include "grammar/json_schema.h"
 #include "grammar/pattern_grammar.h"
 #include "server/api/api_error.h"
-#include "server/exchange.h"
+#include "server/reading.h"
 
 namespace rocmforge {
 namespace {
 
 using AskedGrammars = std::vector<AskedGrammar>;
 
-AskedGrammar from_schema(const Json& schema, const std::string& field, Exchange& exchange) {
+AskedGrammar from_schema(const Json& schema, const std::string& field, Reading& reading) {
   if (!schema.is_object() && !schema.is_boolean()) {
     throw ApiError(400, fmt::format("{} must be an object", field), field);
   }
   try {
-    WorkBudget budget(grammar_compile_units, "json_schema: compiling it", &exchange.budget);
+    WorkBudget budget(grammar_compile_units, "json_schema: compiling it", &reading.budget);
     return {json_schema_to_gbnf(schema, budget), field};
   } catch (const Error& error) {
     throw ApiError(400, fmt::format("{}: {}", field, error.what()), field);
@@ -41,7 +41,7 @@ void check_name(const Fields& fields, const std::string& name) {
   }
 }
 
-void read_response_format(Fields& request, Exchange& exchange, AskedGrammars& asked) {
+void read_response_format(Fields& request, Reading& reading, AskedGrammars& asked) {
   const Json* object = request.object("response_format");
   if (object == nullptr) {
     return;
@@ -51,11 +51,11 @@ void read_response_format(Fields& request, Exchange& exchange, AskedGrammars& as
   if (type == "json_object") {
     const Json* schema = fields.find("schema");
     asked.push_back(schema == nullptr ? AskedGrammar{json_object_gbnf(), "response_format"}
-                                      : from_schema(*schema, "response_format.schema", exchange));
+                                      : from_schema(*schema, "response_format.schema", reading));
   } else if (type == "json_schema") {
     // llama-server documents the schema beside the type as well.
     if (const Json* beside = fields.find("schema"); beside != nullptr && !fields.has("json_schema")) {
-      asked.push_back(from_schema(*beside, "response_format.schema", exchange));
+      asked.push_back(from_schema(*beside, "response_format.schema", reading));
       static_cast<void>(fields.boolean("strict"));
       fields.ignore({"name", "description"});
       fields.finish();
@@ -71,7 +71,7 @@ void read_response_format(Fields& request, Exchange& exchange, AskedGrammars& as
     if (value == nullptr) {
       schema.fail("schema", "is missing");
     }
-    asked.push_back(from_schema(*value, "response_format.json_schema.schema", exchange));
+    asked.push_back(from_schema(*value, "response_format.json_schema.schema", reading));
     schema.finish();
   }
   fields.finish();
@@ -84,22 +84,21 @@ void read_text_grammar(Fields& fields, std::string_view name, AskedGrammars& ask
 }
 
 /// A schema, or its JSON as a text.
-void read_schema(Fields& fields, std::string_view name, Exchange& exchange, AskedGrammars& asked) {
+void read_schema(Fields& fields, std::string_view name, Reading& reading, AskedGrammars& asked) {
   const Json* schema = fields.find(name);
   if (schema == nullptr) {
     return;
   }
   if (!schema->is_string()) {
-    asked.push_back(from_schema(*schema, fields.full_name(name), exchange));
+    asked.push_back(from_schema(*schema, fields.full_name(name), reading));
     return;
   }
-  const ReadingCost cost{.budget = &exchange.budget, .hold = [&](std::int64_t bytes) { exchange.hold(bytes); }};
-  JsonDocument read = read_json(schema->get_ref<const std::string&>(), cost);
+  JsonDocument read = read_json(schema->get_ref<const std::string&>(), reading.cost());
   const Document document(std::move(read.value));
   if (!read.problem.empty()) {
     fields.fail(name, "is no JSON: " + read.problem);
   }
-  asked.push_back(from_schema(document.root, fields.full_name(name), exchange));
+  asked.push_back(from_schema(document.root, fields.full_name(name), reading));
 }
 
 void read_pattern(Fields& fields, std::string_view name, AskedGrammars& asked) {
@@ -133,13 +132,13 @@ void read_choices(Fields& fields, std::string_view name, AskedGrammars& asked) {
 }
 
 /// vLLM's object. Of its other members only values without an effect are accepted.
-void read_structured_outputs(Fields& request, Exchange& exchange, AskedGrammars& asked) {
+void read_structured_outputs(Fields& request, Reading& reading, AskedGrammars& asked) {
   const Json* object = request.object("structured_outputs");
   if (object == nullptr) {
     return;
   }
   Fields fields = request.inner(*object, "structured_outputs.");
-  read_schema(fields, "json", exchange, asked);
+  read_schema(fields, "json", reading, asked);
   read_pattern(fields, "regex", asked);
   read_choices(fields, "choice", asked);
   read_text_grammar(fields, "grammar", asked);
@@ -157,15 +156,15 @@ void read_structured_outputs(Fields& request, Exchange& exchange, AskedGrammars&
 
 }  // namespace
 
-std::optional<AskedGrammar> read_asked_grammar(Fields& fields, Exchange& exchange) {
+std::optional<AskedGrammar> read_asked_grammar(Fields& fields, Reading& reading) {
   AskedGrammars asked;
   read_text_grammar(fields, "grammar", asked);
   if (const Json* schema = fields.find("json_schema")) {
-    asked.push_back(from_schema(*schema, fields.full_name("json_schema"), exchange));
+    asked.push_back(from_schema(*schema, fields.full_name("json_schema"), reading));
   }
-  read_response_format(fields, exchange, asked);
-  read_structured_outputs(fields, exchange, asked);
-  read_schema(fields, "guided_json", exchange, asked);
+  read_response_format(fields, reading, asked);
+  read_structured_outputs(fields, reading, asked);
+  read_schema(fields, "guided_json", reading, asked);
   read_pattern(fields, "guided_regex", asked);
   read_choices(fields, "guided_choice", asked);
   read_text_grammar(fields, "guided_grammar", asked);

@@ -7,7 +7,7 @@
 
 namespace rocmforge {
 
-class Exchange;
+class Reading;
 
 /// The constraint that a request asks for.
 struct AskedGrammar {
@@ -18,6 +18,6 @@ struct AskedGrammar {
 /// Reads `grammar` (GBNF), `json_schema`, `response_format`, and vLLM's `structured_outputs`, `guided_json`, `guided_regex`,
 /// `guided_choice` and `guided_grammar`, of which one may be given. Empty without a constraint. Throws ApiError(400) with
 /// the reason for a schema or pattern that is not supported, and with both names when two fields ask for a constraint.
-std::optional<AskedGrammar> read_asked_grammar(Fields& fields, Exchange& exchange);
+std::optional<AskedGrammar> read_asked_grammar(Fields& fields, Reading& reading);
 
 }  // namespace rocmforge

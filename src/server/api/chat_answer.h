@@ -22,7 +22,10 @@ struct AskedAnswer {
 };
 
 /// Reads the conversation, its tools, sampling and constraints, by OpenAI's names. Throws ApiError.
-AskedAnswer read_asked_answer(Fields& fields, Exchange& exchange, const Backend& backend);
+AskedAnswer read_asked_answer(Fields& fields, Reading& reading, const Backend& backend);
+
+/// Names the tools whose schema or syntax does not bind the answer in its header X-Relaxed-Tools.
+void tell_relaxed_tools(const ToolUse& use, Exchange& exchange);
 
 /// Answers how many tokens a request's prompt has, in the member `input_tokens` of `answer`.
 void send_input_tokens(Fields& fields, Exchange& exchange, const Backend& backend, Json answer);

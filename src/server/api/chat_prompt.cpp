@@ -181,12 +181,12 @@ std::string continued_text(const ChatRequest& request) {
 
 }  // namespace
 
-ChatCall read_chat(Fields& fields, const ServedModel& model, Exchange& exchange, bool hide_tools) {
+ChatCall read_chat(Fields& fields, const ServedModel& model, Reading& reading, bool hide_tools) {
   // The conversation as sent, as adapted for the template, as the template gets it, and the rendered prompt.
   constexpr std::int64_t copies = 4;
-  exchange.hold(copies * exchange.held());
+  reading.hold(copies * reading.held());
   ChatCall call;
-  call.request.budget = &exchange.budget;
+  call.request.budget = &reading.budget;
   call.request.messages = read_messages(fields);
   call.request.tools = read_tools(fields, call.relaxed);
   if (hide_tools) {
@@ -213,10 +213,10 @@ void serve_apply_template(const std::shared_ptr<Exchange>& exchange, const Backe
   const Document document = exchange->take_json();
   const Json& body = document.root;
   Fields fields(body);
-  const ChatCall call = read_chat(fields, backend.model, *exchange);
+  const ChatCall call = read_chat(fields, backend.model, exchange->reading);
   finish_fields(fields, *exchange, backend);
   std::string text = text_of(call.prompt.segments);
-  exchange->keep(2 * static_cast<std::int64_t>(text.size()));
+  exchange->reading.keep(2 * static_cast<std::int64_t>(text.size()));
   exchange->send_pieces(with_member({{"prompt", nullptr}}, "prompt", string_in_pieces(std::move(text))));
 }
 

@@ -26,7 +26,7 @@ struct ChatCall {
 /// Reads `messages`, `tools`, `chat_template_kwargs`, `reasoning_effort`, `add_generation_prompt` and
 /// `continue_final_message`, and renders the prompt. With `hide_tools` the
 /// template does not see them. Throws ApiError(400) naming the message or field that is wrong.
-ChatCall read_chat(Fields& fields, const ServedModel& model, Exchange& exchange, bool hide_tools = false);
+ChatCall read_chat(Fields& fields, const ServedModel& model, Reading& reading, bool hide_tools = false);
 
 /// POST /apply-template
 void serve_apply_template(const std::shared_ptr<Exchange>& exchange, const Backend& backend);

@@ -3,13 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "base/error.h"
 #include "grammar/json_schema.h"
 #include "server/api/api_error.h"
-#include "server/api/unserved_fields.h"
 
 namespace rocmforge {
 namespace {
@@ -124,9 +122,9 @@ LeadingThought leading_thought(const AnswerFormat& format) {
   return {std::string(format.reasoning.begin), std::string(format.reasoning.end), format.reasoning_is_open};
 }
 
-std::shared_ptr<GrammarMatcher> matcher_of(const ToolGrammar& grammar, GrammarCache& grammars, Exchange& exchange) {
+std::shared_ptr<GrammarMatcher> matcher_of(const ToolGrammar& grammar, GrammarCache& grammars, Reading& reading) {
   try {
-    return held_grammar(grammar.gbnf, grammars, exchange);
+    return held_grammar(grammar.gbnf, grammars, reading);
   } catch (const Error& error) {
     throw ApiError(400, fmt::format("tools: {}", error.what()), "tools");
   }
@@ -162,7 +160,7 @@ ToolSelection read_tool_choice(Fields& fields) {
 }
 
 ToolUse prepare_tools(ChatCall& call, const ToolSelection& selection, bool splits_reasoning, const Backend& backend,
-                      Exchange& exchange) {
+                      Reading& reading) {
   ToolUse use;
   use.format.splits_reasoning = splits_reasoning;
   use.format.reasoning_is_open = call.prompt.reasoning_is_open;
@@ -186,16 +184,15 @@ ToolUse prepare_tools(ChatCall& call, const ToolSelection& selection, bool split
   use.format.single_call = selection.choice.is_single();
   use.format.tools = std::make_shared<const Json>(tools);
   use.format.style = detect_tool_call_style(*call.chat_template);
-  ToolGrammarMaker maker(use.format.style, std::move(tools), selection.choice, exchange.budget);
+  ToolGrammarMaker maker(use.format.style, std::move(tools), selection.choice, reading.budget);
   const ToolGrammar grammar = maker.make();
-  std::vector<std::string> relaxed = maker.relaxed();
-  std::ranges::copy_if(call.relaxed, std::back_inserter(relaxed), [&](const std::string& name) {
-    return std::ranges::count(use.format.tool_names, name) > 0 && std::ranges::count(relaxed, name) == 0;
-  });
-  if (!relaxed.empty()) {
-    exchange.add_header("X-Relaxed-Tools", list_of_names({.names = relaxed, .count = relaxed.size()}));
+  use.relaxed = maker.relaxed();
+  for (const std::string& name : call.relaxed) {
+    if (std::ranges::count(use.format.tool_names, name) > 0 && std::ranges::count(use.relaxed, name) == 0) {
+      use.relaxed.push_back(name);
+    }
   }
-  const auto matcher = matcher_of(grammar, backend.grammars, exchange);
+  const auto matcher = matcher_of(grammar, backend.grammars, reading);
   if (selection.choice.is_required) {
     // A required call leaves no room for reasoning.
     const bool open = std::exchange(use.format.reasoning_is_open, false);

@@ -28,13 +28,13 @@ struct ToolUse {
   std::shared_ptr<const TokenConstraint> constraint{};  ///< null where the model has no tools
   std::shared_ptr<GrammarMatcher> calls{};  ///< the grammar of calls, null where no tool is there or a call is required
   GrammarTrigger trigger{};                 ///< what begins it
+  std::vector<std::string> relaxed{};       ///< the names of tools whose schema or syntax does not bind the answer
 };
 
 /// Chooses the answer's format. Where a call is required, puts its beginning at the end of the prompt.
 /// `splits_reasoning`: text between <think> and </think> is not content. Throws ApiError(400) for a `strict` tool whose
-/// schema is not supported; the arguments of a tool that is not strict are then any JSON object, and the answer's header
-/// X-Relaxed-Tools names it.
+/// schema is not supported; the arguments of a tool that is not strict are then any JSON object (ToolUse::relaxed).
 ToolUse prepare_tools(ChatCall& call, const ToolSelection& selection, bool splits_reasoning, const Backend& backend,
-                      Exchange& exchange);
+                      Reading& reading);
 
 }  // namespace rocmforge

@@ -137,10 +137,10 @@ void serve_completion(const std::shared_ptr<Exchange>& exchange, const Backend& 
   const Document document = exchange->take_json();
   const Json& body = document.root;
   Fields fields(body);
-  std::vector<Ids> prompts = read_raw_prompts(fields, backend.model, *exchange);
+  std::vector<Ids> prompts = read_raw_prompts(fields, backend.model, exchange->reading);
   Request request;
   read_sampling(fields, backend.model, request);
-  request.constraint = read_constraint(fields, backend.grammars, *exchange);
+  request.constraint = read_constraint(fields, backend.grammars, exchange->reading);
   const int count = read_count(fields, 128);
   CompletionOptions options;
   options.stream = read_stream(fields);

@@ -9,7 +9,7 @@
 #include "grammar/grammar_constraint.h"
 #include "server/api/api_error.h"
 #include "server/api/asked_grammar.h"
-#include "server/exchange.h"
+#include "server/reading.h"
 
 namespace rocmforge {
 std::shared_ptr<GrammarMatcher> GrammarCache::find(const std::string& gbnf) {
@@ -72,20 +72,20 @@ std::shared_ptr<GrammarMatcher> GrammarCache::get(const std::string& gbnf, WorkB
   return matcher;
 }
 
-std::shared_ptr<GrammarMatcher> held_grammar(const std::string& gbnf, GrammarCache& grammars, Exchange& exchange) {
-  std::shared_ptr<GrammarMatcher> matcher = grammars.get(gbnf, exchange.budget);
-  exchange.hold_to_end(static_cast<std::int64_t>(matcher->memory_bytes() + gbnf.size()));
+std::shared_ptr<GrammarMatcher> held_grammar(const std::string& gbnf, GrammarCache& grammars, Reading& reading) {
+  std::shared_ptr<GrammarMatcher> matcher = grammars.get(gbnf, reading.budget);
+  reading.hold_to_end(static_cast<std::int64_t>(matcher->memory_bytes() + gbnf.size()));
   return matcher;
 }
 
-std::shared_ptr<const TokenConstraint> read_constraint(Fields& fields, GrammarCache& grammars, Exchange& exchange,
+std::shared_ptr<const TokenConstraint> read_constraint(Fields& fields, GrammarCache& grammars, Reading& reading,
                                                        const GrammarTrigger* trigger) {
-  const std::optional<AskedGrammar> asked = read_asked_grammar(fields, exchange);
+  const std::optional<AskedGrammar> asked = read_asked_grammar(fields, reading);
   if (!asked) {
     return nullptr;
   }
   try {
-    auto matcher = held_grammar(asked->gbnf, grammars, exchange);
+    auto matcher = held_grammar(asked->gbnf, grammars, reading);
     return trigger != nullptr ? make_lazy_grammar_constraint(std::move(matcher), *trigger)
                               : make_grammar_constraint(std::move(matcher));
   } catch (const Error& error) {

@@ -14,7 +14,7 @@
 
 namespace rocmforge {
 
-class Exchange;
+class Reading;
 class GrammarMatcher;
 class TokenTrie;
 struct GrammarTrigger;
@@ -50,11 +50,11 @@ class GrammarCache {
 
 /// The grammar from the cache; its memory is counted for the request until its end. Throws ApiError(503) without memory, and
 /// what GrammarCache::get throws.
-std::shared_ptr<GrammarMatcher> held_grammar(const std::string& gbnf, GrammarCache& grammars, Exchange& exchange);
+std::shared_ptr<GrammarMatcher> held_grammar(const std::string& gbnf, GrammarCache& grammars, Reading& reading);
 
 /// Reads the constraint of the answer (read_asked_grammar). Null without one. Throws ApiError(400) with the reason for a
 /// grammar or schema that is not supported. With `trigger` the constraint begins after that text.
-std::shared_ptr<const TokenConstraint> read_constraint(Fields& fields, GrammarCache& grammars, Exchange& exchange,
+std::shared_ptr<const TokenConstraint> read_constraint(Fields& fields, GrammarCache& grammars, Reading& reading,
                                                        const GrammarTrigger* trigger = nullptr);
 
 }  // namespace rocmforge

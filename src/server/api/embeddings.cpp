@@ -148,8 +148,8 @@ void start_embeddings(Fields& fields, std::string_view name, VectorForm form, co
                       const Backend& backend, bool truncates = false) {
   const ServedModel& model = backend.model;
   const auto dimensions = fields.integer("dimensions", 1, model.hidden);
-  std::vector<Ids> inputs =
-      read_prompts(fields, name, model, *exchange, {.add_special = fields.boolean("add_special_tokens").value_or(true)});
+  std::vector<Ids> inputs = read_prompts(fields, name, model, exchange->reading,
+                                         {.add_special = fields.boolean("add_special_tokens").value_or(true)});
   if (form == VectorForm::ollama_single && inputs.size() != 1) {
     fields.fail(name, "must be one text");
   }

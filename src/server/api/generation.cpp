@@ -91,7 +91,7 @@ void Generation::start(std::vector<Request> requests, int count) {
     throw ApiError(400, fmt::format("the request asks for {} answers, the server takes at most {} at once", answers, most));
   }
   count_ = count;
-  std::int64_t bytes = own_bytes() + exchange_->held_to_end();
+  std::int64_t bytes = own_bytes() + exchange_->reading.held_to_end();
   for (Request& request : requests) {
     check_priority(request.priority);
     prompt_sizes_.push_back(request.prompt.size());
@@ -100,10 +100,10 @@ void Generation::start(std::vector<Request> requests, int count) {
     request.cache_salt = salt_in_space(exchange_->allowance().prefix_space, request.cache_salt);
     bytes += count * bytes_of(request);
   }
-  exchange_->keep(bytes);
+  exchange_->reading.keep(bytes);
   choices_.resize(answers);
   backend_.active.add(id_, weak_from_this());
-  exchange_->budget.spend(0);
+  exchange_->reading.budget.spend(0);
   exchange_->on_drop([weak = weak_from_this()] {
     if (const auto self = weak.lock()) {
       self->cancel();
@@ -192,7 +192,7 @@ void Generation::count(const StepOutput& output) {
     }
   }
   if (uncounted_bytes_ >= step) {
-    exchange_->hold(std::exchange(uncounted_bytes_, 0));
+    exchange_->reading.hold(std::exchange(uncounted_bytes_, 0));
   }
 }
 

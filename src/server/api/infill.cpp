@@ -43,12 +43,12 @@ InfillRequest read_infill(Fields& fields) {
 }
 
 /// The other texts, each after the mark of a file, or after a line "--- snippet ---" if the model has no such mark.
-Ids encode_extra(Exchange& exchange, const Tokenizer& tokenizer, const std::vector<ExtraText>& extra) {
+Ids encode_extra(Reading& reading, const Tokenizer& tokenizer, const std::vector<ExtraText>& extra) {
   const Vocabulary& vocabulary = tokenizer.vocabulary();
   const bool has_files = vocabulary.fim_sep >= 0;
   Ids ids;
   const auto add = [&](std::string_view text) {
-    const Ids more = encode_text(exchange, tokenizer, text, {.add_special = false});
+    const Ids more = encode_text(reading, tokenizer, text, {.add_special = false});
     ids.insert(ids.end(), more.begin(), more.end());
   };
   if (vocabulary.fim_rep >= 0) {
@@ -71,15 +71,15 @@ Ids encode_extra(Exchange& exchange, const Tokenizer& tokenizer, const std::vect
 
 /// The whole prompt. Of the other texts it has the last tokens that fit beside an answer of `max_tokens`; without a limit,
 /// an eighth of the context is left for the answer.
-Ids encode_infill(Exchange& exchange, const ServedModel& model, const InfillRequest& asked, std::int32_t max_tokens) {
+Ids encode_infill(Reading& reading, const ServedModel& model, const InfillRequest& asked, std::int32_t max_tokens) {
   const Tokenizer& tokenizer = model.text();
-  const Ids prefix = encode_text(exchange, tokenizer, asked.prefix + asked.prompt, {.add_special = false});
-  const Ids suffix = encode_text(exchange, tokenizer, asked.suffix, {.add_special = false});
+  const Ids prefix = encode_text(reading, tokenizer, asked.prefix + asked.prompt, {.add_special = false});
+  const Ids suffix = encode_text(reading, tokenizer, asked.suffix, {.add_special = false});
   Ids gap = infill_prompt(tokenizer, prefix, suffix, asked.add_special);
   if (asked.extra.empty()) {
     return gap;
   }
-  Ids prompt = encode_extra(exchange, tokenizer, asked.extra);
+  Ids prompt = encode_extra(reading, tokenizer, asked.extra);
   const std::int64_t answer = max_tokens < 0 ? model.context_length / 8 : max_tokens;
   const std::int64_t room = model.context_length - static_cast<std::int64_t>(gap.size()) - answer;
   const auto taken =
@@ -119,10 +119,10 @@ Ids infill_prompt(const Tokenizer& tokenizer, const Ids& prefix, const Ids& suff
   return ids;
 }
 
-std::vector<Ids> read_raw_prompts(Fields& fields, const ServedModel& model, Exchange& exchange) {
+std::vector<Ids> read_raw_prompts(Fields& fields, const ServedModel& model, Reading& reading) {
   const std::string suffix = fields.text("suffix").value_or("");
   if (suffix.empty()) {
-    return read_prompts(fields, "prompt", model, exchange, read_raw_rules(fields));
+    return read_prompts(fields, "prompt", model, reading, read_raw_rules(fields));
   }
   require_infill(model, "suffix");
   if (fields.boolean("echo").value_or(false)) {
@@ -130,9 +130,9 @@ std::vector<Ids> read_raw_prompts(Fields& fields, const ServedModel& model, Exch
   }
   // Marks written in the texts around a gap stay text: the gap has its own.
   const Tokenizer::EncodeOptions rules = {.add_special = false};
-  std::vector<Ids> prompts = read_prompts(fields, "prompt", model, exchange, rules);
-  const Ids behind = encode_text(exchange, model.text(), suffix, rules);
-  exchange.hold(static_cast<std::int64_t>(prompts.size() * behind.size() * sizeof(std::int32_t)));
+  std::vector<Ids> prompts = read_prompts(fields, "prompt", model, reading, rules);
+  const Ids behind = encode_text(reading, model.text(), suffix, rules);
+  reading.hold(static_cast<std::int64_t>(prompts.size() * behind.size() * sizeof(std::int32_t)));
   const bool add_special = fields.boolean("add_special_tokens").value_or(true);
   for (Ids& prompt : prompts) {
     prompt = infill_prompt(model.text(), prompt, behind, add_special);
@@ -144,12 +144,12 @@ void serve_infill(const std::shared_ptr<Exchange>& exchange, const Backend& back
   const Document document = exchange->take_json();
   Fields fields(document.root);
   require_infill(backend.model);
-  exchange->hold(exchange->held());  // for copies of the texts
+  exchange->reading.hold(exchange->reading.held());  // for copies of the texts
   const InfillRequest asked = read_infill(fields);
   // Editors send limits of time and a filter of their own with every request.
   fields.ignore({"t_max_prompt_ms", "t_max_predict_ms", "n_indent", "samplers"});
   const auto encode = [&](const Json&, const Request& request) {
-    return encode_infill(*exchange, backend.model, asked, request.max_tokens);
+    return encode_infill(exchange->reading, backend.model, asked, request.max_tokens);
   };
   start_native(fields, exchange, backend, {.sent = {asked.prompt}, .encode = encode});
 }

@@ -21,7 +21,7 @@ Ids infill_prompt(const Tokenizer& tokenizer, const Ids& prefix, const Ids& suff
 [[nodiscard]] bool fills_gaps(const Vocabulary& vocabulary);
 
 /// The field `prompt`: texts that are continued, or with the field `suffix` the texts before a gap.
-std::vector<Ids> read_raw_prompts(Fields& fields, const ServedModel& model, Exchange& exchange);
+std::vector<Ids> read_raw_prompts(Fields& fields, const ServedModel& model, Reading& reading);
 
 /// POST /infill: llama-server's completion between `input_prefix` and `input_suffix`. Throws ApiError.
 void serve_infill(const std::shared_ptr<Exchange>& exchange, const Backend& backend);

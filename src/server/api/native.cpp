@@ -171,7 +171,7 @@ void start_native(Fields& fields, const std::shared_ptr<Exchange>& exchange, con
   options.prompts = std::move(prompts.sent);
   Request request;
   read_sampling(fields, backend.model, request);
-  request.constraint = read_constraint(fields, backend.grammars, *exchange);
+  request.constraint = read_constraint(fields, backend.grammars, exchange->reading);
   options.stream = read_stream(fields);
   options.count = read_count(fields, 128);
   if (const auto number = fields.integer("n_probs", 0, max_logprobs); number && *number > 0) {
@@ -209,7 +209,7 @@ void serve_native(const std::shared_ptr<Exchange>& exchange, const Backend& back
   }
   const Tokenizer::EncodeOptions rules = read_raw_rules(fields);
   prompts.encode = [&](const Json& one, const Request&) {
-    return read_prompt(fields, "prompt", one, backend.model, *exchange, rules);
+    return read_prompt(fields, "prompt", one, backend.model, exchange->reading, rules);
   };
   start_native(fields, exchange, backend, std::move(prompts));
 }

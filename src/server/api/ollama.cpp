@@ -138,13 +138,13 @@ void answer(const std::shared_ptr<Exchange>& exchange, const Backend& backend, F
   AskedAnswer asked;
   if (fields.has("prompt")) {
     asked.use.format.splits_reasoning = false;
-    asked.request.prompt = read_raw_prompts(fields, backend.model, *exchange).front();
+    asked.request.prompt = read_raw_prompts(fields, backend.model, exchange->reading).front();
     read_sampling(fields, backend.model, asked.request);
-    asked.request.constraint = read_constraint(fields, backend.grammars, *exchange);
+    asked.request.constraint = read_constraint(fields, backend.grammars, exchange->reading);
   } else if (fields.json()["messages"].empty()) {
     return send_loaded(*exchange, backend, is_chat);
   } else {
-    asked = read_asked_answer(fields, *exchange, backend);
+    asked = read_asked_answer(fields, exchange->reading, backend);
   }
   asked.request.logprobs = read_logprobs(fields);
   const StreamOptions options = finish_asked_answer(fields, asked, *exchange, backend);

@@ -25,28 +25,28 @@ std::int32_t read_id(Fields& fields, std::string_view name, const Json& value, c
 constexpr std::int64_t encoding_bytes = 48;
 
 template <class Encode>
-Ids encode_counted(Exchange& exchange, std::size_t text_bytes, const Encode& encode) {
-  const std::int64_t before = exchange.held();
-  exchange.hold(encoding_bytes * static_cast<std::int64_t>(text_bytes));
+Ids encode_counted(Reading& reading, std::size_t text_bytes, const Encode& encode) {
+  const std::int64_t before = reading.held();
+  reading.hold(encoding_bytes * static_cast<std::int64_t>(text_bytes));
   Ids ids = encode();
-  exchange.keep(before + static_cast<std::int64_t>(ids.size() * sizeof(std::int32_t)));
-  exchange.release();
+  reading.keep(before + static_cast<std::int64_t>(ids.size() * sizeof(std::int32_t)));
+  reading.release();
   return ids;
 }
 
 }  // namespace
 
-Ids encode_text(Exchange& exchange, const Tokenizer& tokenizer, std::string_view text,
+Ids encode_text(Reading& reading, const Tokenizer& tokenizer, std::string_view text,
                 const Tokenizer::EncodeOptions& options) {
-  return encode_counted(exchange, text.size(), [&] { return tokenizer.encode(text, options, &exchange.budget); });
+  return encode_counted(reading, text.size(), [&] { return tokenizer.encode(text, options, &reading.budget); });
 }
 
-Ids encode_prompt(Exchange& exchange, const Tokenizer& tokenizer, std::span<const ChatSegment> segments) {
+Ids encode_prompt(Reading& reading, const Tokenizer& tokenizer, std::span<const ChatSegment> segments) {
   std::size_t bytes = 0;
   for (const ChatSegment& segment : segments) {
     bytes += segment.text.size();
   }
-  return encode_counted(exchange, bytes, [&] { return encode_chat(tokenizer, segments, &exchange.budget); });
+  return encode_counted(reading, bytes, [&] { return encode_chat(tokenizer, segments, &reading.budget); });
 }
 
 bool is_one_prompt(const Json& value) {
@@ -61,10 +61,10 @@ Tokenizer::EncodeOptions read_raw_rules(Fields& fields) {
           .parse_special = fields.boolean("parse_special").value_or(true)};
 }
 
-Ids read_prompt(Fields& fields, std::string_view name, const Json& value, const ServedModel& model, Exchange& exchange,
+Ids read_prompt(Fields& fields, std::string_view name, const Json& value, const ServedModel& model, Reading& reading,
                 Tokenizer::EncodeOptions rules) {
   if (value.is_string()) {
-    return encode_text(exchange, model.text(), value.get_ref<const std::string&>(), rules);
+    return encode_text(reading, model.text(), value.get_ref<const std::string&>(), rules);
   }
   if (!value.is_array()) {
     fields.fail(name, "must be a string, token ids, or an array of these");
@@ -72,7 +72,7 @@ Ids read_prompt(Fields& fields, std::string_view name, const Json& value, const 
   Ids ids;
   for (const Json& part : value) {
     if (part.is_string()) {
-      const Ids more = encode_text(exchange, model.text(), part.get_ref<const std::string&>(),
+      const Ids more = encode_text(reading, model.text(), part.get_ref<const std::string&>(),
                                    {.add_special = rules.add_special && ids.empty(), .parse_special = rules.parse_special});
       ids.insert(ids.end(), more.begin(), more.end());
     } else {
@@ -82,7 +82,7 @@ Ids read_prompt(Fields& fields, std::string_view name, const Json& value, const 
   return ids;
 }
 
-std::vector<Ids> read_prompts(Fields& fields, std::string_view name, const ServedModel& model, Exchange& exchange,
+std::vector<Ids> read_prompts(Fields& fields, std::string_view name, const ServedModel& model, Reading& reading,
                               Tokenizer::EncodeOptions rules) {
   const Json* value = fields.find(name);
   if (value == nullptr) {
@@ -95,14 +95,14 @@ std::vector<Ids> read_prompts(Fields& fields, std::string_view name, const Serve
     fields.fail(name, "is empty");
   }
   if (is_one_prompt(*value)) {
-    return {read_prompt(fields, name, *value, model, exchange, rules)};
+    return {read_prompt(fields, name, *value, model, reading, rules)};
   }
   if (value->size() > most_prompts) {
     fields.fail(name, fmt::format("holds {} entries, at most {}", value->size(), most_prompts));
   }
   std::vector<Ids> prompts;
   for (const Json& one : *value) {
-    prompts.push_back(read_prompt(fields, name, one, model, exchange, rules));
+    prompts.push_back(read_prompt(fields, name, one, model, reading, rules));
   }
   return prompts;
 }

@@ -8,7 +8,7 @@
 
 #include "server/api/fields.h"
 #include "server/api/served_model.h"
-#include "server/exchange.h"
+#include "server/reading.h"
 
 namespace rocmforge {
 
@@ -22,19 +22,19 @@ Tokenizer::EncodeOptions read_raw_rules(Fields& fields);
 
 /// Reads field `name`: a string, an array of token ids (and strings between them), or an array of any of these. At least one
 /// prompt; an empty text is an empty prompt.
-std::vector<Ids> read_prompts(Fields& fields, std::string_view name, const ServedModel& model, Exchange& exchange,
+std::vector<Ids> read_prompts(Fields& fields, std::string_view name, const ServedModel& model, Reading& reading,
                               Tokenizer::EncodeOptions rules);
 
 /// Whether a value of that kind is one prompt: no array, or one of ids, or of ids and texts.
 bool is_one_prompt(const Json& value);
 
 /// One prompt: a text, ids, or an array that mixes texts and ids.
-Ids read_prompt(Fields& fields, std::string_view name, const Json& value, const ServedModel& model, Exchange& exchange,
+Ids read_prompt(Fields& fields, std::string_view name, const Json& value, const ServedModel& model, Reading& reading,
                 Tokenizer::EncodeOptions rules);
 
 /// The ids of texts; counts their work and memory. Throws ApiError and Error.
-Ids encode_text(Exchange& exchange, const Tokenizer& tokenizer, std::string_view text,
+Ids encode_text(Reading& reading, const Tokenizer& tokenizer, std::string_view text,
                 const Tokenizer::EncodeOptions& options);
-Ids encode_prompt(Exchange& exchange, const Tokenizer& tokenizer, std::span<const ChatSegment> segments);
+Ids encode_prompt(Reading& reading, const Tokenizer& tokenizer, std::span<const ChatSegment> segments);
 
 }  // namespace rocmforge

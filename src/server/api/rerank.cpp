@@ -173,7 +173,7 @@ void serve_rerank(const std::shared_ptr<Exchange>& exchange, const Backend& back
   Fields fields(document.root);
   const ServedModel& model = backend.model;
   const Verdicts verdicts = find_verdicts(model);
-  exchange->hold(exchange->held());  // for copies of the texts
+  exchange->reading.hold(exchange->reading.held());  // for copies of the texts
   RerankRequest asked = read_request(fields);
   Request shared;
   shared.sampling.temperature = 0.0f;
@@ -186,7 +186,7 @@ void serve_rerank(const std::shared_ptr<Exchange>& exchange, const Backend& back
   std::vector<Request> requests;
   for (std::size_t i = 0; i < asked.documents.size(); ++i) {
     Request& request = requests.emplace_back(shared);
-    request.prompt = encode_prompt(*exchange, model.text(),
+    request.prompt = encode_prompt(exchange->reading, model.text(),
                                    prompt_of(model.text().vocabulary().rerank_template, asked.query, asked.documents[i]));
     if (request.prompt.size() >= static_cast<std::size_t>(model.context_length)) {
       throw ApiError(400,

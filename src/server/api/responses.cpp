@@ -305,7 +305,7 @@ ApiError not_stored(const std::string& id, const std::string& param) {
 }
 
 /// The messages of the previous response.
-Json earlier_messages(const Json& body, Exchange& exchange, const Backend& backend) {
+Json earlier_messages(const Json& body, std::string_view owner, Reading& reading, const Backend& backend) {
   const auto previous = body.find("previous_response_id");
   if (previous == body.end() || previous->is_null()) {
     return Json::array();
@@ -314,13 +314,12 @@ Json earlier_messages(const Json& body, Exchange& exchange, const Backend& backe
     throw ApiError(400, "previous_response_id must be a string", "previous_response_id");
   }
   const std::string id = previous->get<std::string>();
-  const auto entry = backend.responses.find(id, exchange.request.owner);
+  const auto entry = backend.responses.find(id, owner);
   if (entry == nullptr) {
     throw not_stored(id, "previous_response_id");
   }
-  exchange.hold(static_cast<std::int64_t>(entry->messages->size() + entry->answer.size()));
-  JsonDocument document = read_json(*entry->messages + entry->answer,
-                                    {.budget = &exchange.budget, .hold = [&](std::int64_t bytes) { exchange.hold(bytes); }});
+  reading.hold(static_cast<std::int64_t>(entry->messages->size() + entry->answer.size()));
+  JsonDocument document = read_json(*entry->messages + entry->answer, reading.cost());
   return std::move(document.value);
 }
 
@@ -339,10 +338,12 @@ Text kept_messages(const Json& chat, bool has_instructions) {
 void serve_response(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
   const Document document = exchange->take_json();
   const Json& body = document.root;
-  exchange->hold(2 * exchange->held());  // for the converted request, and for storing it
+  exchange->reading.hold(2 * exchange->reading.held());  // for the converted request, and for storing it
   Fields given(body);
   OfferedTools tools;
-  ChatBody chat(chat_body_of_responses(given, earlier_messages(body, *exchange, backend), tools), given);
+  ChatBody chat(
+      chat_body_of_responses(given, earlier_messages(body, exchange->request.owner, exchange->reading, backend), tools),
+      given);
   Fields& fields = chat.fields;
   Place place{.repeated = repeated(body),
               .messages = std::make_shared<const std::string>(),
@@ -352,7 +353,7 @@ void serve_response(const std::shared_ptr<Exchange>& exchange, const Backend& ba
     const auto instructions = body.find("instructions");
     place.messages = kept_messages(fields.json(), instructions != body.end() && !instructions->is_null());
   }
-  AskedAnswer asked = read_asked_answer(fields, *exchange, backend);
+  AskedAnswer asked = read_asked_answer(fields, exchange->reading, backend);
   const StreamOptions options = finish_asked_answer(fields, asked, *exchange, backend);
   auto generation = std::make_shared<ResponseGeneration>(exchange, backend, options, asked.use, std::move(place));
   generation->start(std::move(asked.request), 1);
@@ -360,10 +361,12 @@ void serve_response(const std::shared_ptr<Exchange>& exchange, const Backend& ba
 
 void serve_response_input_tokens(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
   const Document document = exchange->take_json();
-  exchange->hold(exchange->held());  // for the converted request
+  exchange->reading.hold(exchange->reading.held());  // for the converted request
   Fields given(document.root);
   OfferedTools tools;
-  ChatBody chat(chat_body_of_responses(given, earlier_messages(document.root, *exchange, backend), tools), given);
+  ChatBody chat(chat_body_of_responses(
+                    given, earlier_messages(document.root, exchange->request.owner, exchange->reading, backend), tools),
+                given);
   send_input_tokens(chat.fields, *exchange, backend, {{"object", "response.input_tokens"}});
 }
 
@@ -373,7 +376,8 @@ void serve_stored_response(const std::shared_ptr<Exchange>& exchange, const Back
   if (entry == nullptr) {
     throw not_stored(id, "");
   }
-  exchange->hold(static_cast<std::int64_t>(entry->bytes()));  // it may leave the store before the client has taken it
+  exchange->reading.hold(
+      static_cast<std::int64_t>(entry->bytes()));  // it may leave the store before the client has taken it
   exchange->send_pieces(pieces_of({pieces_of(Text(entry, &entry->response)), pieces_of(entry->repeated)}));
 }
 

@@ -51,7 +51,7 @@ TextPieces text_in_pieces(HeldIds ids, const std::shared_ptr<const Tokenizer>& t
 
 /// Keeps the ids, and counts their memory, until the answer has been written.
 HeldIds held(Exchange& exchange, Ids ids) {
-  exchange.keep(static_cast<std::int64_t>(ids.size() * sizeof(std::int32_t)));
+  exchange.reading.keep(static_cast<std::int64_t>(ids.size() * sizeof(std::int32_t)));
   return std::make_shared<const Ids>(std::move(ids));
 }
 
@@ -66,7 +66,7 @@ void tokenize_content(Fields& fields, const std::shared_ptr<Exchange>& exchange,
   const bool parse_special = fields.boolean("parse_special").value_or(true);
   const bool with_pieces = fields.boolean("with_pieces").value_or(false);
   finish_fields(fields, *exchange, backend);
-  const HeldIds ids = held(*exchange, encode_text(*exchange, backend.model.text(), content,
+  const HeldIds ids = held(*exchange, encode_text(exchange->reading, backend.model.text(), content,
                                                   {.add_special = add_special, .parse_special = parse_special}));
   TextPieces list = with_pieces ? list_in_pieces(ids->size(),
                                                  [ids, of = backend.model.tokenizer](std::size_t i) {
@@ -77,22 +77,22 @@ void tokenize_content(Fields& fields, const std::shared_ptr<Exchange>& exchange,
   exchange->send_pieces(with_member({{"tokens", nullptr}}, "tokens", std::move(list)));
 }
 
-Ids read_prompt_or_messages(Fields& fields, Exchange& exchange, const Backend& backend) {
+Ids read_prompt_or_messages(Fields& fields, Reading& reading, const Backend& backend) {
   if (fields.has("messages")) {
     if (fields.has("prompt")) {
       fields.fail("prompt", "and messages can't both be given");
     }
-    return encode_prompt(exchange, backend.model.text(), read_chat(fields, backend.model, exchange).prompt.segments);
+    return encode_prompt(reading, backend.model.text(), read_chat(fields, backend.model, reading).prompt.segments);
   }
   const std::string prompt = fields.needed_text("prompt");
   const bool add_special = fields.boolean("add_special_tokens").value_or(true);
-  return encode_text(exchange, backend.model.text(), prompt, {.add_special = add_special, .parse_special = true});
+  return encode_text(reading, backend.model.text(), prompt, {.add_special = add_special, .parse_special = true});
 }
 
 /// vLLM's form.
 void tokenize_prompt(Fields& fields, const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
   const bool with_texts = fields.boolean("return_token_strs").value_or(false);
-  Ids found = read_prompt_or_messages(fields, *exchange, backend);
+  Ids found = read_prompt_or_messages(fields, exchange->reading, backend);
   finish_fields(fields, *exchange, backend);
   const HeldIds ids = held(*exchange, std::move(found));
   TextPieces texts = with_texts ? list_in_pieces(ids->size(),
@@ -156,7 +156,7 @@ void serve_detokenize(const std::shared_ptr<Exchange>& exchange, const Backend& 
   if (tokens == nullptr) {
     fields.fail("tokens", "is missing");
   }
-  Ids found = read_prompt(fields, "tokens", *tokens, backend.model, *exchange, {});
+  Ids found = read_prompt(fields, "tokens", *tokens, backend.model, exchange->reading, {});
   static_cast<void>(backend.model.text());
   finish_fields(fields, *exchange, backend);
   const HeldIds ids = held(*exchange, std::move(found));
