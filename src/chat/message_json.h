@@ -35,15 +35,7 @@ inline nlohmann::ordered_json text_part(nlohmann::ordered_json text) {
   return {{"type", "text"}, {"text", std::move(text)}};
 }
 
-/// The content for parts of text: "" for none, the text itself for one, else the parts.
-inline nlohmann::ordered_json content_of_parts(nlohmann::ordered_json parts) {
-  if (parts.empty()) {
-    return "";
-  }
-  return parts.size() == 1 ? parts[0]["text"] : std::move(parts);
-}
-
-/// A tool, or the choice of one by name.
+/// A tool.
 inline nlohmann::ordered_json wrapped_function(nlohmann::ordered_json function) {
   return {{"type", "function"}, {"function", std::move(function)}};
 }
@@ -51,11 +43,6 @@ inline nlohmann::ordered_json wrapped_function(nlohmann::ordered_json function) 
 /// A call of an assistant's message. `arguments` is JSON text.
 inline nlohmann::ordered_json call_message(std::string_view id, std::string_view name, std::string_view arguments) {
   return {{"id", id}, {"type", "function"}, {"function", {{"name", name}, {"arguments", arguments}}}};
-}
-
-/// The `response_format` of answers that follow a schema.
-inline nlohmann::ordered_json schema_format(const nlohmann::ordered_json& schema, std::string_view name = "answer") {
-  return {{"type", "json_schema"}, {"json_schema", {{"name", name}, {"schema", schema}}}};
 }
 
 }  // namespace rocmforge

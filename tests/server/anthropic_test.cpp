@@ -83,27 +83,31 @@ TEST(AnthropicRequest, BecomesAConversation) {
       {"output_config", {{"format", {{"type", "json_schema"}, {"schema", {{"type", "object"}}}}}, {"effort", "low"}}},
       {"top_k", 5}};
   Fields fields(body);
-  const Json chat = chat_body_of_anthropic(fields);
+  FreeReading reading;
+  const Conversation read = read_anthropic(fields, reading);
+  const ChatRequest chat = read.request();
   const Json system_parts = {{{"type", "text"}, {"text", "S"}}, {{"type", "text"}, {"text", "T"}}};
   const Json call = {{"id", "c1"}, {"type", "function"}, {"function", {{"name", "add"}, {"arguments", R"({"a":1})"}}}};
-  EXPECT_EQ(chat["messages"],
+  EXPECT_EQ(chat.messages,
             Json({{{"role", "system"}, {"content", system_parts}},
                   {{"role", "user"}, {"content", "hello"}},
                   {{"role", "assistant"}, {"content", "let me see"}, {"reasoning_content", "hm"}, {"tool_calls", {call}}},
                   {{"role", "tool"}, {"tool_call_id", "c1"}, {"content", "2"}},
                   {{"role", "user"}, {"content", "and now?"}}}));
-  EXPECT_EQ(chat["tools"][0]["function"]["parameters"], tool["input_schema"]);
-  EXPECT_EQ(chat["tools"][0]["function"]["description"], "adds");
-  EXPECT_EQ(chat["tool_choice"], Json({{"type", "function"}, {"function", {{"name", "add"}}}}));
-  EXPECT_EQ(chat["parallel_tool_calls"], false);
-  EXPECT_EQ(chat["thinking"], body["thinking"]);
-  EXPECT_EQ(chat["stop"], Json::array({"END"}));
-  EXPECT_EQ(chat["response_format"]["json_schema"]["schema"], Json({{"type", "object"}}));
-  EXPECT_EQ(chat["reasoning_effort"], "low");
-  EXPECT_EQ(chat["top_k"], 5);
-  EXPECT_EQ(chat["max_tokens"], 7);
-  for (const char* name : {"system", "output_config", "stop_sequences"}) {
-    EXPECT_FALSE(chat.contains(name)) << name;
+  EXPECT_EQ(chat.tools[0]["function"]["parameters"], tool["input_schema"]);
+  EXPECT_EQ(chat.tools[0]["function"]["description"], "adds");
+  EXPECT_EQ(read.selection.choice.name, "add");
+  EXPECT_TRUE(read.selection.choice.is_required);
+  EXPECT_FALSE(read.selection.choice.parallel);
+  EXPECT_EQ(read.reasoning.is_on, true);
+  EXPECT_EQ(read.reasoning.budget, 1024);
+  EXPECT_EQ(read.reasoning.budget_field, "thinking.budget_tokens");
+  EXPECT_EQ(read.reasoning.effort, "low");
+  ASSERT_TRUE(read.format.has_value());
+  EXPECT_EQ(*read.format->schema, Json({{"type", "object"}}));
+  EXPECT_EQ(read.format->field, "output_config.format.schema");
+  for (const char* name : {"system", "output_config", "tool_choice"}) {
+    EXPECT_TRUE(fields.was_asked_for(name)) << name;
   }
 }
 
@@ -124,7 +128,8 @@ TEST(AnthropicRequest, WhatIsWrongIsNamed) {
   for (const auto& [body, problem] : cases) {
     try {
       Fields fields(body);
-      chat_body_of_anthropic(fields);
+      FreeReading reading;
+      static_cast<void>(read_anthropic(fields, reading));
       ADD_FAILURE() << body.dump();
     } catch (const ApiError& error) {
       EXPECT_EQ(error.status, 400);

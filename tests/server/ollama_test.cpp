@@ -24,13 +24,22 @@ std::vector<Json> lines_of(const FakeServer& server, const char* path, const Jso
   return lines;
 }
 
-Json chat_of(const Json& body) {
+Conversation chat_of(const Json& body) {
   Fields fields(body);
-  return chat_body_of_ollama(fields);
+  FreeReading reading;
+  return read_ollama_chat(fields, reading);
 }
-Json generate_of(const Json& body) {
+OllamaText text_of_request(const Json& body) {
   Fields fields(body);
-  return generate_body_of_ollama(fields);
+  FreeReading reading;
+  return read_ollama_text(fields, reading);
+}
+Request options_of(const Json& body, std::vector<std::string>& unknown) {
+  Fields fields(body);
+  Request request;
+  read_ollama_options(fields, request);
+  unknown = fields.unknown().names;
+  return request;
 }
 
 TEST(OllamaRequest, BecomesAConversation) {
@@ -45,33 +54,45 @@ TEST(OllamaRequest, BecomesAConversation) {
                      {"format", {{"type", "object"}}},
                      {"think", "low"},
                      {"keep_alive", "5m"}};
-  const Json chat = chat_of(body);
-  const Json& messages = chat["messages"];
+  const Conversation read = chat_of(body);
+  const Json messages = read.request().messages;
   ASSERT_EQ(messages.size(), 4u);
   EXPECT_EQ(messages[1]["reasoning_content"], "hm");
   EXPECT_EQ(messages[1]["tool_calls"][0]["function"]["arguments"], R"({"a":1})");
   EXPECT_EQ(messages[2]["tool_call_id"], messages[1]["tool_calls"][0]["id"]);
   EXPECT_EQ(messages[3]["tool_call_id"], messages[1]["tool_calls"][1]["id"]);
-  EXPECT_EQ(chat["max_tokens"], 5);
-  EXPECT_EQ(chat["temperature"], 0.5);
-  EXPECT_EQ(chat["stop"], Json::array({"x"}));
-  EXPECT_EQ(chat["options.num_ctx"], 4096) << "is named among what is ignored";
-  EXPECT_EQ(chat["response_format"]["json_schema"]["schema"], Json({{"type", "object"}}));
-  EXPECT_EQ(chat["thinking"], Json({{"type", "enabled"}}));
-  EXPECT_EQ(chat["reasoning_effort"], "low");
-  EXPECT_EQ(chat["stream"], true) << "unless it says otherwise";
-  EXPECT_FALSE(chat.contains("keep_alive"));
-  EXPECT_EQ(chat_of({{"messages", {user("q")}}, {"format", "json"}})["response_format"]["type"], "json_object");
+  ASSERT_TRUE(read.format.has_value());
+  EXPECT_EQ(*read.format->schema, Json({{"type", "object"}}));
+  EXPECT_EQ(read.format->field, "format");
+  EXPECT_EQ(read.reasoning.is_on, true);
+  EXPECT_EQ(read.reasoning.effort, "low");
+  std::vector<std::string> unknown;
+  const Request request = options_of(body, unknown);
+  EXPECT_EQ(request.max_tokens, 5);
+  EXPECT_EQ(request.sampling.temperature, 0.5f);
+  EXPECT_EQ(request.stop, std::vector<std::string>{"x"});
+  EXPECT_EQ(unknown, std::vector<std::string>{"options.num_ctx"}) << "is named among what is ignored";
+  const Conversation json = chat_of({{"messages", {user("q")}}, {"format", "json"}});
+  ASSERT_TRUE(json.format.has_value());
+  EXPECT_EQ(json.format->schema, nullptr);
+}
+
+TEST(OllamaRequest, NoLimitOfTokensIsAnyNumberBelowOne) {
+  for (const Json& most : {Json(0), Json(-1), Json(-2), Json(0.0)}) {
+    std::vector<std::string> unknown;
+    EXPECT_EQ(options_of({{"options", {{"num_predict", most}}}}, unknown).max_tokens, -1) << most;
+  }
 }
 
 TEST(OllamaRequest, APromptBecomesAQuestionOrStaysOne) {
-  const Json chat = generate_of({{"prompt", "q"}, {"system", "S"}, {"stream", false}});
-  EXPECT_EQ(chat["messages"], Json({{{"role", "system"}, {"content", "S"}}, {{"role", "user"}, {"content", "q"}}}));
-  EXPECT_EQ(chat["stream"], false);
-  EXPECT_FALSE(chat.contains("prompt"));
-  const Json raw = generate_of({{"prompt", "q"}, {"raw", true}});
-  EXPECT_EQ(raw["prompt"], "q");
-  EXPECT_FALSE(raw.contains("messages"));
+  const OllamaText asked = text_of_request({{"prompt", "q"}, {"system", "S"}, {"stream", false}});
+  EXPECT_EQ(asked.conversation.request().messages,
+            Json({{{"role", "system"}, {"content", "S"}}, {{"role", "user"}, {"content", "q"}}}));
+  EXPECT_FALSE(asked.is_raw);
+  const OllamaText raw = text_of_request({{"prompt", "q"}, {"raw", true}});
+  EXPECT_EQ(raw.prompt, "q");
+  EXPECT_TRUE(raw.is_raw);
+  EXPECT_TRUE(raw.conversation.messages.empty());
 }
 
 TEST(OllamaRequest, WhatIsWrongIsNamed) {
@@ -81,16 +102,16 @@ TEST(OllamaRequest, WhatIsWrongIsNamed) {
        "messages[0].tool_calls[0].function is missing"},
       {{{"messages", {user("q")}}, {"format", "xml"}}, "format must be"},
       {{{"messages", {user("q")}}, {"think", 3}}, "think must be"},
-      {{{"messages", {user("q")}}, {"options", 3}}, "options"}};
+      {{{"messages", {user("q")}}, {"tools", 3}}, "tools"}};
   for (const auto& [body, problem] : cases) {
     try {
-      chat_of(body);
+      static_cast<void>(chat_of(body));
       ADD_FAILURE() << body.dump();
     } catch (const ApiError& error) {
       EXPECT_THAT(error.message, HasSubstr(problem)) << body.dump();
     }
   }
-  EXPECT_THROW(generate_of({{"prompt", "q"}, {"template", "x"}}), ApiError);
+  EXPECT_THROW(text_of_request({{"prompt", "q"}, {"template", "x"}}), ApiError);
 }
 
 TEST(Ollama, AnswersAndStreamsSayTheSame) {

@@ -6,9 +6,10 @@
 #include <vector>
 
 #include "server/client.h"
+#include "server/reading.h"
 #include "server/running_server.h"
 
-// Shared by the tests of APIs whose requests are converted to chat completions.
+// Shared by the tests of APIs other than chat completions.
 
 namespace rocmforge {
 
@@ -21,6 +22,11 @@ inline TestServerOptions options_that_show_all() {
       "{{ '<think>' if enable_thinking is defined and enable_thinking }}|{% endfor %}";
   return options;
 }
+
+/// What reading a request may use, without limits of memory.
+struct FreeReading : Reading {
+  FreeReading() : Reading(200'000'000, nullptr, "") {}
+};
 
 inline Json user(Json content) { return {{"role", "user"}, {"content", std::move(content)}}; }
 

@@ -40,7 +40,6 @@ const Json tool = {{"type", "function"},
                    {"parameters", {{"type", "object"}, {"properties", {{"a", {{"enum", {1, 2}}}}}}, {"required", {"a"}}}}};
 
 TEST(ResponsesRequest, BecomesAConversation) {
-  const Json earlier = {{{"role", "user"}, {"content", "before"}}};
   const Json body = {
       {"instructions", "S"},
       {"input",
@@ -63,7 +62,9 @@ TEST(ResponsesRequest, BecomesAConversation) {
       {"top_p", 0.5}};
   Fields fields(body);
   OfferedTools tools;
-  const Json chat = chat_body_of_responses(fields, earlier, tools);
+  FreeReading reading;
+  const Conversation read = read_responses(fields, {text_message(Role::user, "before")}, tools, reading);
+  const ChatRequest chat = read.request();
   const auto call = [](const char* id) {
     return Json{{"id", id}, {"type", "function"}, {"function", {{"name", "add"}, {"arguments", "{}"}}}};
   };
@@ -78,15 +79,16 @@ TEST(ResponsesRequest, BecomesAConversation) {
                          answer,
                          {{"role", "tool"}, {"tool_call_id", "c1"}, {"content", "2"}},
                          {{"role", "user"}, {"content", parts}}};
-  EXPECT_EQ(chat["messages"], expected) << chat["messages"].dump(1);
-  EXPECT_EQ(chat["tools"].size(), 1u);
-  EXPECT_EQ(chat["tools"][0]["function"]["name"], "add");
+  EXPECT_EQ(chat.messages, expected) << chat.messages.dump(1);
+  EXPECT_EQ(chat.tools.size(), 1u);
+  EXPECT_EQ(chat.tools[0]["function"]["name"], "add");
   EXPECT_EQ(fields.unknown().names, std::vector<std::string>{"tools[1].web_search"}) << "is named among what is ignored";
-  EXPECT_EQ(chat["tool_choice"]["function"]["name"], "add");
-  EXPECT_EQ(chat["response_format"]["json_schema"]["schema"], Json({{"type", "object"}}));
-  EXPECT_EQ(chat["reasoning_effort"], "low");
-  EXPECT_EQ(chat["max_tokens"], 9);
-  EXPECT_EQ(chat["top_p"], 0.5);
+  EXPECT_EQ(read.selection.choice.name, "add");
+  ASSERT_TRUE(read.format.has_value());
+  EXPECT_EQ(*read.format->schema, Json({{"type", "object"}}));
+  EXPECT_EQ(read.format->field, "text.format.schema");
+  EXPECT_EQ(read.reasoning.effort, "low");
+  EXPECT_EQ(read_max_tokens(fields, -1, false, responses_fields), 9);
 }
 
 TEST(ResponsesRequest, WhatIsWrongIsNamed) {
@@ -107,7 +109,8 @@ TEST(ResponsesRequest, WhatIsWrongIsNamed) {
     try {
       Fields fields(body);
       OfferedTools tools;
-      chat_body_of_responses(fields, Json::array(), tools);
+      FreeReading reading;
+      static_cast<void>(read_responses(fields, {}, tools, reading));
       ADD_FAILURE() << body.dump();
     } catch (const ApiError& error) {
       EXPECT_EQ(error.status, 400);

@@ -15,23 +15,28 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-/// A converted request, and the names of what was not taken as it was sent.
+/// A request as it was read, and the names of what was not taken as it was sent.
 struct Converted {
-  Json chat;
+  Conversation conversation;
+  ChatRequest chat;
   std::vector<std::string> named;
 };
 
 Converted of_anthropic(const Json& body) {
   Fields fields(body);
-  Json chat = chat_body_of_anthropic(fields);
-  return {std::move(chat), fields.unknown().names};
+  FreeReading reading;
+  Conversation read = read_anthropic(fields, reading);
+  ChatRequest chat = read.request();
+  return {std::move(read), std::move(chat), fields.unknown().names};
 }
 
 Converted of_responses(const Json& body) {
   Fields fields(body);
   OfferedTools tools;
-  Json chat = chat_body_of_responses(fields, Json::array(), tools);
-  return {std::move(chat), fields.unknown().names};
+  FreeReading reading;
+  Conversation read = read_responses(fields, {}, tools, reading);
+  ChatRequest chat = read.request();
+  return {std::move(read), std::move(chat), fields.unknown().names};
 }
 
 std::string shown(const Json& part) {
@@ -104,7 +109,7 @@ TEST(AnthropicAgents, SendMoreThanTexts) {
          {{"type", "text_editor_20250728"}, {"name", "str_replace_based_edit_tool"}, {"max_characters", 1000}},
          {{"type", "memory_20250818"}, {"name", "memory"}},
          {{"type", "web_search_20250305"}, {"name", "web_search"}, {"max_uses", 5}}}}});
-  const Json& messages = made.chat["messages"];
+  const Json& messages = made.chat.messages;
   ASSERT_EQ(messages.size(), 4u) << messages.dump(1);
   EXPECT_EQ(messages[1], Json({{"role", "system"}, {"content", "The date has changed."}}));
   EXPECT_THAT(messages[2]["content"].get<std::string>(), HasSubstr(R"("query":"q")"));
@@ -112,11 +117,11 @@ TEST(AnthropicAgents, SendMoreThanTexts) {
   EXPECT_EQ(messages[3]["role"], "tool");
   EXPECT_EQ(messages[3]["content"][0]["text"], "[tool grep]");
   EXPECT_THAT(messages[3]["content"][1]["text"].get<std::string>(), HasSubstr("[image https://example.org/x.png"));
-  ASSERT_EQ(made.chat["tools"].size(), 3u);
-  EXPECT_EQ(made.chat["tools"][0]["function"]["name"], "bash");
-  EXPECT_TRUE(made.chat["tools"][0]["function"]["parameters"]["properties"].contains("command"));
-  EXPECT_EQ(made.chat["tools"][1]["function"]["parameters"]["required"], Json({"command", "path"}));
-  EXPECT_EQ(made.chat["tools"][2]["function"]["name"], "memory");
+  ASSERT_EQ(made.chat.tools.size(), 3u);
+  EXPECT_EQ(made.chat.tools[0]["function"]["name"], "bash");
+  EXPECT_TRUE(made.chat.tools[0]["function"]["parameters"]["properties"].contains("command"));
+  EXPECT_EQ(made.chat.tools[1]["function"]["parameters"]["required"], Json({"command", "path"}));
+  EXPECT_EQ(made.chat.tools[2]["function"]["name"], "memory");
   EXPECT_THAT(made.named,
               ElementsAre("messages[2].content[0].server_tool_use", "messages[3].content[0].content[0].tool_reference",
                           "messages[3].content[0].content[1].image", "tools[3].web_search_20250305"));
@@ -180,14 +185,13 @@ TEST(ResponsesAgents, OfferToolsOfAllKinds) {
          {{"type", "image_generation"}, {"output_format", "png"}}}},
        {"tool_choice", {{"type", "custom"}, {"name", "apply_patch"}}}});
   std::vector<std::string> names;
-  for (const Json& tool : made.chat["tools"]) {
-    names.push_back(tool[tool["type"].get<std::string>()]["name"]);
+  for (const Json& tool : made.chat.tools) {
+    names.push_back(tool["function"]["name"]);
   }
   EXPECT_THAT(names, ElementsAre("add", "read", "mcp__notes__add", "apply_patch", "local_shell", "tool_search"));
-  const Json& patch = made.chat["tools"][3]["custom"];
-  EXPECT_EQ(patch["description"], "Edits files.");
-  EXPECT_EQ(patch["format"]["grammar"]["definition"], "start: \"x\"");
-  EXPECT_EQ(made.chat["tool_choice"]["function"]["name"], "apply_patch");
+  EXPECT_EQ(made.chat.tools[3]["function"]["description"], "Edits files.\nThe input has this syntax:\nstart: \"x\"");
+  EXPECT_TRUE((*made.conversation.tools)[3].is_relaxed);
+  EXPECT_EQ(made.conversation.selection.choice.name, "apply_patch");
   EXPECT_THAT(made.named, ElementsAre("tools[5].web_search", "tools[6].image_generation"));
 }
 
@@ -214,7 +218,7 @@ TEST(ResponsesAgents, SendItemsOfAllKinds) {
   const Converted made = of_responses(
       {{"input", input},
        {"tools", {{{"type", "function"}, {"name", "add"}, {"parameters", plain_parameters}}, notes_namespace, patch_tool}}});
-  const Json& messages = made.chat["messages"];
+  const Json& messages = made.chat.messages;
   const std::string text = messages.dump();
   EXPECT_THAT(text, HasSubstr("[image: this model"));
   EXPECT_THAT(text, HasSubstr("which is not kept here"));

@@ -175,17 +175,21 @@ Json anthropic_error(const ApiError& error) {
 }
 
 void serve_anthropic_messages(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
-  ChatBody body = take_chat_body(*exchange, chat_body_of_anthropic);
-  AskedAnswer asked = read_asked_answer(body.fields, exchange->reading, backend);
-  const StreamOptions options = finish_asked_answer(body.fields, asked, *exchange, backend);
+  const Document document = exchange->take_json();
+  Fields fields(document.root);
+  AskedAnswer asked = read_asked_answer(fields, read_anthropic(fields, exchange->reading), new_request(backend.model),
+                                        exchange->reading, backend, anthropic_fields);
+  const StreamOptions options = finish_asked_answer(fields, asked, *exchange, backend, anthropic_fields);
   auto generation = std::make_shared<AnthropicGeneration>(exchange, backend, options, asked.use,
                                                           static_cast<std::int64_t>(asked.request.prompt.size()));
   generation->start(std::move(asked.request), 1);
 }
 
 void serve_anthropic_count_tokens(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
-  ChatBody body = take_chat_body(*exchange, chat_body_of_anthropic);
-  send_input_tokens(body.fields, *exchange, backend, Json::object());
+  const Document document = exchange->take_json();
+  Fields fields(document.root);
+  Conversation conversation = read_anthropic(fields, exchange->reading);
+  send_input_tokens(fields, std::move(conversation), *exchange, backend, Json::object());
 }
 
 }  // namespace rocmforge

@@ -5,10 +5,14 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "chat/message_json.h"
+#include "server/api/api_error.h"
+#include "server/api/chat_request.h"
 #include "server/api/client_tools.h"
 #include "server/api/content_parts.h"
+#include "server/api/thoughts.h"
 
 namespace rocmforge {
 namespace anthropic {
@@ -37,67 +41,63 @@ void read_blocks(Fields& fields, std::string_view name, const Take& take) {
 }
 
 /// The results of calls become messages of their own, before the text.
-void add_user_message(Fields& message, Json& messages) {
+void add_user_message(Fields& fields, std::vector<Message>& messages) {
   const std::size_t before = messages.size();
-  Json parts = Json::array();
-  read_blocks(message, "content", [&](Fields& block, const std::string& type) {
+  std::vector<Part> parts;
+  read_blocks(fields, "content", [&](Fields& block, const std::string& type) {
     if (type == "tool_result") {
-      Json result = {{"role", "tool"}, {"tool_call_id", block.needed_text("tool_use_id")}, {"content", ""}};
+      Message result{.role = Role::tool, .content = "", .call_id = block.needed_text("tool_use_id")};
       if (block.has("content")) {
-        result["content"] = shown_content(block, "content");
+        result.content = shown_content(block, "content");
       }
       if (block.boolean("is_error").value_or(false)) {
-        result["is_error"] = true;
+        result.others = {{"is_error", true}};
       }
       messages.push_back(std::move(result));
     } else {
-      parts.push_back(text_part(shown_text(block)));
+      parts.emplace_back(TextPart{shown_text(block)});
     }
   });
   if (!parts.empty() || messages.size() == before) {
-    messages.push_back({{"role", "user"}, {"content", content_of_parts(std::move(parts))}});
+    messages.push_back({.role = Role::user, .content = content_of(std::move(parts))});
   }
 }
 
-void add_assistant_message(Fields& message, Json& messages) {
-  Json parts = Json::array();
-  Json calls = Json::array();
-  std::string reasoning;
-  read_blocks(message, "content", [&](Fields& block, const std::string& type) {
+void add_assistant_message(Fields& fields, std::vector<Message>& messages) {
+  Message message{.role = Role::assistant};
+  std::vector<Part> parts;
+  read_blocks(fields, "content", [&](Fields& block, const std::string& type) {
     if (type == "thinking") {
-      reasoning += block.needed_text("thinking");
+      message.reasoning += block.needed_text("thinking");
     } else if (type == "tool_use") {
-      const std::string input = to_text(block.needed_object("input"));
-      const std::string name = block.needed_text("name");
-      calls.push_back(call_message(block.needed_text("id"), name, input));
+      std::string input = to_text(block.needed_object("input"));
+      std::string name = block.needed_text("name");
+      message.calls.push_back({.id = block.needed_text("id"), .name = std::move(name), .arguments = std::move(input)});
     } else if (type != "redacted_thinking") {  // it is encrypted and is left out
-      parts.push_back(text_part(shown_text(block)));
+      parts.emplace_back(TextPart{shown_text(block)});
     }
   });
-  Json answer = {{"role", "assistant"}, {"content", content_of_parts(std::move(parts))}};
-  if (!reasoning.empty()) {
-    answer["reasoning_content"] = std::move(reasoning);
-  }
-  if (!calls.empty()) {
-    answer["tool_calls"] = std::move(calls);
-  }
-  messages.push_back(std::move(answer));
+  message.content = content_of(std::move(parts));
+  messages.push_back(std::move(message));
 }
 
-Json messages_of(Fields& fields) {
-  Json messages = Json::array();
+std::vector<Message> read_messages(Fields& fields) {
+  std::vector<Message> messages;
   if (fields.has("system")) {
-    messages.push_back({{"role", "system"}, {"content", shown_content(fields, "system")}});
+    messages.push_back({.role = Role::system, .content = shown_content(fields, "system")});
   }
   const Json* given = fields.array("messages");
   if (given == nullptr || given->empty()) {
     fields.fail("messages", "must be an array of at least one message");
   }
+  if (given->size() > most_messages) {
+    fields.fail("messages", fmt::format("must be an array of 1 to {} messages", most_messages));
+  }
   for (std::size_t i = 0; i < given->size(); ++i) {
     Fields message = fields.inner((*given)[i], fmt::format("messages[{}].", i));
     const std::string role = message.needed_choice("role", {"user", "assistant", "system"});
     if (role == "system") {
-      messages.push_back(plain_message(role, shown_content(message, "content")));
+      messages.push_back({.role = Role::system, .content = shown_content(message, "content")});
     } else {
       role == "user" ? add_user_message(message, messages) : add_assistant_message(message, messages);
     }
@@ -105,8 +105,8 @@ Json messages_of(Fields& fields) {
   return messages;
 }
 
-/// A tool as a function; null for one that runs on the vendor's server.
-Json function_of_tool(Fields& tool) {
+/// The function that a tool is; null for a tool that runs on the vendor's server.
+Json read_function(Fields& tool) {
   const std::string type = tool.text("type").value_or("custom");
   if (type != "custom") {
     std::optional<Json> function = function_of_client_tool(type, tool.text("name").value_or(""));
@@ -116,6 +116,9 @@ Json function_of_tool(Fields& tool) {
     return function ? *std::move(function) : Json();
   }
   Json function = {{"name", tool.needed_text("name")}};
+  if (function["name"] == "") {
+    tool.fail("name", "is missing");
+  }
   if (const auto description = tool.text("description")) {
     function["description"] = *description;
   }
@@ -126,77 +129,81 @@ Json function_of_tool(Fields& tool) {
   return function;
 }
 
-Json tools_of(Fields& fields) {
+std::optional<std::vector<Tool>> read_own_tools(Fields& fields) {
   const Json* given = fields.array("tools");
-  Json tools = Json::array();
+  if (given != nullptr && given->size() > most_tools) {
+    fields.fail("tools", fmt::format("holds {} tools, at most {}", given->size(), most_tools));
+  }
+  std::vector<Tool> tools;
   for (std::size_t i = 0; given != nullptr && i < given->size(); ++i) {
     Fields tool = fields.inner((*given)[i], fmt::format("tools[{}].", i));
-    if (Json function = function_of_tool(tool); !function.is_null()) {
-      tools.push_back(wrapped_function(std::move(function)));
+    if (Json function = read_function(tool); !function.is_null()) {
+      std::string name = string_of(function, "name");
+      tools.push_back({.name = std::move(name), .declaration = wrapped_function(std::move(function))});
     }
   }
-  return tools;
+  return tools.empty() ? std::nullopt : std::optional(std::move(tools));
 }
 
-void read_choice_of_tools(Fields& fields, Json& chat) {
+ToolSelection read_choice(Fields& fields, bool has_tools) {
+  ToolSelection selection;
+  selection.choice.parallel = fields.boolean("parallel_tool_calls").value_or(true);  // OpenAI's name
   const Json* given = fields.object("tool_choice");
   if (given == nullptr) {
-    return;
+    return selection;
   }
   Fields choice(*given, "tool_choice.");
   const std::string type = choice.choice("type", {"auto", "any", "tool", "none"}).value_or("auto");
+  selection.none = type == "none";
+  selection.choice.is_required = type == "any" || type == "tool";
   if (type == "tool") {
-    chat["tool_choice"] = wrapped_function({{"name", choice.needed_text("name")}});
-  } else {
-    chat["tool_choice"] = type == "any" ? "required" : type;
+    selection.choice.name = choice.needed_text("name");
   }
   if (choice.boolean("disable_parallel_tool_use").value_or(false)) {
-    chat["parallel_tool_calls"] = false;
+    selection.choice.parallel = false;
   }
+  if (selection.choice.is_required && !has_tools) {
+    fields.fail("tool_choice", "needs tools");
+  }
+  return selection;
 }
 
-void read_format(const Json& given, const std::string& path, Json& chat) {
+AskedFormat read_format(const Json& given, const std::string& path) {
   Fields format(given, path + ".");
   static_cast<void>(format.needed_choice("type", {"json_schema"}));
-  chat["response_format"] = schema_format(format.needed_object("schema"));
+  return {.schema = &format.needed_object("schema"), .field = format.full_name("schema")};
 }
 
-void read_output(Fields& fields, Json& chat) {
+void read_output(Fields& fields, Conversation& conversation) {
   if (const Json* format = fields.object("output_format")) {
-    read_format(*format, "output_format", chat);
+    conversation.format = read_format(*format, "output_format");
   }
   const Json* given = fields.object("output_config");
   if (given == nullptr) {
     return;
   }
   Fields config(*given, "output_config.");
-  if (const auto effort = config.text("effort")) {
-    chat["reasoning_effort"] = *effort;
+  if (auto effort = config.text("effort")) {
+    conversation.reasoning.effort = std::move(effort);
   }
   if (const Json* format = config.object("format")) {
-    read_format(*format, "output_config.format", chat);
+    conversation.format = read_format(*format, "output_config.format");
   }
 }
 
 }  // namespace
 }  // namespace anthropic
 
-Json chat_body_of_anthropic(Fields& fields) {
-  Json chat = fields.json();
-  for (const std::string_view name :
-       {"system", "tools", "tool_choice", "output_config", "output_format", "stop_sequences", "cache_control"}) {
-    chat.erase(std::string(name));
-  }
-  chat["messages"] = anthropic::messages_of(fields);
-  if (Json tools = anthropic::tools_of(fields); !tools.empty()) {
-    chat["tools"] = std::move(tools);
-  }
-  anthropic::read_choice_of_tools(fields, chat);
-  anthropic::read_output(fields, chat);
-  if (const Json* stop = fields.find("stop_sequences")) {
-    chat["stop"] = *stop;
-  }
-  return chat;
+Conversation read_anthropic(Fields& fields, Reading& reading) {
+  hold_conversation(reading);
+  Conversation conversation{.messages = anthropic::read_messages(fields)};
+  conversation.tools = anthropic::read_own_tools(fields);
+  conversation.selection = anthropic::read_choice(fields, conversation.tools.has_value());
+  read_template_fields(fields, conversation);
+  read_reasoning_limits(fields, conversation.reasoning);
+  anthropic::read_output(fields, conversation);
+  fields.ignore({"cache_control"});
+  return conversation;
 }
 
 }  // namespace rocmforge

@@ -32,15 +32,6 @@ AskedGrammar from_schema(const Json& schema, const std::string& field, Reading& 
   }
 }
 
-void check_name(const Fields& fields, const std::string& name) {
-  const auto allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
-  };
-  if (name.empty() || name.size() > 64 || !std::ranges::all_of(name, allowed)) {
-    fields.fail("name", "must be 1 to 64 of A-Z a-z 0-9 _ -");
-  }
-}
-
 void read_response_format(Fields& request, Reading& reading, AskedGrammars& asked) {
   const Json* object = request.object("response_format");
   if (object == nullptr) {
@@ -63,7 +54,7 @@ void read_response_format(Fields& request, Reading& reading, AskedGrammars& aske
     }
     Fields schema = request.inner(fields.needed_object("json_schema"), "response_format.json_schema.");
     if (const auto name = schema.text("name")) {
-      check_name(schema, *name);
+      check_schema_name(schema, *name);
     }
     static_cast<void>(schema.boolean("strict"));  // it always is
     schema.ignore({"description"});
@@ -156,8 +147,21 @@ void read_structured_outputs(Fields& request, Reading& reading, AskedGrammars& a
 
 }  // namespace
 
-std::optional<AskedGrammar> read_asked_grammar(Fields& fields, Reading& reading) {
+void check_schema_name(const Fields& fields, const std::string& name) {
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+  };
+  if (name.empty() || name.size() > 64 || !std::ranges::all_of(name, allowed)) {
+    fields.fail("name", "must be 1 to 64 of A-Z a-z 0-9 _ -");
+  }
+}
+
+std::optional<AskedGrammar> read_asked_grammar(Fields& fields, Reading& reading, const std::optional<AskedFormat>& own) {
   AskedGrammars asked;
+  if (own) {
+    asked.push_back(own->schema == nullptr ? AskedGrammar{json_object_gbnf(), own->field}
+                                           : from_schema(*own->schema, own->field, reading));
+  }
   read_text_grammar(fields, "grammar", asked);
   if (const Json* schema = fields.find("json_schema")) {
     asked.push_back(from_schema(*schema, fields.full_name("json_schema"), reading));

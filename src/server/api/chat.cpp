@@ -148,15 +148,16 @@ void serve_chat(const std::shared_ptr<Exchange>& exchange, const Backend& backen
   const Document document = exchange->take_json();
   const Json& body = document.root;
   Fields fields(body);
-  AskedAnswer asked = read_asked_answer(fields, exchange->reading, backend);
+  AskedAnswer asked = read_asked_answer(fields, read_chat_request(fields, exchange->reading), new_request(backend.model),
+                                        exchange->reading, backend);
   const int count = read_count(fields, 128);
   const StreamOptions options = read_stream(fields);
-  asked.request.max_tokens = read_max_tokens(fields, -1);
+  asked.request.max_tokens = read_max_tokens(fields, asked.request.max_tokens);
   asked.request.logprobs = read_logprobs(fields);
   const bool echo = fields.boolean("echo").value_or(false);
   finish_fields(fields, *exchange, backend);
   tell_relaxed_tools(asked.use, *exchange);
-  const std::string continued = echo ? asked.call.continued : std::string();
+  const std::string continued = echo ? asked.call.conversation.continued_text() : std::string();
   exchange->reading.hold(count * ChatGeneration::bytes_of(asked.use, continued));
   auto generation =
       std::make_shared<ChatGeneration>(exchange, backend, options, asked.request.logprobs >= 0, asked.use, continued, count);

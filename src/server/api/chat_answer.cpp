@@ -15,11 +15,13 @@ namespace {
 
 /// The answer's constraint, from its tools and its format: a call, or an answer in the format. A required call leaves the
 /// format aside. In channels calls have a channel of their own, so that the format of the final one leaves them free.
-std::shared_ptr<const TokenConstraint> choose_constraint(Fields& fields, const ToolUse& use, const Backend& backend,
+std::shared_ptr<const TokenConstraint> choose_constraint(Fields& fields, const AskedAnswer& asked, const Backend& backend,
                                                          Reading& reading) {
+  const ToolUse& use = asked.use;
   const GrammarTrigger after_thoughts{.text = std::string(use.format.reasoning.end)};
   const bool waits = use.format.reasoning_is_open || use.format.header_is_open;
-  auto wanted = read_constraint(fields, backend.grammars, reading, waits ? &after_thoughts : nullptr);
+  auto wanted =
+      read_constraint(fields, backend.grammars, reading, waits ? &after_thoughts : nullptr, asked.call.conversation.format);
   if (wanted == nullptr || use.constraint == nullptr) {
     return wanted != nullptr ? wanted : use.constraint;
   }
@@ -33,15 +35,16 @@ std::shared_ptr<const TokenConstraint> choose_constraint(Fields& fields, const T
 
 }  // namespace
 
-AskedAnswer read_asked_answer(Fields& fields, Reading& reading, const Backend& backend) {
-  const ToolSelection selection = read_tool_choice(fields);
-  AskedAnswer asked{.call = read_chat(fields, backend.model, reading, selection.none), .use = {}, .request = {}};
+AskedAnswer read_asked_answer(Fields& fields, Conversation conversation, Request request, Reading& reading,
+                              const Backend& backend, const ApiFields& api) {
+  AskedAnswer asked{
+      .call = render_chat(std::move(conversation), backend.model, reading), .use = {}, .request = std::move(request)};
   const bool splits_reasoning = fields.choice("reasoning_format", {"none", "auto", "deepseek"}) != "none";
-  asked.use = prepare_tools(asked.call, selection, splits_reasoning, backend, reading);
+  asked.use = prepare_tools(asked.call, splits_reasoning, backend, reading);
   asked.request.prompt = encode_prompt(reading, backend.model.text(), asked.call.prompt.segments);
-  read_sampling(fields, backend.model, asked.request);
-  asked.request.constraint =
-      bound_thoughts(fields, asked.use, backend.model, choose_constraint(fields, asked.use, backend, reading));
+  read_sampling(fields, backend.model, asked.request, api);
+  asked.request.constraint = bound_thoughts(asked.call.conversation.reasoning, asked.use, backend.model,
+                                            choose_constraint(fields, asked, backend, reading));
   return asked;
 }
 
@@ -51,9 +54,10 @@ void tell_relaxed_tools(const ToolUse& use, Exchange& exchange) {
   }
 }
 
-StreamOptions finish_asked_answer(Fields& fields, AskedAnswer& asked, Exchange& exchange, const Backend& backend) {
-  const StreamOptions options = read_stream(fields);
-  asked.request.max_tokens = read_max_tokens(fields, -1);
+StreamOptions finish_asked_answer(Fields& fields, AskedAnswer& asked, Exchange& exchange, const Backend& backend,
+                                  const ApiFields& api) {
+  const StreamOptions options = read_stream(fields, api);
+  asked.request.max_tokens = read_max_tokens(fields, asked.request.max_tokens, false, api);
   finish_fields(fields, exchange, backend);
   tell_relaxed_tools(asked.use, exchange);
   exchange.reading.hold(MessageGeneration::bytes_of(asked.use, ""));
@@ -69,16 +73,9 @@ std::int32_t read_logprobs(Fields& fields) {
   return logprobs ? static_cast<std::int32_t>(top.value_or(0)) : -1;
 }
 
-ChatBody take_chat_body(Exchange& exchange, Json (*in_terms_of_chat)(Fields& body)) {
-  const Document document = exchange.take_json();
-  exchange.reading.hold(exchange.reading.held());
-  Fields body(document.root);
-  return {in_terms_of_chat(body), body};
-}
-
-void send_input_tokens(Fields& fields, Exchange& exchange, const Backend& backend, Json answer) {
-  const ToolSelection selection = read_tool_choice(fields);
-  const ChatCall call = read_chat(fields, backend.model, exchange.reading, selection.none);
+void send_input_tokens(const Fields& fields, Conversation conversation, Exchange& exchange, const Backend& backend,
+                       Json answer) {
+  const ChatCall call = render_chat(std::move(conversation), backend.model, exchange.reading);
   tell_unknown_fields(fields, exchange, backend);
   answer["input_tokens"] = encode_prompt(exchange.reading, backend.model.text(), call.prompt.segments).size();
   exchange.send_json(answer);

@@ -9,6 +9,7 @@
 
 #include "chat/tool_calls.h"
 #include "server/api/chat_prompt.h"
+#include "server/api/chat_request.h"
 #include "server/api/chat_tools.h"
 #include "server/api/generation.h"
 
@@ -21,35 +22,25 @@ struct AskedAnswer {
   Request request;  ///< without max_tokens and logprobs
 };
 
-/// Reads the conversation, its tools, sampling and constraints, by OpenAI's names. Throws ApiError.
-AskedAnswer read_asked_answer(Fields& fields, Reading& reading, const Backend& backend);
+/// Makes the request for an answer to a conversation. Reads what all APIs share: `reasoning_format`, sampling and
+/// constraints. `request` has what the API's own fields say already. Throws ApiError.
+AskedAnswer read_asked_answer(Fields& fields, Conversation conversation, Request request, Reading& reading,
+                              const Backend& backend, const ApiFields& api = {});
 
 /// Names the tools whose schema or syntax does not bind the answer in its header X-Relaxed-Tools.
 void tell_relaxed_tools(const ToolUse& use, Exchange& exchange);
 
 /// Answers how many tokens a request's prompt has, in the member `input_tokens` of `answer`.
-void send_input_tokens(Fields& fields, Exchange& exchange, const Backend& backend, Json answer);
+void send_input_tokens(const Fields& fields, Conversation conversation, Exchange& exchange, const Backend& backend,
+                       Json answer);
 
 /// Reads the remaining fields of a request for one answer: `stream` and the number of tokens. Checks that no other field is
 /// left.
-StreamOptions finish_asked_answer(Fields& fields, AskedAnswer& asked, Exchange& exchange, const Backend& backend);
+StreamOptions finish_asked_answer(Fields& fields, AskedAnswer& asked, Exchange& exchange, const Backend& backend,
+                                  const ApiFields& api = {});
 
 /// `logprobs` and `top_logprobs`: how many other tokens are listed with each token of the answer, or -1.
 std::int32_t read_logprobs(Fields& fields);
-
-/// A request of another API in terms of chat completions. What its conversion left out or replaced counts among the unknown
-/// fields of `fields`.
-struct ChatBody {
-  ChatBody(Json chat, const Fields& original) : document(std::move(chat)), fields(original.inner(document.root, "")) {}
-  ChatBody(const ChatBody&) = delete;
-  ChatBody& operator=(const ChatBody&) = delete;
-
-  Document document;
-  Fields fields;  ///< of the document
-};
-
-/// Converts the body of another API's request; the result is about as large.
-ChatBody take_chat_body(Exchange& exchange, Json (*in_terms_of_chat)(Fields& body));
 
 /// A call in the form of chat completions' messages.
 Json call_json(const ToolCall& call);

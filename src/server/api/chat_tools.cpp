@@ -12,29 +12,6 @@
 namespace rocmforge {
 namespace {
 
-/// The name of a function, or of a tool that takes a text.
-std::string function_name(Fields& fields) {
-  if (fields.text("type") == "custom") {
-    Fields inner(fields.needed_object("custom"), fields.full_name("custom") + ".");
-    return inner.needed_text("name");
-  }
-  Fields inner(fields.needed_object("function"), fields.full_name("function") + ".");
-  return inner.needed_text("name");
-}
-
-void read_allowed_tools(Fields& fields, ToolSelection& selection) {
-  Fields inner(fields.needed_object("allowed_tools"), "tool_choice.allowed_tools.");
-  selection.choice.is_required = inner.choice("mode", {"auto", "required"}) == "required";
-  const Json* tools = inner.array("tools");
-  if (tools == nullptr || tools->empty()) {
-    inner.fail("tools", "names no tool");
-  }
-  for (std::size_t i = 0; i < tools->size(); ++i) {
-    Fields tool((*tools)[i], fmt::format("tool_choice.allowed_tools.tools[{}].", i));
-    selection.allowed.push_back(function_name(tool));
-  }
-}
-
 std::string name_of(const Json& tool) { return tool.at("function").at("name").get<std::string>(); }
 
 /// Makes the grammar of tools. A tool whose schema can't be enforced takes any JSON object as arguments, and is added to
@@ -132,49 +109,23 @@ std::shared_ptr<GrammarMatcher> matcher_of(const ToolGrammar& grammar, GrammarCa
 
 }  // namespace
 
-ToolSelection read_tool_choice(Fields& fields) {
-  ToolSelection selection;
-  selection.choice.parallel = fields.boolean("parallel_tool_calls").value_or(true);
-  const Json* value = fields.find("tool_choice");
-  if (value == nullptr) {
-    return selection;
-  }
-  if (value->is_string()) {
-    const auto mode = fields.choice("tool_choice", {"none", "auto", "required"});
-    selection.none = mode == "none";
-    selection.choice.is_required = mode == "required";
-  } else {
-    Fields object(*value, "tool_choice.");
-    const auto type = object.choice("type", {"function", "custom", "allowed_tools"});
-    if (type == "allowed_tools") {
-      read_allowed_tools(object, selection);
-    } else {
-      selection.choice.is_required = true;
-      selection.choice.name = function_name(object);
-    }
-  }
-  if (const Json* tools = fields.array("tools"); selection.choice.is_required && (tools == nullptr || tools->empty())) {
-    fields.fail("tool_choice", "needs tools");
-  }
-  return selection;
-}
-
-ToolUse prepare_tools(ChatCall& call, const ToolSelection& selection, bool splits_reasoning, const Backend& backend,
-                      Reading& reading) {
+ToolUse prepare_tools(ChatCall& call, bool splits_reasoning, const Backend& backend, Reading& reading) {
+  const Conversation& conversation = call.conversation;
+  const ToolSelection& selection = conversation.selection;
   ToolUse use;
   use.format.splits_reasoning = splits_reasoning;
   use.format.reasoning_is_open = call.prompt.reasoning_is_open;
   use.format.reasoning = call.prompt.reasoning;
   use.format.in_channels = call.prompt.in_channels;
   use.format.header_is_open = call.prompt.header_is_open;
-  if (call.request.tools.empty()) {  // null counts as empty
+  if (!conversation.tools || conversation.tools->empty() || selection.none) {
     return use;
   }
   Json tools = Json::array();
-  for (const Json& tool : call.request.tools) {
-    if (selection.allowed.empty() || std::ranges::count(selection.allowed, name_of(tool)) > 0) {
-      tools.push_back(tool);
-      use.format.tool_names.push_back(name_of(tool));
+  for (const Tool& tool : *conversation.tools) {
+    if (selection.allowed.empty() || std::ranges::count(selection.allowed, tool.name) > 0) {
+      tools.push_back(tool.declaration);
+      use.format.tool_names.push_back(tool.name);
     }
   }
   if (tools.empty()) {
@@ -187,9 +138,10 @@ ToolUse prepare_tools(ChatCall& call, const ToolSelection& selection, bool split
   ToolGrammarMaker maker(use.format.style, std::move(tools), selection.choice, reading.budget);
   const ToolGrammar grammar = maker.make();
   use.relaxed = maker.relaxed();
-  for (const std::string& name : call.relaxed) {
-    if (std::ranges::count(use.format.tool_names, name) > 0 && std::ranges::count(use.relaxed, name) == 0) {
-      use.relaxed.push_back(name);
+  for (const Tool& tool : *conversation.tools) {
+    const bool is_offered = std::ranges::count(use.format.tool_names, tool.name) > 0;
+    if (tool.is_relaxed && is_offered && std::ranges::count(use.relaxed, tool.name) == 0) {
+      use.relaxed.push_back(tool.name);
     }
   }
   const auto matcher = matcher_of(grammar, backend.grammars, reading);

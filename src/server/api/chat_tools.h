@@ -11,16 +11,6 @@
 
 namespace rocmforge {
 
-/// `tool_choice` and `parallel_tool_calls`.
-struct ToolSelection {
-  bool none = false;  ///< the model sees no tool
-  ToolChoice choice{};
-  std::vector<std::string> allowed{};  ///< the names of allowed_tools; none: all
-};
-
-/// Throws ApiError(400).
-ToolSelection read_tool_choice(Fields& fields);
-
 /// What tools mean for an answer.
 struct ToolUse {
   AnswerFormat format;    ///< for the parser
@@ -34,7 +24,6 @@ struct ToolUse {
 /// Chooses the answer's format. Where a call is required, puts its beginning at the end of the prompt.
 /// `splits_reasoning`: text between <think> and </think> is not content. Throws ApiError(400) for a `strict` tool whose
 /// schema is not supported; the arguments of a tool that is not strict are then any JSON object (ToolUse::relaxed).
-ToolUse prepare_tools(ChatCall& call, const ToolSelection& selection, bool splits_reasoning, const Backend& backend,
-                      Reading& reading);
+ToolUse prepare_tools(ChatCall& call, bool splits_reasoning, const Backend& backend, Reading& reading);
 
 }  // namespace rocmforge

@@ -72,18 +72,7 @@ std::string_view without_date(std::string_view type) {
   return is_date ? type.substr(0, last) : type;
 }
 
-}  // namespace
-
-std::optional<Json> function_of_client_tool(std::string_view type, std::string_view name) {
-  const auto found = std::ranges::find(client_tools, without_date(type), &ClientTool::type);
-  if (found == client_tools.end()) {
-    return std::nullopt;
-  }
-  return Json{{"name", name.empty() ? found->name : name},
-              {"description", found->description},
-              {"parameters", Json::parse(found->parameters)}};
-}
-
+/// Whether answers are held to the syntax. Any text is; a regular expression must match the whole text.
 bool can_enforce(const TextSyntax& syntax) {
   if (syntax.kind != "regex") {
     return syntax.kind.empty();
@@ -96,20 +85,34 @@ bool can_enforce(const TextSyntax& syntax) {
   }
 }
 
-Json function_of_text_tool(std::string_view name, std::string_view description, const TextSyntax& syntax, bool enforced) {
+}  // namespace
+
+std::optional<Json> function_of_client_tool(std::string_view type, std::string_view name) {
+  const auto found = std::ranges::find(client_tools, without_date(type), &ClientTool::type);
+  if (found == client_tools.end()) {
+    return std::nullopt;
+  }
+  return Json{{"name", name.empty() ? found->name : name},
+              {"description", found->description},
+              {"parameters", Json::parse(found->parameters)}};
+}
+
+Tool text_tool(const std::string& name, std::string_view description, const TextSyntax& syntax) {
+  const bool is_enforced = can_enforce(syntax);
   Json input = {{"type", "string"}};
-  if (enforced && syntax.kind == "regex") {
+  if (is_enforced && syntax.kind == "regex") {
     input["pattern"] = fmt::format("^(?:{})$", syntax.definition);
   }
   const Json parameters = {{"type", "object"},
                            {"properties", {{"input", std::move(input)}}},
                            {"required", {"input"}},
                            {"additionalProperties", false}};
-  return {{"name", name},
-          {"description", syntax.definition.empty()
-                              ? std::string(description)
-                              : fmt::format("{}\nThe input has this syntax:\n{}", description, syntax.definition)},
-          {"parameters", parameters}};
+  Json function = {{"name", name},
+                   {"description", syntax.definition.empty()
+                                       ? std::string(description)
+                                       : fmt::format("{}\nThe input has this syntax:\n{}", description, syntax.definition)},
+                   {"parameters", parameters}};
+  return {.name = name, .declaration = wrapped_function(std::move(function)), .is_relaxed = !is_enforced};
 }
 
 std::string input_of_text_tool(const std::string& arguments) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "chat/conversation.h"
 #include "server/api/json.h"
 
 namespace rocmforge {
@@ -19,12 +20,9 @@ struct TextSyntax {
   std::string definition{};  ///< the regular expression or the grammar
 };
 
-/// Whether answers are held to the syntax. Any text is; a regular expression must match the whole text.
-bool can_enforce(const TextSyntax& syntax);
-
-/// A function whose only argument is the text `input`, for a tool that takes a text and no JSON. The syntax is part of the
-/// schema if it is `enforced`, and is told to the model in any case.
-Json function_of_text_tool(std::string_view name, std::string_view description, const TextSyntax& syntax, bool enforced);
+/// A function whose only argument is the text `input`, for a tool that takes a text and no JSON. A syntax that can be
+/// enforced is part of the schema; any is told to the model.
+Tool text_tool(const std::string& name, std::string_view description, const TextSyntax& syntax);
 /// The text in the arguments of a call of it. Arguments of another form are taken as they are.
 std::string input_of_text_tool(const std::string& arguments);
 

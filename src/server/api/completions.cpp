@@ -138,7 +138,7 @@ void serve_completion(const std::shared_ptr<Exchange>& exchange, const Backend& 
   const Json& body = document.root;
   Fields fields(body);
   std::vector<Ids> prompts = read_raw_prompts(fields, backend.model, exchange->reading);
-  Request request;
+  Request request = new_request(backend.model);
   read_sampling(fields, backend.model, request);
   request.constraint = read_constraint(fields, backend.grammars, exchange->reading);
   const int count = read_count(fields, 128);

@@ -79,8 +79,9 @@ std::shared_ptr<GrammarMatcher> held_grammar(const std::string& gbnf, GrammarCac
 }
 
 std::shared_ptr<const TokenConstraint> read_constraint(Fields& fields, GrammarCache& grammars, Reading& reading,
-                                                       const GrammarTrigger* trigger) {
-  const std::optional<AskedGrammar> asked = read_asked_grammar(fields, reading);
+                                                       const GrammarTrigger* trigger,
+                                                       const std::optional<AskedFormat>& own) {
+  const std::optional<AskedGrammar> asked = read_asked_grammar(fields, reading, own);
   if (!asked) {
     return nullptr;
   }

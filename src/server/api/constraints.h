@@ -4,10 +4,12 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "base/work_budget.h"
+#include "chat/conversation.h"
 #include "grammar/token_constraint.h"
 #include "server/api/fields.h"
 #include "tokenizer/tokenizer.h"
@@ -53,8 +55,10 @@ class GrammarCache {
 std::shared_ptr<GrammarMatcher> held_grammar(const std::string& gbnf, GrammarCache& grammars, Reading& reading);
 
 /// Reads the constraint of the answer (read_asked_grammar). Null without one. Throws ApiError(400) with the reason for a
-/// grammar or schema that is not supported. With `trigger` the constraint begins after that text.
+/// grammar or schema that is not supported. With `trigger` the constraint begins after that text. `own`: what the API's own
+/// field asks for.
 std::shared_ptr<const TokenConstraint> read_constraint(Fields& fields, GrammarCache& grammars, Reading& reading,
-                                                       const GrammarTrigger* trigger = nullptr);
+                                                       const GrammarTrigger* trigger = nullptr,
+                                                       const std::optional<AskedFormat>& own = {});
 
 }  // namespace rocmforge

@@ -103,15 +103,6 @@ std::optional<std::string> text_of_data(std::string_view data, std::string_view 
   return is_text_media(media) ? text_of_base64(data) : std::nullopt;
 }
 
-std::string joined(const Json& parts) {
-  std::string text;
-  for (const Json& part : parts) {
-    text += text.empty() ? "" : "\n";
-    text += part["text"].get_ref<const std::string&>();
-  }
-  return text;
-}
-
 std::string under_title(const std::string& title, std::string text) {
   return title.empty() ? text : fmt::format("{}\n{}", title, text);
 }
@@ -131,7 +122,7 @@ std::string shown_file(Fields& part, const std::string& type) {
   }
   if (form == "content" && source.contains("content")) {
     Fields fields = part.inner(source, part.full_name("source."));
-    return under_title(title, joined(shown_parts(fields, "content")));
+    return under_title(title, joined(shown_parts(fields, "content"), "\n"));
   }
   const auto text = text_of_data(first_of(source, {"file_data", "data"}), string_of(source, "media_type"));
   return text ? under_title(title, *text) : placeholder("file", title);
@@ -213,7 +204,7 @@ std::string shown_text(Fields& part) {
   }
   if (type == "search_result" && part.has("content")) {
     return under_title(string_of(whole, "title"),
-                       under_title(string_of(whole, "source"), joined(shown_parts(part, "content"))));
+                       under_title(string_of(whole, "source"), joined(shown_parts(part, "content"), "\n")));
   }
   if (is_record(type)) {
     return shown_record(type, whole);
@@ -222,25 +213,34 @@ std::string shown_text(Fields& part) {
   return text.empty() ? placeholder(type.substr(0, 64)) : text;
 }
 
-Json shown_parts(Fields& fields, std::string_view name) {
+std::vector<Part> shown_parts(Fields& fields, std::string_view name) {
   const Json* content = fields.find(name);
   if (content == nullptr) {
     fields.fail(name, "is missing");
   }
   if (content->is_string()) {
-    return Json::array({text_part(*content)});
+    return {TextPart{content->get<std::string>()}};
   }
   if (!content->is_array()) {
     fields.fail(name, "must be a string or an array of parts");
   }
-  Json parts = Json::array();
+  std::vector<Part> parts;
   for (std::size_t i = 0; i < content->size(); ++i) {
     Fields part = fields.inner((*content)[i], fmt::format("{}[{}].", fields.full_name(name), i));
-    parts.push_back(text_part(shown_text(part)));
+    parts.emplace_back(TextPart{shown_text(part)});
   }
   return parts;
 }
 
-Json shown_content(Fields& fields, std::string_view name) { return content_of_parts(shown_parts(fields, name)); }
+Content shown_content(Fields& fields, std::string_view name) { return content_of(shown_parts(fields, name)); }
+
+std::string joined(const std::vector<Part>& parts, std::string_view between) {
+  std::string text;
+  for (const Part& part : parts) {
+    text += text.empty() ? "" : between;
+    text += std::get<TextPart>(part).text;
+  }
+  return text;
+}
 
 }  // namespace rocmforge

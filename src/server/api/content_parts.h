@@ -2,7 +2,9 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "chat/conversation.h"
 #include "server/api/fields.h"
 
 namespace rocmforge {
@@ -15,11 +17,14 @@ namespace rocmforge {
 /// "messages[0].content[1].image". Throws ApiError(400) for a part without a type, or a text without its text.
 std::string shown_text(Fields& part);
 
-/// The parts of a content, which is a text or an array of parts, as parts of type text. Throws ApiError(400).
-Json shown_parts(Fields& fields, std::string_view name);
+/// The parts of a content, which is a text or an array of parts. Throws ApiError(400).
+std::vector<Part> shown_parts(Fields& fields, std::string_view name);
 
 /// The same as content: "" for no parts, the text itself for one.
-Json shown_content(Fields& fields, std::string_view name);
+Content shown_content(Fields& fields, std::string_view name);
+
+/// The text of all parts, with `between` between two of them.
+std::string joined(const std::vector<Part>& parts, std::string_view between);
 
 /// "[web_search_call {...}]": what can be read of a call that a vendor's server made, or of its result. Encrypted members,
 /// ids and bytes are left out.

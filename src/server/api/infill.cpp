@@ -140,6 +140,18 @@ std::vector<Ids> read_raw_prompts(Fields& fields, const ServedModel& model, Read
   return prompts;
 }
 
+Ids encode_raw_prompt(Fields& fields, const std::string& prompt, const std::string& suffix, const ServedModel& model,
+                      Reading& reading) {
+  if (suffix.empty()) {
+    return encode_text(reading, model.text(), prompt, read_raw_rules(fields));
+  }
+  require_infill(model, "suffix");
+  const Tokenizer::EncodeOptions rules = {.add_special = false};
+  const Ids before = encode_text(reading, model.text(), prompt, rules);
+  return infill_prompt(model.text(), before, encode_text(reading, model.text(), suffix, rules),
+                       fields.boolean("add_special_tokens").value_or(true));
+}
+
 void serve_infill(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
   const Document document = exchange->take_json();
   Fields fields(document.root);

@@ -23,6 +23,10 @@ Ids infill_prompt(const Tokenizer& tokenizer, const Ids& prefix, const Ids& suff
 /// The field `prompt`: texts that are continued, or with the field `suffix` the texts before a gap.
 std::vector<Ids> read_raw_prompts(Fields& fields, const ServedModel& model, Reading& reading);
 
+/// The same for one text that has been read, and the text after its gap, or "".
+Ids encode_raw_prompt(Fields& fields, const std::string& prompt, const std::string& suffix, const ServedModel& model,
+                      Reading& reading);
+
 /// POST /infill: llama-server's completion between `input_prefix` and `input_suffix`. Throws ApiError.
 void serve_infill(const std::shared_ptr<Exchange>& exchange, const Backend& backend);
 

@@ -169,7 +169,7 @@ Json settings_of(const Request& request, const ServedModel& model) {
 void start_native(Fields& fields, const std::shared_ptr<Exchange>& exchange, const Backend& backend, NativePrompts prompts) {
   NativeOptions options;
   options.prompts = std::move(prompts.sent);
-  Request request;
+  Request request = new_request(backend.model);
   read_sampling(fields, backend.model, request);
   request.constraint = read_constraint(fields, backend.grammars, exchange->reading);
   options.stream = read_stream(fields);

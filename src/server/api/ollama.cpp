@@ -133,24 +133,24 @@ void send_loaded(Exchange& exchange, const Backend& backend, bool is_chat) {
   exchange.send_json(json);
 }
 
-/// Answers a request in OpenAI's terms.
-void answer(const std::shared_ptr<Exchange>& exchange, const Backend& backend, Fields& fields, bool is_chat) {
-  AskedAnswer asked;
-  if (fields.has("prompt")) {
-    asked.use.format.splits_reasoning = false;
-    asked.request.prompt = read_raw_prompts(fields, backend.model, exchange->reading).front();
-    read_sampling(fields, backend.model, asked.request);
-    asked.request.constraint = read_constraint(fields, backend.grammars, exchange->reading);
-  } else if (fields.json()["messages"].empty()) {
-    return send_loaded(*exchange, backend, is_chat);
-  } else {
-    asked = read_asked_answer(fields, exchange->reading, backend);
-  }
+/// Reads the rest of a request and answers it.
+void answer(const std::shared_ptr<Exchange>& exchange, const Backend& backend, Fields& fields, AskedAnswer asked,
+            bool is_chat) {
   asked.request.logprobs = read_logprobs(fields);
-  const StreamOptions options = finish_asked_answer(fields, asked, *exchange, backend);
+  const StreamOptions options = finish_asked_answer(fields, asked, *exchange, backend, ollama_fields);
   auto generation =
       std::make_shared<OllamaGeneration>(exchange, backend, options, asked.use, is_chat, asked.request.logprobs >= 0);
   generation->start(std::move(asked.request), 1);
+}
+
+/// A text that is continued, or with a suffix the text before a gap.
+AskedAnswer read_raw(Fields& fields, const OllamaText& text, Request request, Reading& reading, const Backend& backend) {
+  AskedAnswer asked{.call = {}, .use = {}, .request = std::move(request)};
+  asked.use.format.splits_reasoning = false;
+  asked.request.prompt = encode_raw_prompt(fields, text.prompt, text.suffix, backend.model, reading);
+  read_sampling(fields, backend.model, asked.request);
+  asked.request.constraint = read_constraint(fields, backend.grammars, reading, nullptr, text.conversation.format);
+  return asked;
 }
 
 Json details_of(const ServedModel& model) {
@@ -176,13 +176,31 @@ Json description_of(const ServedModel& model) {
 Json ollama_error(const ApiError& error) { return {{"error", error.message}}; }
 
 void serve_ollama_chat(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
-  ChatBody body = take_chat_body(*exchange, chat_body_of_ollama);
-  answer(exchange, backend, body.fields, true);
+  const Document document = exchange->take_json();
+  Fields fields(document.root);
+  Conversation conversation = read_ollama_chat(fields, exchange->reading);
+  if (conversation.messages.empty()) {
+    return send_loaded(*exchange, backend, true);
+  }
+  Request request = new_request(backend.model);
+  read_ollama_options(fields, request);
+  answer(exchange, backend, fields,
+         read_asked_answer(fields, std::move(conversation), std::move(request), exchange->reading, backend), true);
 }
 
 void serve_ollama_generate(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
-  ChatBody body = take_chat_body(*exchange, generate_body_of_ollama);
-  answer(exchange, backend, body.fields, false);
+  const Document document = exchange->take_json();
+  Fields fields(document.root);
+  OllamaText text = read_ollama_text(fields, exchange->reading);
+  if (!text.is_raw && text.conversation.messages.empty()) {
+    return send_loaded(*exchange, backend, false);
+  }
+  Request request = new_request(backend.model);
+  read_ollama_options(fields, request);
+  AskedAnswer asked =
+      text.is_raw ? read_raw(fields, text, std::move(request), exchange->reading, backend)
+                  : read_asked_answer(fields, std::move(text.conversation), std::move(request), exchange->reading, backend);
+  answer(exchange, backend, fields, std::move(asked), false);
 }
 
 void serve_ollama_tags(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {

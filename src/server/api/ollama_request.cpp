@@ -3,13 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
 
-#include "chat/message_json.h"
+#include "server/api/chat_request.h"
 #include "server/api/content_parts.h"
+#include "server/api/thoughts.h"
 
 namespace rocmforge {
 namespace ollama {
@@ -25,118 +27,60 @@ std::string with_images(Fields& fields, std::string text) {
   return text;
 }
 
-/// Options that are fields with the same name.
-constexpr std::array<std::string_view, 11> known_options = {"temperature",
-                                                            "top_k",
-                                                            "top_p",
-                                                            "min_p",
-                                                            "typical_p",
-                                                            "seed",
-                                                            "stop",
-                                                            "repeat_penalty",
-                                                            "repeat_last_n",
-                                                            "presence_penalty",
-                                                            "frequency_penalty"};
+/// `tools` and what all APIs share. The messages have been read.
+void read_shared(Fields& fields, Conversation& conversation) {
+  conversation.tools = read_tools(fields);
+  conversation.selection = read_tool_choice(fields);
+  read_template_fields(fields, conversation);
+  read_reasoning_limits(fields, conversation.reasoning);
+}
 
-/// Other options become unknown fields.
-void read_options(Fields& fields, Json& chat) {
-  const Json* options = fields.object("options");
-  if (options == nullptr) {
-    return;
-  }
-  for (const auto& [name, value] : options->items()) {
-    const bool is_known = std::ranges::find(known_options, name) != known_options.end();
-    // Append without searching: searching the members for each name would take quadratic time.
-    if (name == "num_predict") {  // 0, -1 and -2 are no limit there
-      const bool is_limit = !value.is_number_integer() || value > 0;
-      chat.get_ref<Json::object_t&>().push_back({"max_tokens", is_limit ? value : Json(-1)});
-      continue;
+/// `format` and `think`.
+void read_own(Fields& fields, Conversation& conversation) {
+  if (const Json* format = fields.find("format"); format != nullptr && *format != "") {
+    if (*format != "json" && !format->is_object()) {
+      fields.fail("format", "must be \"json\" or a schema");
     }
-    chat.get_ref<Json::object_t&>().push_back({is_known ? name : "options." + name, value});
+    conversation.format = AskedFormat{.schema = format->is_object() ? format : nullptr, .field = "format"};
   }
-}
-
-void read_format(Fields& fields, Json& chat) {
-  const Json* format = fields.find("format");
-  if (format == nullptr || *format == "") {
-    return;
+  if (const Json* think = fields.find("think")) {
+    if (!think->is_boolean() && !think->is_string()) {
+      fields.fail("think", "must be true, false or an effort");
+    }
+    conversation.reasoning.is_on = *think != false;
+    if (think->is_string()) {
+      conversation.reasoning.effort = think->get<std::string>();
+    }
   }
-  if (*format == "json") {
-    chat["response_format"] = {{"type", "json_object"}};
-  } else if (format->is_object()) {
-    chat["response_format"] = schema_format(*format);
-  } else {
-    fields.fail("format", "must be \"json\" or a schema");
-  }
-}
-
-void read_thinking(Fields& fields, Json& chat) {
-  const Json* think = fields.find("think");
-  if (think == nullptr) {
-    return;
-  }
-  if (!think->is_boolean() && !think->is_string()) {
-    fields.fail("think", "must be true, false or an effort");
-  }
-  chat["thinking"] = {{"type", *think != false ? "enabled" : "disabled"}};
-  if (think->is_string()) {
-    chat["reasoning_effort"] = *think;
-  }
-}
-
-Json begin_body(Fields& fields, std::initializer_list<std::string_view> replaced) {
-  Json chat = fields.json();
-  for (const std::string_view name : {"options", "format", "think", "keep_alive", "images"}) {
-    chat.erase(std::string(name));
-  }
-  for (const std::string_view name : replaced) {
-    chat.erase(std::string(name));
-  }
-  if (!fields.has("stream")) {
-    chat["stream"] = true;
-  }
-  read_format(fields, chat);
-  read_thinking(fields, chat);
-  read_options(fields, chat);
-  return chat;
+  fields.ignore({"keep_alive", "images"});
 }
 
 /// Calls have no ids in this API: they are numbered, and results belong to the calls in their order.
-class Conversation {
+class MessageReader {
  public:
-  void add(Fields& message) {
-    const std::string role = message.needed_choice("role", {"system", "user", "assistant", "tool"});
-    Json json = plain_message(role, with_images(message, message.text("content").value_or("")));
-    if (const auto thinking = message.text("thinking"); thinking && !thinking->empty()) {
-      json["reasoning_content"] = *thinking;
-    }
+  Message read(Fields& fields) {
+    const std::string role = fields.needed_choice("role", {"system", "user", "assistant", "tool"});
+    Message message = text_message(*role_of(role), with_images(fields, fields.text("content").value_or("")));
+    message.reasoning = fields.text("thinking").value_or("");
     if (role == "tool") {
-      json["tool_call_id"] = id_of(std::min(answered_++, std::max(calls_ - 1, 0)));
-      if (const auto name = message.text("tool_name")) {
-        json["name"] = *name;
-      }
+      message.call_id = id_of(std::min(answered_++, std::max(calls_ - 1, 0)));
+      message.name = fields.text("tool_name").value_or("");
     }
-    const Json* calls = message.array("tool_calls");
+    const Json* calls = fields.array("tool_calls");
     for (std::size_t i = 0; calls != nullptr && i < calls->size(); ++i) {
-      add_call(message, (*calls)[i], i, json);
+      Fields call((*calls)[i], fmt::format("{}[{}].", fields.full_name("tool_calls"), i));
+      Fields inner(call.needed_object("function"), call.full_name("function") + ".");
+      const Json* arguments = inner.object("arguments");
+      std::string name = inner.needed_text("name");
+      message.calls.push_back(
+          {.id = id_of(calls_++), .name = std::move(name), .arguments = arguments == nullptr ? "{}" : to_text(*arguments)});
     }
-    messages_.push_back(std::move(json));
+    return message;
   }
-
-  Json take() { return std::move(messages_); }
 
  private:
   static std::string id_of(int number) { return fmt::format("call{:05}", number); }
 
-  void add_call(Fields& message, const Json& given, std::size_t index, Json& json) {
-    Fields call(given, fmt::format("{}[{}].", message.full_name("tool_calls"), index));
-    Fields inner(call.needed_object("function"), call.full_name("function") + ".");
-    const Json* arguments = inner.object("arguments");
-    const std::string name = inner.needed_text("name");
-    json["tool_calls"].push_back(call_message(id_of(calls_++), name, arguments == nullptr ? "{}" : to_text(*arguments)));
-  }
-
-  Json messages_ = Json::array();
   int calls_ = 0;
   int answered_ = 0;
 };
@@ -144,42 +88,67 @@ class Conversation {
 }  // namespace
 }  // namespace ollama
 
-Json chat_body_of_ollama(Fields& fields) {
-  Json chat = ollama::begin_body(fields, {});
+Conversation read_ollama_chat(Fields& fields, Reading& reading) {
+  hold_conversation(reading);
+  Conversation conversation;
   const Json* given = fields.array("messages");
-  ollama::Conversation conversation;
+  if (given != nullptr && given->size() > most_messages) {
+    fields.fail("messages", fmt::format("must be an array of 1 to {} messages", most_messages));
+  }
+  ollama::MessageReader reader;
   for (std::size_t i = 0; given != nullptr && i < given->size(); ++i) {
     Fields message = fields.inner((*given)[i], fmt::format("messages[{}].", i));
-    conversation.add(message);
+    conversation.messages.push_back(reader.read(message));
   }
-  chat["messages"] = conversation.take();
-  return chat;
+  if (!conversation.messages.empty()) {
+    ollama::read_shared(fields, conversation);
+    ollama::read_own(fields, conversation);
+  }
+  return conversation;
 }
 
-Json generate_body_of_ollama(Fields& fields) {
-  Json chat = ollama::begin_body(fields, {"prompt", "system", "raw", "template", "suffix"});
+OllamaText read_ollama_text(Fields& fields, Reading& reading) {
+  hold_conversation(reading);
   if (const auto text = fields.text("template"); text && !text->empty()) {
     fields.fail("template", "is not served; with raw the prompt is taken as it is");
   }
-  std::string prompt = ollama::with_images(fields, fields.text("prompt").value_or(""));
-  const std::string suffix = fields.text("suffix").value_or("");
-  if (fields.boolean("raw").value_or(false) || !suffix.empty()) {
-    chat["prompt"] = prompt;
-    chat["suffix"] = suffix;
-    if (!fields.text("system").value_or("").empty()) {
+  OllamaText read{.prompt = ollama::with_images(fields, fields.text("prompt").value_or("")),
+                  .suffix = fields.text("suffix").value_or("")};
+  read.is_raw = fields.boolean("raw").value_or(false) || !read.suffix.empty();
+  const std::string system = fields.text("system").value_or("");
+  read.conversation.field = "prompt";
+  if (read.is_raw) {
+    if (!system.empty()) {
       fields.note("system");  // the text around a gap has no place for it
     }
-    return chat;
+  } else {
+    if (!system.empty()) {
+      read.conversation.messages.push_back(text_message(Role::system, system));
+    }
+    if (!read.prompt.empty()) {
+      read.conversation.messages.push_back(text_message(Role::user, read.prompt));
+    }
+    ollama::read_shared(fields, read.conversation);
   }
-  Json messages = Json::array();
-  if (const auto system = fields.text("system"); system && !system->empty()) {
-    messages.push_back({{"role", "system"}, {"content", *system}});
+  ollama::read_own(fields, read.conversation);
+  return read;
+}
+
+void read_ollama_options(Fields& fields, Request& request) {
+  const Json* given = fields.object("options");
+  if (given == nullptr) {
+    return;
   }
-  if (!prompt.empty()) {
-    messages.push_back(plain_message("user", std::move(prompt)));
+  constexpr std::int64_t most_tokens = std::int64_t{1} << 30;
+  Fields options = fields.inner(*given, "options.");
+  read_sampling_numbers(options, request.sampling);
+  read_stop(options, "stop", request);
+  const auto most = options.integer("num_predict", std::numeric_limits<std::int64_t>::min(), most_tokens);
+  request.max_tokens = static_cast<std::int32_t>(std::max<std::int64_t>(most.value_or(-1), -1));
+  if (request.max_tokens == 0) {  // 0, -1 and -2 are no limit there
+    request.max_tokens = -1;
   }
-  chat["messages"] = std::move(messages);
-  return chat;
+  options.finish();
 }
 
 }  // namespace rocmforge

@@ -1,15 +1,33 @@
 #pragma once
 
+#include <string>
+
+#include "chat/conversation.h"
+#include "schedule/request.h"
 #include "server/api/fields.h"
+#include "server/api/sampling_fields.h"
+#include "server/reading.h"
 
 namespace rocmforge {
 
-/// Converts a request of Ollama's /api/chat to one of OpenAI's chat completions: `messages`, `options`, `format` and `think`
-/// are converted, all other members stay as they are. Throws ApiError(400) that names the member that is wrong.
-/// https://github.com/ollama/ollama/blob/main/docs/api.md
-Json chat_body_of_ollama(Fields& fields);
+// Requests of Ollama's API. Throw ApiError(400) naming the field that is wrong.
 
-/// The same for /api/generate: `prompt` becomes a user's message after `system`, or, when `raw`, stays a prompt.
-Json generate_body_of_ollama(Fields& fields);
+constexpr ApiFields ollama_fields{.streams = true, .limit_in_options = true};
+
+/// Reads a request for a message: `messages`, `tools`, and the fields below. Without messages it only asks for the model.
+Conversation read_ollama_chat(Fields& fields, Reading& reading);
+
+/// A request for a text.
+struct OllamaText {
+  std::string prompt{};
+  std::string suffix{};         ///< the text after a gap
+  bool is_raw = false;          ///< the prompt is continued, not answered
+  Conversation conversation{};  ///< else; without messages it only asks for the model
+};
+/// Reads `prompt`, `suffix`, `raw`, `system`, and the fields below.
+OllamaText read_ollama_text(Fields& fields, Reading& reading);
+
+/// `options`: sampling, `stop` and `num_predict`. The others are named among the unknown fields.
+void read_ollama_options(Fields& fields, Request& request);
 
 }  // namespace rocmforge

@@ -4,7 +4,9 @@
 
 #include <optional>
 #include <utility>
+#include <vector>
 
+#include "chat/conversation.h"
 #include "chat/message_json.h"
 #include "server/api/chat_answer.h"
 #include "server/api/responses_request.h"
@@ -276,15 +278,13 @@ class ResponseGeneration final : public MessageGeneration {
 
   /// The end of the array of messages.
   [[nodiscard]] std::string answer_as_message() {
-    const Message& answer = message(0);
-    Json json = {{"role", "assistant"}, {"content", answer.content}};
-    if (!answer.reasoning.empty()) {
-      json["reasoning_content"] = answer.reasoning;
-    }
+    const auto& answer = message(0);
+    rocmforge::Message kept = text_message(Role::assistant, answer.content);
+    kept.reasoning = answer.reasoning;
     for (const ToolCall& call : whole_calls(0)) {
-      json["tool_calls"].push_back(call_json(call));
+      kept.calls.push_back({.id = call.id, .name = call.name, .arguments = call.arguments});
     }
-    return fmt::format("{}{}]", place_.messages->size() > 1 ? "," : "", to_text(json));
+    return fmt::format("{}{}]", place_.messages->size() > 1 ? "," : "", to_text(json_of(kept)));
   }
 
   Place place_;
@@ -305,10 +305,10 @@ ApiError not_stored(const std::string& id, const std::string& param) {
 }
 
 /// The messages of the previous response.
-Json earlier_messages(const Json& body, std::string_view owner, Reading& reading, const Backend& backend) {
+std::vector<Message> earlier_messages(const Json& body, std::string_view owner, Reading& reading, const Backend& backend) {
   const auto previous = body.find("previous_response_id");
   if (previous == body.end() || previous->is_null()) {
-    return Json::array();
+    return {};
   }
   if (!previous->is_string()) {
     throw ApiError(400, "previous_response_id must be a string", "previous_response_id");
@@ -319,16 +319,19 @@ Json earlier_messages(const Json& body, std::string_view owner, Reading& reading
     throw not_stored(id, "previous_response_id");
   }
   reading.hold(static_cast<std::int64_t>(entry->messages->size() + entry->answer.size()));
-  JsonDocument document = read_json(*entry->messages + entry->answer, reading.cost());
-  return std::move(document.value);
+  const Document stored(read_json(*entry->messages + entry->answer, reading.cost()).value);
+  std::vector<Message> messages;
+  for (const Json& message : stored.root) {
+    messages.push_back(message_of_json(message));
+  }
+  return messages;
 }
 
 /// The conversation without its instructions, which belong to one response only.
-Text kept_messages(const Json& chat, bool has_instructions) {
+Text kept_messages(const std::vector<Message>& messages, bool has_instructions) {
   std::string text = "[";
-  const Json& messages = chat.at("messages");
   for (std::size_t i = has_instructions ? 1 : 0; i < messages.size(); ++i) {
-    text += (text.size() > 1 ? "," : "") + to_text(messages[i]);
+    text += (text.size() > 1 ? "," : "") + to_text(json_of(messages[i]));
   }
   return std::make_shared<const std::string>(std::move(text));
 }
@@ -336,38 +339,36 @@ Text kept_messages(const Json& chat, bool has_instructions) {
 }  // namespace
 
 void serve_response(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
+  Reading& reading = exchange->reading;
   const Document document = exchange->take_json();
   const Json& body = document.root;
-  exchange->reading.hold(2 * exchange->reading.held());  // for the converted request, and for storing it
-  Fields given(body);
+  reading.hold(reading.held());  // for storing it
+  Fields fields(body);
   OfferedTools tools;
-  ChatBody chat(
-      chat_body_of_responses(given, earlier_messages(body, exchange->request.owner, exchange->reading, backend), tools),
-      given);
-  Fields& fields = chat.fields;
+  Conversation conversation =
+      read_responses(fields, earlier_messages(body, exchange->request.owner, reading, backend), tools, reading);
   Place place{.repeated = repeated(body),
               .messages = std::make_shared<const std::string>(),
               .is_stored = fields.boolean("store").value_or(true),
               .tools = std::move(tools)};
   if (place.is_stored) {
-    const auto instructions = body.find("instructions");
-    place.messages = kept_messages(fields.json(), instructions != body.end() && !instructions->is_null());
+    place.messages = kept_messages(conversation.messages, fields.has("instructions"));
   }
-  AskedAnswer asked = read_asked_answer(fields, exchange->reading, backend);
-  const StreamOptions options = finish_asked_answer(fields, asked, *exchange, backend);
+  AskedAnswer asked =
+      read_asked_answer(fields, std::move(conversation), new_request(backend.model), reading, backend, responses_fields);
+  const StreamOptions options = finish_asked_answer(fields, asked, *exchange, backend, responses_fields);
   auto generation = std::make_shared<ResponseGeneration>(exchange, backend, options, asked.use, std::move(place));
   generation->start(std::move(asked.request), 1);
 }
 
 void serve_response_input_tokens(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
+  Reading& reading = exchange->reading;
   const Document document = exchange->take_json();
-  exchange->reading.hold(exchange->reading.held());  // for the converted request
-  Fields given(document.root);
+  Fields fields(document.root);
   OfferedTools tools;
-  ChatBody chat(chat_body_of_responses(
-                    given, earlier_messages(document.root, exchange->request.owner, exchange->reading, backend), tools),
-                given);
-  send_input_tokens(chat.fields, *exchange, backend, {{"object", "response.input_tokens"}});
+  Conversation conversation =
+      read_responses(fields, earlier_messages(document.root, exchange->request.owner, reading, backend), tools, reading);
+  send_input_tokens(fields, std::move(conversation), *exchange, backend, {{"object", "response.input_tokens"}});
 }
 
 void serve_stored_response(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {

@@ -6,7 +6,6 @@
 #include <array>
 #include <string_view>
 
-#include "chat/message_json.h"
 #include "server/api/content_parts.h"
 
 namespace rocmforge {
@@ -33,28 +32,17 @@ std::string call_id_of(Fields& item) {
   return (!id || id->empty()) && item.has("id") ? item.needed_text("id") : item.needed_text("call_id");
 }
 
-std::string together(const Json& parts) {
-  std::string text;
-  for (const Json& part : parts) {
-    text += part["text"].get_ref<const std::string&>();
-  }
-  return text;
-}
-
 }  // namespace
 
-void ItemConversation::add_text(const std::string& text) { messages_.push_back(plain_message("user", text)); }
-
-bool ItemConversation::answer_goes_on() const { return !messages_.empty() && messages_.back()["role"] == "assistant"; }
+bool ItemConversation::answer_goes_on() const { return !messages_.empty() && messages_.back().role == Role::assistant; }
 
 void ItemConversation::add_message(Fields& item) {
   const std::string role = item.needed_choice("role", {"system", "developer", "user", "assistant"});
-  Json content = shown_content(item, "content");
-  if (role == "assistant" && answer_goes_on() && messages_.back()["content"] == "" &&
-      !messages_.back().contains("tool_calls")) {
-    messages_.back()["content"] = std::move(content);
+  Content content = shown_content(item, "content");
+  if (role == "assistant" && answer_goes_on() && messages_.back().content == Content("") && messages_.back().calls.empty()) {
+    messages_.back().content = std::move(content);
   } else {
-    messages_.push_back(plain_message(role, std::move(content)));
+    messages_.push_back({.role = *role_of(role), .content = std::move(content)});
   }
 }
 
@@ -63,18 +51,17 @@ void ItemConversation::add_reasoning(Fields& item) {
   for (const char* name : {"content", "summary"}) {
     const Json* parts = item.array(name);
     if (parts != nullptr && !parts->empty()) {
-      messages_.push_back(
-          {{"role", "assistant"}, {"content", ""}, {"reasoning_content", together(shown_parts(item, name))}});
+      messages_.push_back({.role = Role::assistant, .content = "", .reasoning = joined(shown_parts(item, name), "")});
       return;
     }
   }
 }
 
-void ItemConversation::add_call(const std::string& id, const std::string& name, const std::string& arguments) {
+void ItemConversation::add_call(std::string id, std::string name, std::string arguments) {
   if (!answer_goes_on()) {
-    messages_.push_back(plain_message("assistant", ""));
+    messages_.push_back(text_message(Role::assistant, ""));
   }
-  messages_.back()["tool_calls"].push_back(call_message(id, name, arguments));
+  messages_.back().calls.push_back({.id = std::move(id), .name = std::move(name), .arguments = std::move(arguments)});
 }
 
 void ItemConversation::add_action_call(Fields& item, const std::string& type) {
@@ -89,7 +76,7 @@ void ItemConversation::add_action_call(Fields& item, const std::string& type) {
 
 /// A text, parts, or what can be read of the item.
 void ItemConversation::add_result(Fields& item, const std::string& type) {
-  Json result = {{"role", "tool"}, {"tool_call_id", call_id_of(item)}};
+  Message result{.role = Role::tool, .call_id = call_id_of(item)};
   const Json* output = item.find("output");
   const bool is_parts = output != nullptr && output->is_array() && std::ranges::all_of(*output, [](const Json& part) {
                           return part.is_object() && part.contains("type");
@@ -98,19 +85,17 @@ void ItemConversation::add_result(Fields& item, const std::string& type) {
     item.fail("output", "is missing");
   }
   if (output != nullptr && (output->is_string() || is_parts)) {
-    result["content"] = shown_content(item, "output");
+    result.content = shown_content(item, "output");
   } else if (output != nullptr && output->is_object() && output->contains("type")) {  // a screenshot
     Fields part = item.inner(*output, item.full_name("output."));
-    result["content"] = shown_text(part);
+    result.content = shown_text(part);
   } else {
-    result["content"] = shown_record(type, output == nullptr ? item.json() : *output);
+    result.content = shown_record(type, output == nullptr ? item.json() : *output);
   }
   messages_.push_back(std::move(result));
 }
 
-void ItemConversation::add_shown(const std::string& role, const std::string& text) {
-  messages_.push_back(plain_message(role, text));
-}
+void ItemConversation::add_shown(Role role, std::string text) { messages_.push_back(text_message(role, std::move(text))); }
 
 void ItemConversation::add(Fields& item) {
   const std::string type = item.text("type").value_or("message");
@@ -142,13 +127,13 @@ void ItemConversation::add(Fields& item) {
     return;
   }
   if (type == "item_reference") {
-    return add_shown("assistant", "[an earlier item of this conversation, which is not kept here]");
+    return add_shown(Role::assistant, "[an earlier item of this conversation, which is not kept here]");
   }
   if (item.has("encrypted_content")) {
-    return add_shown("user", "[earlier turns of this conversation, in an encrypted form that this model can't read]");
+    return add_shown(Role::user, "[earlier turns of this conversation, in an encrypted form that this model can't read]");
   }
   const bool is_record = type.ends_with("_call") || type.ends_with("_output") || type.starts_with("mcp_");
-  is_record ? add_shown("assistant", shown_record(type, item.json())) : add_shown("user", shown_text(item));
+  is_record ? add_shown(Role::assistant, shown_record(type, item.json())) : add_shown(Role::user, shown_text(item));
 }
 
 }  // namespace rocmforge

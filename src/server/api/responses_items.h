@@ -2,7 +2,9 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "chat/conversation.h"
 #include "server/api/responses_tools.h"
 
 namespace rocmforge {
@@ -12,23 +14,24 @@ namespace rocmforge {
 /// (content_parts.h), or as a placeholder where they only name what that server holds.
 class ItemConversation {
  public:
-  ItemConversation(Json messages, const OfferedTools& tools) : messages_(std::move(messages)), tools_(tools) {}
+  ItemConversation(std::vector<Message> messages, const OfferedTools& tools)
+      : messages_(std::move(messages)), tools_(tools) {}
 
   /// Throws ApiError(400).
   void add(Fields& item);
-  void add_text(const std::string& text);
-  Json take() { return std::move(messages_); }
+  void add_text(std::string text) { messages_.push_back(text_message(Role::user, std::move(text))); }
+  std::vector<Message> take() { return std::move(messages_); }
 
  private:
   void add_message(Fields& item);
   void add_reasoning(Fields& item);
-  void add_call(const std::string& id, const std::string& name, const std::string& arguments);
+  void add_call(std::string id, std::string name, std::string arguments);
   void add_action_call(Fields& item, const std::string& type);
   void add_result(Fields& item, const std::string& type);
-  void add_shown(const std::string& role, const std::string& text);
+  void add_shown(Role role, std::string text);
   [[nodiscard]] bool answer_goes_on() const;
 
-  Json messages_;
+  std::vector<Message> messages_;
   const OfferedTools& tools_;
 };
 

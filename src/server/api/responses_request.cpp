@@ -2,12 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "chat/message_json.h"
+#include "server/api/asked_grammar.h"
+#include "server/api/chat_request.h"
 #include "server/api/responses_items.h"
+#include "server/api/thoughts.h"
 
 namespace rocmforge {
 namespace responses {
@@ -24,12 +28,12 @@ void add_found_tools(Fields& fields, const Json& input, OfferedTools& tools) {
   }
 }
 
-Json messages_of(Fields& fields, Json earlier, OfferedTools& tools) {
-  Json messages = Json::array();
+std::vector<Message> read_messages(Fields& fields, std::vector<Message> earlier, OfferedTools& tools) {
+  std::vector<Message> messages;
   if (const auto instructions = fields.text("instructions")) {
-    messages.push_back({{"role", "system"}, {"content", *instructions}});
+    messages.push_back(text_message(Role::system, *instructions));
   }
-  for (Json& message : earlier) {
+  for (Message& message : earlier) {
     messages.push_back(std::move(message));
   }
   const Json* input = fields.find("input");
@@ -47,56 +51,93 @@ Json messages_of(Fields& fields, Json earlier, OfferedTools& tools) {
     Fields item = fields.inner((*input)[i], fmt::format("input[{}].", i));
     conversation.add(item);
   }
-  return conversation.take();
+  messages = conversation.take();
+  if (messages.size() > most_messages) {
+    fields.fail("input", fmt::format("must be an array of 1 to {} messages", most_messages));
+  }
+  return messages;
 }
 
 /// The function that a choice names. Tools that the client runs are known by their types.
-Json function_named(Fields& fields, const OfferedTools& tools) {
+std::string function_named(Fields& fields, const OfferedTools& tools) {
   const std::string type = fields.text("type").value_or("function");
   const std::string name = type == "function" || type == "custom" ? fields.needed_text("name") : type;
-  return wrapped_function({{"name", tools.model_name(name, fields.text("namespace").value_or(""))}});
+  return tools.model_name(name, fields.text("namespace").value_or(""));
 }
 
-void read_choice_of_tools(Fields& fields, const OfferedTools& tools, Json& chat) {
+void read_allowed_tools(Fields& choice, const OfferedTools& tools, ToolSelection& selection) {
+  const Json* named = choice.array("tools");
+  if (named == nullptr || named->empty()) {
+    choice.fail("tools", "names no tool");
+  }
+  for (std::size_t i = 0; i < named->size(); ++i) {
+    Fields tool = choice.inner((*named)[i], fmt::format("tool_choice.tools[{}].", i));
+    selection.allowed.push_back(function_named(tool, tools));
+  }
+  selection.choice.is_required = choice.choice("mode", {"auto", "required"}) == "required";
+}
+
+ToolSelection read_choice(Fields& fields, const OfferedTools& tools, bool has_tools) {
+  ToolSelection selection;
+  selection.choice.parallel = fields.boolean("parallel_tool_calls").value_or(true);
   const Json* given = fields.find("tool_choice");
-  if (given == nullptr || given->is_string()) {
-    return;
-  }
-  Fields choice = fields.inner(*given, "tool_choice.");
-  const std::string type = choice.needed_text("type");
-  if (type == "allowed_tools") {
-    Json allowed = Json::array();
-    const Json* named = choice.array("tools");
-    for (std::size_t i = 0; named != nullptr && i < named->size(); ++i) {
-      Fields tool = choice.inner((*named)[i], fmt::format("tool_choice.tools[{}].", i));
-      allowed.push_back(function_named(tool, tools));
+  if (given != nullptr && given->is_string()) {
+    const auto mode = fields.choice("tool_choice", {"none", "auto", "required"});
+    selection.none = mode == "none";
+    selection.choice.is_required = mode == "required";
+  } else if (given != nullptr) {
+    Fields choice = fields.inner(*given, "tool_choice.");
+    const std::string type = choice.needed_text("type");
+    if (type == "allowed_tools") {
+      read_allowed_tools(choice, tools, selection);
+    } else if (type == "function" || type == "custom" || tools.offers(type)) {
+      selection.choice.is_required = true;
+      selection.choice.name = function_named(choice, tools);
+    } else {
+      choice.fail("type", fmt::format("is '{}': this server runs no tools of its own", type.substr(0, 64)));
     }
-    const std::string mode = choice.choice("mode", {"auto", "required"}).value_or("auto");
-    chat["tool_choice"] = {{"type", "allowed_tools"}, {"allowed_tools", {{"mode", mode}, {"tools", std::move(allowed)}}}};
-  } else if (type == "function" || type == "custom" || tools.offers(type)) {
-    chat["tool_choice"] = function_named(choice, tools);
-  } else {
-    choice.fail("type", fmt::format("is '{}': this server runs no tools of its own", type.substr(0, 64)));
   }
+  if (selection.choice.is_required && !has_tools) {
+    fields.fail("tool_choice", "needs tools");
+  }
+  return selection;
 }
 
-void read_text(Fields& fields, Json& chat) {
+std::optional<AskedFormat> read_text(Fields& fields) {
   const Json* given = fields.object("text");
   if (given == nullptr) {
-    return;
+    return std::nullopt;
   }
   Fields text(*given, "text.");
   const Json* object = text.object("format");
   if (object == nullptr) {
-    return;
+    return std::nullopt;
   }
   Fields format(*object, "text.format.");
   const auto type = format.choice("type", {"text", "json_object", "json_schema"});
   if (type == "json_object") {
-    chat["response_format"] = {{"type", "json_object"}};
-  } else if (type == "json_schema") {
-    chat["response_format"] = schema_format(format.needed_object("schema"), format.text("name").value_or("answer"));
+    return AskedFormat{.field = "text.format"};
   }
+  if (type != "json_schema") {
+    return std::nullopt;
+  }
+  const Json& schema = format.needed_object("schema");
+  if (const auto name = format.text("name")) {
+    check_schema_name(format, *name);
+  }
+  return AskedFormat{.schema = &schema, .field = format.full_name("schema")};
+}
+
+void read_own_reasoning(Fields& fields, Reasoning& reasoning) {
+  const Json* given = fields.object("reasoning");
+  if (given == nullptr) {
+    return;
+  }
+  Fields inner(*given, "reasoning.");
+  if (auto effort = inner.text("effort")) {
+    reasoning.effort = std::move(effort);
+  }
+  read_reasoning_limit(inner, "max_tokens", reasoning);
 }
 
 void refuse_what_is_not_served(Fields& fields) {
@@ -116,34 +157,20 @@ void refuse_what_is_not_served(Fields& fields) {
 }  // namespace
 }  // namespace responses
 
-Json chat_body_of_responses(Fields& fields, Json earlier, OfferedTools& tools) {
+Conversation read_responses(Fields& fields, std::vector<Message> earlier, OfferedTools& tools, Reading& reading) {
+  hold_conversation(reading);
   responses::refuse_what_is_not_served(fields);
-  Json chat = fields.json();
-  for (const std::string_view name :
-       {"input", "instructions", "tools", "text", "reasoning", "previous_response_id", "max_output_tokens", "max_tool_calls",
-        "include", "truncation", "background", "top_logprobs", "stream_options"}) {
-    chat.erase(std::string(name));
-  }
   tools.add_all(fields, "tools");
-  chat["messages"] = responses::messages_of(fields, std::move(earlier), tools);
-  if (Json functions = tools.take_functions(); !functions.empty()) {
-    chat["tools"] = std::move(functions);
-  }
-  responses::read_choice_of_tools(fields, tools, chat);
-  responses::read_text(fields, chat);
-  if (const Json* given = fields.object("reasoning")) {
-    Fields reasoning(*given, "reasoning.");
-    if (const auto effort = reasoning.text("effort")) {
-      chat["reasoning_effort"] = *effort;
-    }
-    if (const Json* most = reasoning.find("max_tokens")) {
-      chat["reasoning.max_tokens"] = *most;  // so that a message names it
-    }
-  }
-  if (const Json* most = fields.find("max_output_tokens")) {
-    chat["max_tokens"] = *most;
-  }
-  return chat;
+  Conversation conversation{.messages = responses::read_messages(fields, std::move(earlier), tools)};
+  conversation.field = "input";
+  conversation.tools = tools.take();
+  conversation.selection = responses::read_choice(fields, tools, conversation.tools.has_value());
+  read_template_fields(fields, conversation);
+  read_reasoning_limits(fields, conversation.reasoning);
+  responses::read_own_reasoning(fields, conversation.reasoning);
+  conversation.format = responses::read_text(fields);
+  fields.ignore({"previous_response_id", "max_tool_calls", "include", "truncation"});
+  return conversation;
 }
 
 }  // namespace rocmforge

@@ -1,14 +1,19 @@
 #pragma once
 
+#include <vector>
+
+#include "chat/conversation.h"
 #include "server/api/responses_tools.h"
+#include "server/api/sampling_fields.h"
+#include "server/reading.h"
 
 namespace rocmforge {
 
-/// Converts a request of OpenAI's Responses API to one of chat completions. `input` continues the messages `earlier`, an
-/// array; `instructions`, `tools`, `tool_choice`, `text`, `reasoning` and `max_output_tokens` are converted, all other
-/// members stay as they are. `tools` gets the request's tools. Tools that run on the vendor's server, and items and parts
-/// that are no text, count as unknown fields of `fields`. Throws ApiError(400) that names the member or item that is wrong.
-/// https://platform.openai.com/docs/api-reference/responses/create
-Json chat_body_of_responses(Fields& fields, Json earlier, OfferedTools& tools);
+constexpr ApiFields responses_fields{.max_tokens = "max_output_tokens", .has_stream_options = false};
+
+/// Reads a request of OpenAI's Responses API: `instructions`, `input` after the messages of `earlier` responses, `tools`,
+/// `tool_choice`, `text`, `reasoning`, and the fields that all APIs share. `tools` gets those that are offered. Throws
+/// ApiError(400) naming the field that is wrong.
+Conversation read_responses(Fields& fields, std::vector<Message> earlier, OfferedTools& tools, Reading& reading);
 
 }  // namespace rocmforge

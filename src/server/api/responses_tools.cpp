@@ -3,12 +3,13 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <functional>
 #include <optional>
 #include <utility>
 
 #include "chat/message_json.h"
 #include "server/api/api_error.h"
-#include "server/api/chat_prompt.h"
+#include "server/api/chat_request.h"
 #include "server/api/client_tools.h"
 
 namespace rocmforge {
@@ -30,46 +31,69 @@ const ActionTool* action_tool(std::string_view type) {
   return nullptr;
 }
 
-Json described_function(Fields& tool) {
-  Json function = {{"name", tool.needed_text("name")}};
-  for (const char* name : {"description", "parameters", "strict"}) {
-    if (const Json* value = tool.find(name)) {
-      function[name] = *value;
-    }
-  }
-  return function;
+/// A function of the item's members, by the name that it gets.
+using Named = std::function<Tool(const std::string& name)>;
+
+Named as_function(Json members) {
+  return [members = std::move(members)](const std::string& name) mutable {
+    Json function = {{"name", name}};
+    function.update(members);
+    return Tool{.name = name, .declaration = wrapped_function(std::move(function))};
+  };
 }
 
-/// A tool that takes a text, as chat completions describe it.
-Json text_tool(Fields& tool) {
-  Json custom = {{"name", tool.needed_text("name")}, {"description", tool.text("description").value_or("")}};
+Named described_function(Fields& tool) {
+  static_cast<void>(tool.object("parameters"));
+  Json members = Json::object();
+  for (const char* name : {"description", "parameters", "strict"}) {
+    if (const Json* value = tool.find(name)) {
+      members[name] = *value;
+    }
+  }
+  return as_function(std::move(members));
+}
+
+Named described_text_tool(Fields& tool) {
+  TextSyntax syntax;
   const Json* format = tool.object("format");
   if (format != nullptr && string_of(*format, "type") == "grammar") {
-    custom["format"] = {
-        {"type", "grammar"},
-        {"grammar", {{"syntax", string_of(*format, "syntax")}, {"definition", string_of(*format, "definition")}}}};
+    syntax = {.kind = string_of(*format, "syntax"), .definition = string_of(*format, "definition")};
   }
-  return custom;
+  return [syntax = std::move(syntax), description = tool.text("description").value_or("")](const std::string& name) {
+    return text_tool(name, description, syntax);
+  };
 }
 
 /// Null for tools that run on the vendor's server.
-Json action_function(Fields& tool, const std::string& type) {
+Named described_action(Fields& tool, const std::string& type) {
   if (type == "tool_search" && tool.text("execution") == "client") {
-    Json function = {{"name", type}};
+    Json members = Json::object();
     for (const char* name : {"description", "parameters"}) {
       if (const Json* value = tool.find(name)) {
-        function[name] = *value;
+        members[name] = *value;
       }
     }
-    return function;
+    return as_function(std::move(members));
   }
   std::optional<Json> function = action_tool(type) == nullptr ? std::nullopt : function_of_client_tool(type, "");
-  return function ? *std::move(function) : Json();
+  if (!function) {
+    return nullptr;
+  }
+  function->erase("name");
+  return as_function(*std::move(function));
+}
+
+std::string needed_name(Fields& tool) {
+  std::string name = tool.needed_text("name");
+  if (name.empty()) {
+    tool.fail("name", "is missing");
+  }
+  return name;
 }
 
 }  // namespace
 
-void OfferedTools::offer(OfferedTool tool, Json&& described) {
+void OfferedTools::offer(OfferedTool tool, const Named& named) {
   std::string& known = model_names_[{tool.in_namespace, tool.name}];
   if (!known.empty()) {
     return;  // a tool that a search found again
@@ -79,11 +103,9 @@ void OfferedTools::offer(OfferedTool tool, Json&& described) {
     name = tool.in_namespace + (tool.in_namespace.ends_with("__") ? "" : "__") + tool.name;
   }
   known = name;
-  described["name"] = name;
-  functions_.push_back(tool.item == CallItem::text ? Json{{"type", "custom"}, {"custom", std::move(described)}}
-                                                   : wrapped_function(std::move(described)));
+  tools_.push_back(named(name));
   by_model_name_.emplace(std::move(name), std::move(tool));
-  if (functions_.size() > most_tools) {
+  if (tools_.size() > most_tools) {
     throw ApiError(400, fmt::format("tools holds more than {} tools with those of namespaces and searches", most_tools),
                    "tools");
   }
@@ -96,11 +118,9 @@ void OfferedTools::add_namespace(Fields& tool) {
     Fields each = tool.inner((*inner)[i], fmt::format("{}[{}].", tool.full_name("tools"), i));
     const std::string type = each.text("type").value_or("function");
     if (type == "custom") {
-      Json custom = text_tool(each);
-      offer({.item = CallItem::text, .name = string_of(custom, "name"), .in_namespace = in_namespace}, std::move(custom));
+      offer({.item = CallItem::text, .name = needed_name(each), .in_namespace = in_namespace}, described_text_tool(each));
     } else if (type == "function") {
-      Json function = described_function(each);
-      offer({.name = string_of(function, "name"), .in_namespace = in_namespace}, std::move(function));
+      offer({.name = needed_name(each), .in_namespace = in_namespace}, described_function(each));
     } else {
       each.note(type);
     }
@@ -113,22 +133,20 @@ void OfferedTools::add(Fields& tool) {
     return add_namespace(tool);
   }
   if (type == "function") {
-    Json function = described_function(tool);
-    return offer({.name = string_of(function, "name")}, std::move(function));
+    return offer({.name = needed_name(tool)}, described_function(tool));
   }
   if (type == "custom") {
-    Json custom = text_tool(tool);
-    return offer({.item = CallItem::text, .name = string_of(custom, "name")}, std::move(custom));
+    return offer({.item = CallItem::text, .name = needed_name(tool)}, described_text_tool(tool));
   }
-  Json function = action_function(tool, type);
-  if (function.is_null()) {
+  const Named action = described_action(tool, type);
+  if (action == nullptr) {
     return tool.note(type);
   }
   offer({.item = CallItem::action,
          .name = type,
          .call_type = type + "_call",
          .member = std::string(action_tool(type)->member)},
-        std::move(function));
+        action);
 }
 
 void OfferedTools::add_all(Fields& fields, std::string_view name) {

@@ -1,11 +1,14 @@
 #pragma once
 
+#include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "chat/conversation.h"
 #include "server/api/fields.h"
 
 namespace rocmforge {
@@ -35,8 +38,8 @@ class OfferedTools {
   /// Adds tools of `name`, if it is there, an array.
   void add_all(Fields& fields, std::string_view name);
 
-  /// In the form of chat completions.
-  Json take_functions() { return std::move(functions_); }
+  /// None if nothing is offered.
+  std::optional<std::vector<Tool>> take() { return tools_.empty() ? std::nullopt : std::optional(std::move(tools_)); }
   /// The model's name for a client's one.
   [[nodiscard]] std::string model_name(std::string_view name, std::string_view in_namespace = {}) const;
   [[nodiscard]] bool offers(std::string_view model_name) const { return by_model_name_.contains(model_name); }
@@ -46,12 +49,13 @@ class OfferedTools {
   [[nodiscard]] Json item(const std::string& model_name, std::string_view call_id, const std::string& arguments) const;
 
  private:
-  void offer(OfferedTool tool, Json&& described);
+  /// `named` makes the tool of the name by which the model knows it.
+  void offer(OfferedTool tool, const std::function<Tool(const std::string& name)>& named);
   void add_namespace(Fields& tool);
 
   std::map<std::string, OfferedTool, std::less<>> by_model_name_;
   std::map<std::pair<std::string, std::string>, std::string> model_names_;  ///< by namespace and name
-  Json functions_ = Json::array();
+  std::vector<Tool> tools_;
 };
 
 }  // namespace rocmforge

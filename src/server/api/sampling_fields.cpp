@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -16,32 +17,6 @@ constexpr std::size_t most_stops = 16;
 constexpr std::size_t longest_stop = 1024;
 constexpr std::size_t most_biases = 4096;
 constexpr std::size_t longest_salt = 256;
-
-void read_stop(Fields& fields, Request& request) {
-  const Json* stop = fields.find("stop");
-  if (stop == nullptr) {
-    return;
-  }
-  const auto add = [&](const Json& value) {
-    if (!value.is_string()) {
-      fields.fail("stop", "must be a string or an array of strings");
-    }
-    const auto& text = value.get_ref<const std::string&>();
-    if (text.empty() || text.size() > longest_stop) {
-      fields.fail("stop", fmt::format("holds a string of {} bytes, must be 1 to {}", text.size(), longest_stop));
-    }
-    request.stop.push_back(text);
-  };
-  if (!stop->is_array()) {
-    return add(*stop);
-  }
-  if (stop->size() > most_stops) {
-    fields.fail("stop", fmt::format("holds {} strings, at most {}", stop->size(), most_stops));
-  }
-  for (const Json& value : *stop) {
-    add(value);
-  }
-}
 
 /// A number, or false for "never".
 float read_bias_value(const Fields& fields, const Json& value) {
@@ -97,6 +72,17 @@ void read_logit_bias(Fields& fields, const ServedModel& model, Request& request)
   }
 }
 
+void read_number(Fields& fields, std::string_view name, const SamplingNumber& number, SamplingParams& params) {
+  if (number.is_whole()) {
+    const auto found = fields.integer(name, static_cast<std::int64_t>(number.least), static_cast<std::int64_t>(number.most));
+    if (found) {
+      number.set(params, static_cast<double>(*found));
+    }
+  } else if (const auto found = fields.number(name, number.least, number.most)) {
+    number.set(params, *found);
+  }
+}
+
 }  // namespace
 
 Json sampling_json(const SamplingParams& params) {
@@ -109,25 +95,43 @@ Json sampling_json(const SamplingParams& params) {
   return out;
 }
 
-void read_sampling(Fields& fields, const ServedModel& model, Request& request) {
-  SamplingParams& params = request.sampling;
-  params = model.sampling;
-  const auto read = [&](const SamplingNumber& number, std::string_view name) {
-    if (number.is_whole()) {
-      const auto found =
-          fields.integer(name, static_cast<std::int64_t>(number.least), static_cast<std::int64_t>(number.most));
-      if (found) {
-        number.set(params, static_cast<double>(*found));
-      }
-    } else if (const auto found = fields.number(name, number.least, number.most)) {
-      number.set(params, *found);
+Request new_request(const ServedModel& model) {
+  Request request;
+  request.sampling = model.sampling;
+  request.max_tokens = -1;
+  return request;
+}
+
+void read_stop(Fields& fields, std::string_view name, Request& request) {
+  const Json* stop = fields.find(name);
+  if (stop == nullptr) {
+    return;
+  }
+  request.stop.clear();
+  const auto add = [&](const Json& value) {
+    if (!value.is_string()) {
+      fields.fail(name, "must be a string or an array of strings");
     }
+    const auto& text = value.get_ref<const std::string&>();
+    if (text.empty() || text.size() > longest_stop) {
+      fields.fail(name, fmt::format("holds a string of {} bytes, must be 1 to {}", text.size(), longest_stop));
+    }
+    request.stop.push_back(text);
   };
+  if (!stop->is_array()) {
+    return add(*stop);
+  }
+  if (stop->size() > most_stops) {
+    fields.fail(name, fmt::format("holds {} strings, at most {}", stop->size(), most_stops));
+  }
+  for (const Json& value : *stop) {
+    add(value);
+  }
+}
+
+void read_sampling_numbers(Fields& fields, SamplingParams& params) {
   for (const SamplingNumber& number : sampling_numbers()) {
-    if (number.name == "repeat_penalty") {
-      read(number, "repetition_penalty");  // the name others use
-    }
-    read(number, number.name);
+    read_number(fields, number.name, number, params);
   }
   // -1 asks for a random one.
   if (const auto seed =
@@ -135,15 +139,24 @@ void read_sampling(Fields& fields, const ServedModel& model, Request& request) {
       seed && *seed != -1) {
     params.seed = static_cast<std::uint64_t>(*seed);
   }
+}
+
+void read_sampling(Fields& fields, const ServedModel& model, Request& request, const ApiFields& api) {
+  for (const SamplingNumber& number : sampling_numbers()) {
+    if (number.name == "repeat_penalty") {
+      read_number(fields, "repetition_penalty", number, request.sampling);  // the name others use
+    }
+  }
+  read_sampling_numbers(fields, request.sampling);
   read_logit_bias(fields, model, request);
-  read_stop(fields, request);
+  read_stop(fields, fields.has(api.stop) ? api.stop : "stop", request);
   request.ignore_eos = fields.boolean("ignore_eos").value_or(false);
   request.priority = static_cast<std::int32_t>(fields.integer("priority", -1000, 1000).value_or(0));
   request.cache_salt = fields.text("cache_salt").value_or("");
   if (request.cache_salt.size() > longest_salt) {
     fields.fail("cache_salt", fmt::format("has {} bytes, at most {}", request.cache_salt.size(), longest_salt));
   }
-  if (const std::string problem = params.validate(); !problem.empty()) {
+  if (const std::string problem = request.sampling.validate(); !problem.empty()) {
     throw ApiError(400, problem);
   }
 }
@@ -156,10 +169,14 @@ int read_count(Fields& fields, int most) {
   return count;
 }
 
-StreamOptions read_stream(Fields& fields) {
+StreamOptions read_stream(Fields& fields, const ApiFields& api) {
   StreamOptions options;
-  options.stream = fields.boolean("stream").value_or(false);
+  options.stream = fields.boolean("stream").value_or(api.streams);
   options.timings_per_token = fields.boolean("timings_per_token").value_or(false);
+  if (!api.has_stream_options) {
+    fields.ignore({"stream_options"});
+    return options;
+  }
   if (const Json* object = fields.object("stream_options")) {
     Fields inner = fields.inner(*object, "stream_options.");
     options.include_usage = inner.boolean("include_usage").value_or(false);
@@ -173,14 +190,22 @@ StreamOptions read_stream(Fields& fields) {
   return options;
 }
 
-std::int32_t read_max_tokens(Fields& fields, std::int32_t otherwise, bool takes_zero) {
+std::int32_t read_max_tokens(Fields& fields, std::int32_t otherwise, bool takes_zero, const ApiFields& api) {
   std::int32_t most = otherwise;
-  for (const std::string_view name : {"n_predict", "max_tokens", "max_completion_tokens"}) {  // the last one counts
+  const std::array<std::string_view, 4> names = {"n_predict", "max_tokens", api.max_tokens, "max_completion_tokens"};
+  const bool has_own = api.max_tokens != "max_tokens" && fields.has(api.max_tokens);
+  for (const std::string_view name : names) {  // the last one counts
+    if (has_own && name == "max_tokens") {
+      fields.ignore({name});
+      continue;
+    }
     const auto given = fields.integer(name, -1, std::int64_t{1} << 30);
     if (given == 0 && !takes_zero && name != "n_predict") {
       fields.fail(name, "is 0, must be at least 1, or -1 for no limit");
     }
-    most = static_cast<std::int32_t>(given.value_or(most));
+    if (name != "n_predict" || !api.limit_in_options || otherwise < 0) {
+      most = static_cast<std::int32_t>(given.value_or(most));
+    }
   }
   return most;
 }

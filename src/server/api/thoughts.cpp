@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,39 +14,6 @@ namespace rocmforge {
 namespace {
 
 constexpr std::int64_t most_tokens = std::int64_t{1} << 30;
-
-/// The names that templates use for it.
-void switch_thinking(Json& arguments, bool on) {
-  for (const char* name : {"enable_thinking", "thinking"}) {
-    if (!arguments.contains(name)) {
-      arguments[name] = on;
-    }
-  }
-}
-
-std::optional<std::int64_t> read_budget(Fields& fields) {
-  std::optional<std::int64_t> budget;
-  std::string named_by;
-  const auto read = [&](Fields& object, std::string_view name) {
-    const auto tokens = object.integer(name, -1, most_tokens);
-    if (tokens && budget && *tokens != *budget) {
-      object.fail(name, fmt::format("is {}, but {} is {}", *tokens, named_by, *budget));
-    }
-    if (tokens) {
-      budget = tokens;
-      named_by = object.full_name(name);
-    }
-  };
-  for (const std::string_view name :
-       {"reasoning_budget", "thinking_budget_tokens", "thinking_token_budget", "reasoning.max_tokens"}) {
-    read(fields, name);
-  }
-  if (const Json* thinking = fields.object("thinking")) {
-    Fields inner(*thinking, "thinking.");
-    read(inner, "budget_tokens");
-  }
-  return budget && *budget >= 0 ? budget : std::nullopt;
-}
 
 /// What ends reasoning at its limit. A grammar begins directly after the mark. In the harmony format the answer's message is
 /// begun, too, or where it may be a call, a message whose channel the model chooses.
@@ -61,25 +27,42 @@ std::string closing_of(const ToolUse& use, bool has_grammar) {
 
 }  // namespace
 
-void read_thinking_variables(Fields& fields, Json& template_arguments) {
-  if (const auto effort = fields.text("reasoning_effort")) {
-    template_arguments["reasoning_effort"] = *effort;
-    if (*effort == "none") {
-      switch_thinking(template_arguments, false);
-    }
-  }
+void read_thinking(Fields& fields, Reasoning& reasoning) {
+  reasoning.effort = fields.text("reasoning_effort");
   if (const Json* given = fields.object("thinking")) {
     Fields thinking = fields.inner(*given, "thinking.");
-    switch_thinking(template_arguments, thinking.needed_choice("type", {"enabled", "disabled", "adaptive"}) != "disabled");
-    thinking.ignore({"budget_tokens", "display"});  // the first is read by bound_thoughts
+    reasoning.is_on = thinking.needed_choice("type", {"enabled", "disabled", "adaptive"}) != "disabled";
+    thinking.ignore({"budget_tokens", "display"});  // the first is a limit
     thinking.finish();
   }
 }
 
-std::shared_ptr<const TokenConstraint> bound_thoughts(Fields& fields, const ToolUse& use, const ServedModel& model,
-                                                      std::shared_ptr<const TokenConstraint> constraint) {
-  const auto tokens = read_budget(fields);
+void read_reasoning_limit(Fields& fields, std::string_view name, Reasoning& reasoning) {
+  const auto tokens = fields.integer(name, -1, most_tokens);
   if (!tokens) {
+    return;
+  }
+  if (reasoning.budget && *tokens != *reasoning.budget) {
+    fields.fail(name, fmt::format("is {}, but {} is {}", *tokens, reasoning.budget_field, *reasoning.budget));
+  }
+  reasoning.budget = tokens;
+  reasoning.budget_field = fields.full_name(name);
+}
+
+void read_reasoning_limits(Fields& fields, Reasoning& reasoning) {
+  for (const std::string_view name : {"reasoning_budget", "thinking_budget_tokens", "thinking_token_budget"}) {
+    read_reasoning_limit(fields, name, reasoning);
+  }
+  if (const Json* thinking = fields.object("thinking")) {
+    Fields inner(*thinking, "thinking.");
+    read_reasoning_limit(inner, "budget_tokens", reasoning);
+  }
+}
+
+std::shared_ptr<const TokenConstraint> bound_thoughts(const Reasoning& reasoning, const ToolUse& use,
+                                                      const ServedModel& model,
+                                                      std::shared_ptr<const TokenConstraint> constraint) {
+  if (!reasoning.budget || *reasoning.budget < 0) {
     return constraint;
   }
   const ReasoningMarks& marks = use.format.reasoning;
@@ -88,7 +71,7 @@ std::shared_ptr<const TokenConstraint> bound_thoughts(Fields& fields, const Tool
   ThoughtBudget budget{.begin = std::string(marks.begin),
                        .end = std::string(use.format.in_channels ? harmony_marks::end : marks.end),
                        .is_open = use.format.reasoning_is_open,
-                       .tokens = static_cast<std::int32_t>(*tokens),
+                       .tokens = static_cast<std::int32_t>(*reasoning.budget),
                        .closing = model.text().encode(parts, false)};
   return make_thought_budget(model.tokenizer, std::move(budget), constraint.get());
 }

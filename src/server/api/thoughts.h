@@ -1,20 +1,27 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 
-#include "server/api/chat_prompt.h"
+#include "chat/conversation.h"
 #include "server/api/chat_tools.h"
+#include "server/api/fields.h"
 
 namespace rocmforge {
 
-/// The reasoning fields of a request as variables of the template: `reasoning_effort`, and the `type` of
-/// `thinking` ({"type": "enabled", "disabled" or "adaptive", "budget_tokens"}). Effort "none" and type "disabled" turn
-/// reasoning off where the template has a switch. Variables in chat_template_kwargs are not replaced. Throws ApiError(400).
-void read_thinking_variables(Fields& fields, Json& template_arguments);
+/// Reads `reasoning_effort`, and the `type` of `thinking` ({"type": "enabled", "disabled" or "adaptive",
+/// "budget_tokens"}). Throws ApiError(400).
+void read_thinking(Fields& fields, Reasoning& reasoning);
 
-/// Adds to `constraint` the limit of reasoning tokens that `reasoning_budget` (also `thinking_budget_tokens`,
-/// `thinking_token_budget` and `thinking.budget_tokens`) sets; -1 sets none. Throws ApiError(400).
-std::shared_ptr<const TokenConstraint> bound_thoughts(Fields& fields, const ToolUse& use, const ServedModel& model,
+/// Reads the limit of reasoning tokens: `reasoning_budget`, also `thinking_budget_tokens`, `thinking_token_budget` and
+/// `thinking.budget_tokens`; -1 sets none. Throws ApiError(400), also for two limits that differ.
+void read_reasoning_limits(Fields& fields, Reasoning& reasoning);
+/// The same for the one field `name`.
+void read_reasoning_limit(Fields& fields, std::string_view name, Reasoning& reasoning);
+
+/// Adds the limit of reasoning tokens to `constraint`.
+std::shared_ptr<const TokenConstraint> bound_thoughts(const Reasoning& reasoning, const ToolUse& use,
+                                                      const ServedModel& model,
                                                       std::shared_ptr<const TokenConstraint> constraint);
 
 }  // namespace rocmforge

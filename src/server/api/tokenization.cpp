@@ -8,6 +8,7 @@
 
 #include "base/utf8.h"
 #include "server/api/chat_prompt.h"
+#include "server/api/chat_request.h"
 #include "server/api/json_pieces.h"
 #include "server/api/prompts.h"
 #include "server/api/unserved_fields.h"
@@ -82,7 +83,8 @@ Ids read_prompt_or_messages(Fields& fields, Reading& reading, const Backend& bac
     if (fields.has("prompt")) {
       fields.fail("prompt", "and messages can't both be given");
     }
-    return encode_prompt(reading, backend.model.text(), read_chat(fields, backend.model, reading).prompt.segments);
+    return encode_prompt(reading, backend.model.text(),
+                         render_chat(read_conversation(fields, reading), backend.model, reading).prompt.segments);
   }
   const std::string prompt = fields.needed_text("prompt");
   const bool add_special = fields.boolean("add_special_tokens").value_or(true);
