@@ -84,6 +84,9 @@ Device::Device(std::unique_ptr<Driver> driver, const KernelLibrary& kernels)
     load_modules(architecture);
     stream_ = std::make_unique<Stream>(*this);
     uploader_ = std::make_unique<Uploader>(*this);
+    if (info_.kind == DeviceKind::hip) {
+      stream_->add_counters();
+    }
   } catch (...) {
     unload();
     throw;
@@ -236,7 +239,17 @@ void Device::release(BufferKind kind, std::byte* data, std::size_t size_bytes) n
   } else if (kind == BufferKind::pinned) {
     driver_->free_pinned(data);
   } else {
+    put_held();  // it may use the memory
     driver_->free(data);
+  }
+}
+
+void Device::put_held() noexcept {
+  try {
+    if (stream_ != nullptr) {
+      stream_->put_held();
+    }
+  } catch (...) {  // whoever waits for the stream next learns that the device has failed
   }
 }
 

@@ -97,6 +97,16 @@ class Graph {
   GraphHandle handle_;
 };
 
+class Stream;
+
+/// A launch that a stream holds back, so that its successor may join it.
+class HeldLaunch {
+ public:
+  virtual ~HeldLaunch() = default;
+  /// Puts it on the stream, once.
+  virtual void put_on(Stream& stream) = 0;
+};
+
 /// Work on one GPU that runs in order. Sizes are in bytes, and addresses are device addresses unless the name says
 /// otherwise.
 class Stream {
@@ -114,12 +124,26 @@ class Stream {
   void copy_on_device(void* to, const void* from, std::size_t size_bytes);
   void fill(void* to, std::uint8_t value, std::size_t size_bytes);
 
+  /// Whether launches may be held back: on an own stream whose kernels may overlap.
+  [[nodiscard]] bool may_hold() const { return owned_ && overlap_; }
+  /// Holds `launch` back until anything else is put on the stream, the host waits for it, or device memory is freed.
+  void hold(std::unique_ptr<HeldLaunch> launch);
+  /// The launch that is held back, or null. It may take in the launch that would follow it.
+  [[nodiscard]] HeldLaunch* held() const { return held_.get(); }
+  /// Puts the held launch on the stream, if there is one.
+  void put_held();
+  /// Counters for work-groups that wait for each other: most_counters of them, zero before and after each launch that uses
+  /// them. Null for a stream without any.
+  [[nodiscard]] std::uint32_t* counters() const { return counters_.as<std::uint32_t>(); }
+  void add_counters();
+  static constexpr std::size_t most_counters = 16;
+
   /// Runs the kernel `kernel` of the source `object`. `args` is its only parameter.
   void launch(std::string_view object, std::string_view kernel, const LaunchShape& shape, std::span<const std::byte> args);
   void launch(const Graph& graph);
-  /// Whether launches and recordings from now on use LaunchShape::dependent. True at first for an own stream. A kernel that
-  /// overlaps reads weights, arrays of the step and cached keys before its predecessor has ended: so a copy or another work
-  /// that waits must lie between two steps.
+  /// Whether launches and recordings from now on use LaunchShape::dependent, and may be held back. True at first for an own
+  /// stream. A kernel that overlaps reads weights, arrays of the step and cached keys before its predecessor has ended: so a
+  /// copy or another work that waits must lie between two steps.
   void allow_overlap(bool allowed) { overlap_ = allowed; }
   /// Whether all work on the stream except the last launch has ended when a dependent kernel that is launched next starts.
   /// If so, that kernel may read the results of the earlier work before wait_for_predecessor().
@@ -144,7 +168,11 @@ class Stream {
   void synchronize();             ///< the host waits
 
   [[nodiscard]] Device& device() const { return *device_; }
-  [[nodiscard]] StreamHandle handle() const { return handle_; }
+  /// For work that a vendor's library puts on the stream.
+  [[nodiscard]] StreamHandle handle() {
+    put_held();
+    return handle_;
+  }
 
  private:
   void begin_capture();
@@ -156,6 +184,8 @@ class Stream {
   bool owned_ = true;
   bool overlap_ = true;
   bool all_but_last_ended_ = false;
+  std::unique_ptr<HeldLaunch> held_;
+  DeviceBuffer counters_;
 };
 
 /// The device that computes a model: the CPU, or one GPU with its code objects loaded. It owns the compute stream and must
@@ -210,6 +240,7 @@ class Device {
   template <BufferKind kind>
   friend class Buffer;
   void release(BufferKind kind, std::byte* data, std::size_t size_bytes) noexcept;
+  void put_held() noexcept;
   void load_modules(const std::string& architecture);
   void unload() noexcept;
 

@@ -54,23 +54,28 @@ Stream::~Stream() {
 }
 
 void Stream::copy_to_device(void* to, const void* from_host, std::size_t size_bytes) {
+  put_held();
   device_->driver().copy_to_device(to, from_host, size_bytes, handle_);
 }
 
 void Stream::copy_to_host(void* to_host, const void* from, std::size_t size_bytes) {
+  put_held();
   device_->driver().copy_to_host(to_host, from, size_bytes, handle_);
 }
 
 void Stream::copy_on_device(void* to, const void* from, std::size_t size_bytes) {
+  put_held();
   device_->driver().copy_on_device(to, from, size_bytes, handle_);
 }
 
 void Stream::fill(void* to, std::uint8_t value, std::size_t size_bytes) {
+  put_held();
   device_->driver().fill(to, value, size_bytes, handle_);
 }
 
 void Stream::launch(std::string_view object, std::string_view kernel, const LaunchShape& shape,
                     std::span<const std::byte> args) {
+  put_held();
   LaunchShape allowed = shape;
   allowed.dependent = shape.dependent && overlap_;
   device_->driver().launch(device_->function(object, kernel), kernel, allowed, args, handle_);
@@ -78,19 +83,49 @@ void Stream::launch(std::string_view object, std::string_view kernel, const Laun
 }
 
 void Stream::launch(const Graph& graph) {
+  put_held();
   device_->driver().launch(graph.handle_, handle_);
   all_but_last_ended_ = false;  // the last kernel of the graph is not known
 }
 
-void Stream::record(Event& event) { device_->driver().record(event.handle_, handle_); }
+void Stream::hold(std::unique_ptr<HeldLaunch> launch) {
+  put_held();
+  held_ = std::move(launch);
+  if (!may_hold()) {
+    put_held();
+  }
+}
 
-void Stream::wait(const Event& event) { device_->driver().wait(handle_, event.handle_); }
+void Stream::put_held() {
+  if (const std::unique_ptr<HeldLaunch> launch = std::move(held_)) {
+    launch->put_on(*this);
+  }
+}
 
-void Stream::synchronize() { device_->driver().synchronize(handle_); }
+void Stream::add_counters() { counters_ = device_->allocate(most_counters * sizeof(std::uint32_t), "a stream's counters"); }
 
-void Stream::begin_capture() { device_->driver().begin_capture(handle_); }
+void Stream::record(Event& event) {
+  put_held();
+  device_->driver().record(event.handle_, handle_);
+}
+
+void Stream::wait(const Event& event) {
+  put_held();
+  device_->driver().wait(handle_, event.handle_);
+}
+
+void Stream::synchronize() {
+  put_held();
+  device_->driver().synchronize(handle_);
+}
+
+void Stream::begin_capture() {
+  put_held();
+  device_->driver().begin_capture(handle_);
+}
 
 Graph Stream::end_capture() {
+  put_held();
   Graph graph;
   graph.device_ = device_;
   graph.handle_ = device_->driver().end_capture(handle_);
@@ -98,6 +133,7 @@ Graph Stream::end_capture() {
 }
 
 void Stream::abandon_capture() noexcept {
+  held_.reset();
   try {
     end_capture();
   } catch (...) {  // the error that ended the recording is passed on; this later error of the runtime is ignored

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -89,6 +90,17 @@ class Kernels(unittest.TestCase):
 
     def test_groups_are_launched_as_hip_counts_units(self):
         self.assertEqual([chips.CHIPS[name].groups for name in ("rx7900xtx", "rx9070xt", "strix-halo", "mi300x")], [48, 32, 20, 304])
+
+    def test_the_launches_of_a_step(self):
+        for chip, most in (("rx7900xtx", (69, 68)), ("rx9070xt", (69, 68)), ("mi300x", (68, 68))):
+            packed = OwnPacked(types.SimpleNamespace(chip=chips.CHIPS[chip]))
+            for name, chained in zip(("Llama 2 7B Q4_0", "Llama 3 8B Q4_K_M"), most):
+                self.assertEqual((packed.launches(MODELS[name], False), packed.launches(MODELS[name])), (164, chained), f"{chip} {name}")
+
+    def test_a_hand_over_takes_less_than_a_launch(self):
+        for chip in CHIPS.values():
+            packed = OwnPacked(types.SimpleNamespace(chip=chips.CHIPS[chip]))
+            self.assertLess(packed.handover_us(), chips.CHIPS[chip].launch_us)
 
     def test_instructions_follow_the_arguments(self):
         for architecture in CHIPS:
@@ -234,4 +246,6 @@ if __name__ == "__main__":
     from amd_cost import chips, isa, memory, step, trace
     from amd_cost.cost import caches_of, predict, trace_groups
     from amd_cost.kernel import Buffer, Kernel, Launch
+    from amd_cost.models import MODELS
+    from amd_cost.own_packed import OwnPacked
     unittest.main()

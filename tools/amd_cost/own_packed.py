@@ -4,6 +4,7 @@ import struct
 
 import numpy as np
 
+from .chips import TIMINGS
 from .cost import predict
 from .kernel import Buffer, Launch
 from .own import TILE, TYPES, along_columns, tiles_of
@@ -24,6 +25,7 @@ MOST_CHUNK, GROUP_LDS, THREADS = 16384 // 256, 64 << 10, 512
 MATRIX_BEGIN = 256  # factors and zeros before the image of matvec_matrix.h
 LEAST_MATRIX_TOKENS = {"gfx942": 2, "gfx1200": 8, "gfx1201": 8}  # that are multiplied on matrix instructions: matvec.cpp
 LARGE_TILE = {32: TILE[True], 64: (64, 128, 512)}  # by the size of a wave: matmul_tiles.h
+MOST_CHAINED, NEVER, POLL_CYCLES = 4, 2**31 - 1, 64  # calls of a launch of matvec_chain.h, the end of one that it has not, and a wave's sleep between two polls
 APPEND = struct.Struct("<11Q3q11i3fi4x")  # what attention's call begins with: RopeAppendArgs
 
 
@@ -32,8 +34,9 @@ class OwnPacked:
         self.own, self.chip = own, own.chip
 
     @functools.lru_cache(None)
-    def matvec(self, weights, columns, norm=False, gated=False, tokens=1):
-        """`weights`: (format, rows) of each output of the call."""
+    def matvec(self, weights, columns, norm=False, gated=False, tokens=1, chained=None):
+        """`weights`: (format, rows) of each output of the call. `chained`: the call's number in a launch of several, of which this is the part of that call's
+        work-groups; its first weights are counted as if they were not on their way before it begins."""
         dense = weights[0][0] in DENSE
         assert not dense or tokens == 1
         matrix = not dense and tokens >= LEAST_MATRIX_TOKENS.get(self.chip.architecture, 9)
@@ -44,6 +47,8 @@ class OwnPacked:
         halves = tokens == 1 and kernel.timing.wave == 32 and (dense or all(name in HALVES for name, _ in weights))
         if halves and not dense:
             kernel = self.own.load("matvec_packed", "matvec_packed_1_halves")
+        if chained is not None:
+            kernel = self.own.load("matvec_chain", "matvec_chain_halves" if halves else "matvec_chain")
         cut = 4 if halves else 16 if matrix else 8  # rows
         sums = cut * ROW_SUMS * tokens
         records, tiles, parts, pointers = -(-columns // 256), 0, b"", []
@@ -68,8 +73,22 @@ class OwnPacked:
             lds = without + batch * slots * sums
         pointers += [(len(parts), Buffer()), *([(len(parts) + 16, Buffer())] if norm else [])]
         arguments = parts + struct.pack("<QqQfiiiiiiiii", 0, columns, 0, 1e-5, columns, tokens, len(weights), tiles, int(gated), each, batch, chunk, 0)
-        launch = Launch(kernel, (-(-tiles // each), 1, 1), (THREADS, 1, 1), [arguments], lds, pointers)
+        groups = -(-tiles // each)
+        if chained is not None:
+            pointers = [(offset + chained * len(arguments), buffer) for offset, buffer in pointers]
+            ends = [groups if call == chained else 0 if call < chained else NEVER for call in range(MOST_CHAINED)]  # the calls before have ended
+            arguments = b"".join(arguments if call == chained else bytes(len(arguments)) for call in range(MOST_CHAINED))
+            pointers.append((len(arguments) + 4 * MOST_CHAINED, Buffer(np.zeros(MOST_CHAINED, np.int32))))
+            arguments += struct.pack("<4iQii", *ends, 0, MOST_CHAINED, 0)
+        launch = Launch(kernel, (groups, 1, 1), (THREADS, 1, 1), [arguments], lds, pointers)
         return predict(kernel, launch, self.chip)
+
+    def handover_us(self):
+        """From the last store of a call of a chain to the first load of the next one's activations: the store, the counter, half a poll and a poll, the load. Write-backs
+        are in the kernel's own time."""
+        chip = self.chip
+        there = chip.memory_cycles if chip.l2s > 1 else chip.l2_cycles  # where all units meet
+        return (3.5 * there + POLL_CYCLES / 2) / chip.clock_ghz / 1000
 
     @staticmethod
     def matrix_plan(each, records, tokens, record, sums):
@@ -117,25 +136,41 @@ class OwnPacked:
         launch = Launch(kernel, (-(-rounds // each), model.kv_heads * tiles, 1), (threads, 1, 1), [arguments], 0, pointers)
         return predict(kernel, launch, self.chip)
 
-    def decode_launches(self, model, keys=128):
-        """(what, how many of them in a step, microseconds of each without its launch)"""
+    def joins_output(self, model):
+        """Whether the last layer's launch of products takes the output in: not where the layers' products take halves of tiles, and the output, of Q6_K, does not."""
+        return model.mixed or TIMINGS[self.chip.architecture].wave == 64
+
+    def launches(self, model, chains=True):
+        """Of a step. Beside the layers: embedding, two kernels of the draw, and what no layer's launch of products takes in."""
+        if not chains:
+            return 5 * model.layers + 4
+        return 2 * model.layers + 4 + (not self.joins_output(model))
+
+    def decode_launches(self, model, launch_us, keys=128, chains=True):
+        """(what, how many of them in a step, microseconds of each with what it begins with: a launch, or what is handed over inside of one)"""
         q, kv, n = model.heads * model.head_dim, model.kv_heads * model.head_dim, model.layers
         base = "q4_k" if model.mixed else "q4_0"
         found = []
-        for better, count in ((base, n - n // 2), ("q6_k", n // 2)) if model.mixed else ((base, n),):
-            calls = [(f"Q, K, V ({better})", ((base, q), (base, kv), (better, kv)), model.hidden, True, False),
-                     ("attention's output", ((base, model.hidden),), q, False, False),
-                     ("gate and up", ((base, model.ffn),) * 2, model.hidden, True, True),
-                     (f"down ({better})", ((better, model.hidden),), model.ffn, False, False)]
-            found += [(what, count, self.matvec(*call).microseconds) for what, *call in calls]
-        name, rows, columns, *_ = model.output()
-        found.append(("output", 1, self.matvec(((name, rows),), columns, True).microseconds))
-        found.append(("attention, with rotation and append", n, self.attention(model, keys).microseconds))
-        # The operations outside of the layers take no longer than their launches.
-        return [*found, ("others", 3, 0.0)]
 
-    def decode_us(self, model, launch_us, keys=128):
-        return sum(count * (microseconds + launch_us) for _, count, microseconds in self.decode_launches(model, keys))
+        def call(what, count, arguments, place):
+            """`place` in a launch of several products, or None."""
+            us = self.matvec(*arguments, chained=place if chains else None).microseconds
+            found.append((what, count, us + (self.handover_us() if chains and place else launch_us)))
+
+        for better, count in ((base, n - n // 2), ("q6_k", n // 2)) if model.mixed else ((base, n),):
+            call(f"Q, K, V ({better})", count - (better == base), (((base, q), (base, kv), (better, kv)), model.hidden, True, False), 1)
+            call("attention's output", count, (((base, model.hidden),), q, False, False), 0)
+            call("gate and up", count, (((base, model.ffn),) * 2, model.hidden, True, True), 1)
+            call(f"down ({better})", count, (((better, model.hidden),), model.ffn, False, False), 1)
+        call("Q, K, V of the first layer", 1, (((base, q), (base, kv), (base, kv)), model.hidden, True, False), None)
+        name, rows, columns, *_ = model.output()
+        call("output", 1, (((name, rows),), columns, True, False), 1 if self.joins_output(model) else None)
+        found.append(("attention, with rotation and append", n, self.attention(model, keys).microseconds + launch_us))
+        # The operations outside of the layers take no longer than their launches.
+        return [*found, ("others", 3, launch_us)]
+
+    def decode_us(self, model, launch_us, keys=128, chains=True):
+        return sum(count * microseconds for _, count, microseconds in self.decode_launches(model, launch_us, keys, chains))
 
     @functools.lru_cache(None)
     def tile(self, name, columns, large):

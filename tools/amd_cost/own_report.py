@@ -30,8 +30,7 @@ def report(folder, chips, only=("decode", "prefill", "kernels")):
                         packed = OwnPacked(own).decode_us(model, chip.launch_us)
                         lines.append(row(model_name, name, "decode, tuned", decode, 1e6 / packed, most))
                 if "steps" in only and own.has_packed:
-                    launches = [(what, count, us + chip.launch_us) for what, count, us in OwnPacked(own).decode_launches(model)]
-                    steps += step_rows(f"| {model_name} | {name} | decode, tuned |", launches)
+                    steps += step_rows(f"| {model_name} | {name} | decode, tuned |", OwnPacked(own).decode_launches(model, chip.launch_us))
                 for what, products in (("prefill", None), ("prefill, tuned", OwnPacked(own).prefill_products))[:1 + own.has_packed]:
                     if "prefill" in only:
                         slow, fast = (1e6 * tokens / own.prefill_us(model, tokens, chip.launch_us, least, products) for least in (False, True))

@@ -8,16 +8,12 @@
 #include "base/math.h"
 #include "device/driver.h"
 #include "kernels/amd/matvec_args.h"
+#include "kernels/amd/matvec_chain_launch.h"
 #include "kernels/amd/matvec_dense_args.h"
 
 namespace rocmforge::amd {
 namespace {
 
-/// By MatvecWay.
-constexpr std::array<Kernel<MatvecArgs>, 4> kernels{{{"matvec_packed", "matvec_packed_8", LaunchOrder::by_kernel},
-                                                     {"matvec_packed", "matvec_packed_1", LaunchOrder::by_kernel},
-                                                     {"matvec_packed", "matvec_packed_1_halves", LaunchOrder::by_kernel},
-                                                     {"matvec_packed", "matvec_packed_8_matrix", LaunchOrder::by_kernel}}};
 constexpr Kernel<MatvecArgs> dense_one_token{"matvec_dense", "matvec_dense_1", LaunchOrder::by_kernel};
 constexpr Kernel<MatvecArgs> dense_several_tokens{"matvec_dense", "matvec_dense_8", LaunchOrder::by_kernel};
 
@@ -175,7 +171,9 @@ void run_matvec(const Matmul::Args& call, Stream& stream) {
       shape_of(way == MatvecWay::matrix ? plan_matrix(args, device.wave_size)
                                         : plan_dots(args, cut_rows, matvec_chunk_elems(args.tokens), matvec_shared),
                args);
-  kernels[static_cast<std::size_t>(way)].launch(stream, shape, args);
+  if (call.tokens > 1 || !join_chain(way, args, shape, stream)) {
+    packed_matvec_kernel(way).launch(stream, shape, args);
+  }
 }
 
 void run_dense_matvec(const Matmul::Args& call, Stream& stream) {

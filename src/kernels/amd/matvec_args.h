@@ -72,6 +72,17 @@ struct MatvecArgs {
   Activation activation;
 };
 
+/// Calls of one token in one launch (matvec_chain.h). The work-groups of a call wait until those of the call before it have
+/// ended, with their first weights on the way. Grid: the work-groups of all calls, one call after another.
+inline constexpr int most_chained = 4;
+struct MatvecChainArgs {
+  MatvecArgs calls[most_chained];
+  std::int32_t ends[most_chained];  ///< work-groups of the calls up to this one; INT32_MAX behind the last call
+  std::uint32_t* counters;          ///< [most_chained], zero
+  std::int32_t count;               ///< calls
+  std::int32_t unused;
+};
+
 /// Columns of x that shared memory holds at a time, for each of so many tokens: a multiple of two records.
 constexpr int matvec_chunk_elems(int tokens) { return 16384 / (tokens <= 1 ? 1 : tokens <= 2 ? 2 : tokens <= 4 ? 4 : 8); }
 

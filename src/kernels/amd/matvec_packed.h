@@ -436,15 +436,24 @@ __device__ __forceinline__ void read_first(const MatvecArgs& args) {
                "s"(args.parts[1].first_cut), "s"(args.parts[2].first_cut), "s"(args.parts[3].first_cut));
 }
 
-template <MatvecWay way>
-__device__ __forceinline__ void matvec(const MatvecArgs& args) {
-  if constexpr (is_single<way>) {
+/// A call that is a launch of its own.
+struct OwnLaunch {
+  static constexpr bool keeps_arguments = true;
+  __device__ static constexpr bool is_first() { return true; }
+  __device__ static void wait() {}
+};
+
+/// Work-group `group` of the call. `order`: whether the call is the launch's first, and the wait for the call before it.
+template <MatvecWay way, class Order>
+__device__ __forceinline__ void matvec(const MatvecArgs& args, int group, const Order& order) {
+  constexpr bool kept = is_single<way> && Order::keeps_arguments;
+  if constexpr (kept) {
     read_first(args);
   }
   HIP_DYNAMIC_SHARED(uint4, dynamic)
   auto* const memory = reinterpret_cast<std::uint8_t*>(dynamic);
   const int all_records = (args.k + record_elems - 1) / record_elems;
-  const int begin = static_cast<int>(blockIdx.x) * args.group_cuts;
+  const int begin = group * args.group_cuts;
   const int end = min(begin + args.group_cuts, args.cuts);
   constexpr int rounds = is_single<way> ? 3 : 1;  // of the teams, whose activations are loaded together
   const int wave = uniform(gpu::wave_index());
@@ -459,9 +468,15 @@ __device__ __forceinline__ void matvec(const MatvecArgs& args) {
   begin_chunk(0);
   const int team = gpu::thread_index() / team_lanes;
   Activations loaded[rounds];
+  const auto load = [&]() __attribute__((always_inline)) {
 #pragma unroll
-  for (int i = 0; i < rounds; ++i) {
-    load_activations(args, 0, team + i * teams, loaded[i]);
+    for (int i = 0; i < rounds; ++i) {
+      load_activations(args, 0, team + i * teams, loaded[i]);
+    }
+  };
+  const bool at_once = order.is_first();
+  if (at_once) {
+    load();
   }
   CutRun run{};
   FirstStep<way> weights;
@@ -474,13 +489,22 @@ __device__ __forceinline__ void matvec(const MatvecArgs& args) {
     sums[at] = 0.0f;
   }
   Output output;
-  output.template find<way>(args, chunk.tokens, begin, min(args.batch_cuts, end - begin));
   const Stage stage{args, chunk.shared, memory, chunk.tokens, 0, chunk.records, all_records};
+  const auto put = [&]() __attribute__((always_inline)) {
+    output.template find<way>(args, chunk.tokens, begin, min(args.batch_cuts, end - begin));
 #pragma unroll
-  for (int i = 0; i < rounds; ++i) {
-    if (team + i * teams < stage.padded()) {
-      stage.put(0, team + i * teams, loaded[i]);
+    for (int i = 0; i < rounds; ++i) {
+      if (team + i * teams < stage.padded()) {
+        stage.put(0, team + i * teams, loaded[i]);
+      }
     }
+  };
+  if (at_once) {  // apart: where both paths met before, these would wait for the weights too
+    put();
+  } else {
+    order.wait();
+    load();
+    put();
   }
   const bool whole = args.chunk_records >= all_records;  // the image is made once
   for (int tile = begin; tile < end; tile += args.batch_cuts) {
@@ -491,7 +515,7 @@ __device__ __forceinline__ void matvec(const MatvecArgs& args) {
       begin_chunk(first);
       const bool is_first = tile == begin && first == 0;
       if (is_first || !whole) {
-        const MatvecArgs& again = is_single<way> ? args : read_again(args);
+        const MatvecArgs& again = kept ? args : read_again(args);
         Stage{again, chunk.shared, memory, chunk.tokens, first, chunk.records, all_records}.put_others(is_first ? rounds
                                                                                                                 : 0);
         sync_shared();
@@ -510,7 +534,7 @@ __device__ __forceinline__ void matvec(const MatvecArgs& args) {
       first += args.chunk_records;
     } while (first < all_records);
     const bool more = tile + args.batch_cuts < end;
-    output.template write<way>(is_single<way> ? args : read_again(args), chunk, chunk.tokens, up, more);
+    output.template write<way>(kept ? args : read_again(args), chunk, chunk.tokens, up, more);
     if (more) {
       const int next = tile + args.batch_cuts;
       output = {};

@@ -6,19 +6,24 @@
 using namespace rocmforge;
 using rocmforge::amd::MatvecArgs;
 
+template <amd::MatvecWay way>
+__device__ __forceinline__ void run_alone() {
+  amd::matvec<way>(amd::argument_of_kernel<MatvecArgs>(), static_cast<int>(blockIdx.x), amd::OwnLaunch{});
+}
+
 ROCMFORGE_KERNEL __launch_bounds__(amd::matvec_threads) __attribute__((amdgpu_waves_per_eu(ROCMFORGE_MATVEC_WAVES)))
 matvec_packed_1(MatvecArgs) {
-  amd::matvec<amd::MatvecWay::one_token>(amd::argument_of_kernel<MatvecArgs>());
+  run_alone<amd::MatvecWay::one_token>();
 }
 #if ROCMFORGE_WAVE_SIZE == 32  // a wave of 64 would take more steps for it, which costs more
 ROCMFORGE_KERNEL __launch_bounds__(amd::matvec_threads) __attribute__((amdgpu_waves_per_eu(ROCMFORGE_MATVEC_WAVES)))
 matvec_packed_1_halves(MatvecArgs) {
-  amd::matvec<amd::MatvecWay::one_token_halves>(amd::argument_of_kernel<MatvecArgs>());
+  run_alone<amd::MatvecWay::one_token_halves>();
 }
 #endif
 ROCMFORGE_KERNEL __launch_bounds__(amd::matvec_threads) __attribute__((amdgpu_waves_per_eu(ROCMFORGE_MATVEC_WAVES)))
 matvec_packed_8(MatvecArgs) {
-  amd::matvec<amd::MatvecWay::several_tokens>(amd::argument_of_kernel<MatvecArgs>());
+  run_alone<amd::MatvecWay::several_tokens>();
 }
 #if ROCMFORGE_BYTE_TILES
 ROCMFORGE_KERNEL __launch_bounds__(amd::matvec_threads) __attribute__((amdgpu_waves_per_eu(ROCMFORGE_MATVEC_WAVES)))

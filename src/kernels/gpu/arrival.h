@@ -6,6 +6,8 @@ namespace rocmforge::gpu {
 
 #if ROCMFORGE_DEVICE_AMD
 
+inline constexpr std::uint32_t most_polls = 1u << 28;
+
 /// The counter of last_to_arrive by one thread, whose fences stand for the whole work-group: barriers order them with what
 /// the other threads did before and do after. On CDNA a release writes back the whole L2 cache of a part of the chip, so one
 /// for each work-group, and an acquire in the last one alone.
@@ -24,6 +26,31 @@ __device__ inline void sync_stores() {
 #if defined(__GFX9__)  // whose barriers let stores on their way be
   asm volatile("s_waitcnt vmcnt(0)" ::: "memory");
 #endif
+  __syncthreads();
+}
+
+/// Counts a work-group for those that wait in wait_for_arrivals(); by one thread, behind sync_stores(). Returns how many had
+/// arrived before. `seen`: whether a work-group of this launch reads what this one has stored.
+__device__ inline std::uint32_t announce(std::uint32_t* counter, bool seen) {
+  if (seen) {
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent");
+  }
+  return atomicAdd(counter, 1u);
+}
+
+/// Waits in all threads of a work-group until `count` others have called announce(), and sees what they stored before. They
+/// must have started before this work-group, so that they go on. A wait without an end becomes a fault of the device: a
+/// poll takes 64 cycles and an access to memory.
+__device__ inline void wait_for_arrivals(const std::uint32_t* counter, std::uint32_t count) {
+  if (thread_index() == 0) {
+    for (std::uint32_t polls = 0; __hip_atomic_load(counter, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT) != count; ++polls) {
+      if (polls == most_polls) {
+        __builtin_trap();
+      }
+      __builtin_amdgcn_s_sleep(1);
+    }
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "agent");
+  }
   __syncthreads();
 }
 

@@ -1,0 +1,20 @@
+// Products of one token, one after another in one launch. See matvec_chain.h.
+
+#include "kernels/amd/matvec_chain.h"
+
+using namespace rocmforge;
+using rocmforge::amd::MatvecChainArgs;
+
+/// Two work-groups on the four SIMDs of a WGP or CU.
+#define ROCMFORGE_CHAIN_WAVES (2 * 512 / ROCMFORGE_WAVE_SIZE / 4)
+
+ROCMFORGE_KERNEL __launch_bounds__(amd::matvec_threads) __attribute__((amdgpu_waves_per_eu(ROCMFORGE_CHAIN_WAVES)))
+matvec_chain(MatvecChainArgs) {
+  amd::run_chained<amd::MatvecWay::one_token>(amd::argument_of_kernel<MatvecChainArgs>());
+}
+#if ROCMFORGE_WAVE_SIZE == 32
+ROCMFORGE_KERNEL __launch_bounds__(amd::matvec_threads) __attribute__((amdgpu_waves_per_eu(ROCMFORGE_CHAIN_WAVES)))
+matvec_chain_halves(MatvecChainArgs) {
+  amd::run_chained<amd::MatvecWay::one_token_halves>(amd::argument_of_kernel<MatvecChainArgs>());
+}
+#endif

@@ -1,0 +1,159 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "device/fake_driver.h"
+#include "device/temporary_folder.h"
+#include "kernels/amd/matmul.h"
+#include "kernels/amd/matvec_args.h"
+
+// Which launches the products of a decode step make on AMD; tested without a GPU.
+
+namespace rocmforge {
+namespace {
+
+using amd::MatvecChainArgs;
+using testing::ElementsAre;
+
+class AmdLaunch : public testing::Test {
+ protected:
+  AmdLaunch() {
+    for (const char* object : {"matvec_packed", "matvec_chain"}) {
+      folder_.write("gfx1100/" + std::string(object) + ".hsaco",
+                    "\x7f"
+                    "ELF code");
+    }
+    device_ =
+        std::make_unique<Device>(std::make_unique<FakeDriver>(log_, "gfx1100"), KernelLibrary::from_folder(folder_.path()));
+  }
+
+  /// A product of `rows` rows, of one token unless said otherwise.
+  void product(DType type, std::int64_t rows, std::int64_t tokens = 1) {
+    const MatmulOutput output{.dtype = type, .weight = place(0), .n = rows, .out = place(1), .stride = rows};
+    ExecutionContext context{.stream = &device_->stream()};
+    kernel_->run({.x = place(2), .tokens = tokens, .k = 512, .x_stride = 512, .outputs = {&output, 1}}, context);
+  }
+
+  [[nodiscard]] MatvecChainArgs chain(std::size_t launch) const {
+    MatvecChainArgs args{};
+    EXPECT_EQ(log_->arguments.at(launch).size(), sizeof args);
+    std::memcpy(&args, log_->arguments[launch].data(), sizeof args);
+    return args;
+  }
+
+  static float* place(int i) { return reinterpret_cast<float*>(std::uintptr_t{0x100000} * static_cast<unsigned>(i + 1)); }
+
+  TemporaryFolder folder_;
+  std::shared_ptr<FakeDriver::Log> log_ = std::make_shared<FakeDriver::Log>();
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<MatmulKernel> kernel_ = make_amd_matmul();
+};
+
+TEST_F(AmdLaunch, ProductsInARowAreOneLaunch) {
+  product(DType::q4_k, 64);
+  product(DType::q6_k, 256);
+  product(DType::q4_k, 8);
+  EXPECT_TRUE(log_->kernels.empty()) << "the last one may have a successor";
+  device_->stream().synchronize();
+  ASSERT_THAT(log_->kernels, ElementsAre("matvec_chain"));
+  const MatvecChainArgs args = chain(0);
+  EXPECT_EQ(args.count, 3);
+  // The fake device has one unit, so that each call has one work-group.
+  EXPECT_THAT(args.ends, ElementsAre(1, 2, 3, std::numeric_limits<std::int32_t>::max()));
+  EXPECT_EQ(log_->shapes[0].grid[0], 3);
+  EXPECT_EQ(args.calls[1].parts[0].n, 256);
+  EXPECT_EQ(args.counters, device_->stream().counters());
+}
+
+TEST_F(AmdLaunch, AProductAloneIsAKernelOfItsOwn) {
+  product(DType::q4_k, 64);
+  device_->stream().synchronize();
+  EXPECT_THAT(log_->kernels, ElementsAre("matvec_packed_1"));
+}
+
+TEST_F(AmdLaunch, AFullLaunchIsFollowedByAnother) {
+  for (int i = 0; i < 6; ++i) {
+    product(DType::q4_0, 64);
+  }
+  device_->stream().synchronize();
+  ASSERT_THAT(log_->kernels, ElementsAre("matvec_chain_halves", "matvec_chain_halves"));
+  EXPECT_EQ(chain(0).count, amd::most_chained);
+  EXPECT_EQ(chain(1).count, 2);
+}
+
+TEST_F(AmdLaunch, KernelsOfOtherKindsDoNotJoin) {
+  product(DType::q4_0, 64);
+  product(DType::q4_k, 64);
+  product(DType::q4_k, 64, 2);
+  product(DType::q4_k, 64);
+  device_->stream().synchronize();
+  EXPECT_THAT(log_->kernels, ElementsAre("matvec_packed_1_halves", "matvec_packed_1", "matvec_packed_8", "matvec_packed_1"));
+}
+
+TEST_F(AmdLaunch, WithoutOverlapEveryProductIsLaunchedAtOnce) {
+  device_->stream().allow_overlap(false);
+  product(DType::q4_k, 64);
+  product(DType::q4_k, 64);
+  EXPECT_THAT(log_->kernels, ElementsAre("matvec_packed_1", "matvec_packed_1"));
+}
+
+TEST_F(AmdLaunch, StreamsOfOthersHoldNothingBack) {
+  Stream lent(*device_, StreamHandle{});
+  const MatmulOutput output{.dtype = DType::q4_k, .weight = place(0), .n = 8, .out = place(1), .stride = 8};
+  ExecutionContext context{.stream = &lent};
+  kernel_->run({.x = place(2), .tokens = 1, .k = 512, .x_stride = 512, .outputs = {&output, 1}}, context);
+  EXPECT_THAT(log_->kernels, ElementsAre("matvec_packed_1"));
+}
+
+/// Whatever the host does next with the stream or the memory, the product comes before it.
+TEST_F(AmdLaunch, WhatIsHeldComesBeforeAnythingElse) {
+  Stream& stream = device_->stream();
+  Event event(*device_);
+  std::array<std::byte, 16> host{};
+  DeviceBuffer buffer = device_->allocate(64, "a test");
+  const std::vector<std::function<void()>> nexts{
+      [&] { stream.copy_to_device(buffer.data(), host.data(), 16); },
+      [&] { stream.copy_to_host(host.data(), buffer.data(), 16); },
+      [&] { stream.copy_on_device(buffer.data(), buffer.data() + 16, 16); },
+      [&] { stream.fill(buffer.data(), 0, 16); },
+      [&] { stream.record(event); },
+      [&] { stream.wait(event); },
+      [&] { stream.synchronize(); },
+      [&] { (void)stream.handle(); },
+      [&] { (void)stream.capture([] {}); },
+      [&] { device_->download(host.data(), buffer.data(), 16); },
+      [&] { buffer = {}; },
+  };
+  for (std::size_t i = 0; i < nexts.size(); ++i) {
+    log_->kernels.clear();
+    log_->calls.clear();
+    product(DType::q4_k, 64);
+    nexts[i]();
+    EXPECT_EQ(log_->kernels.size(), 1) << i;
+    EXPECT_TRUE(log_->calls.empty() || log_->calls.front() == "launch") << i << ": " << log_->calls.front();
+  }
+}
+
+TEST_F(AmdLaunch, ARecordingTakesWhatIsHeldInItAndDropsItWhenItFails) {
+  Stream& stream = device_->stream();
+  (void)stream.capture([&] { product(DType::q4_k, 64); });
+  EXPECT_THAT(log_->calls, testing::IsSupersetOf({"begin_capture", "launch", "end_capture"}));
+  EXPECT_EQ(log_->calls.back(), "end_capture");
+  log_->kernels.clear();
+  EXPECT_ANY_THROW((void)stream.capture([&] {
+    product(DType::q4_k, 64);
+    throw Error("no room");
+  }));
+  stream.synchronize();
+  EXPECT_TRUE(log_->kernels.empty());
+}
+
+}  // namespace
+}  // namespace rocmforge
