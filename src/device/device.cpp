@@ -84,9 +84,6 @@ Device::Device(std::unique_ptr<Driver> driver, const KernelLibrary& kernels)
     load_modules(architecture);
     stream_ = std::make_unique<Stream>(*this);
     uploader_ = std::make_unique<Uploader>(*this);
-    if (info_.kind == DeviceKind::hip) {
-      stream_->add_counters();
-    }
   } catch (...) {
     unload();
     throw;

@@ -133,7 +133,7 @@ class Stream {
   /// Puts the held launch on the stream, if there is one.
   void put_held();
   /// Counters for work-groups that wait for each other: most_counters of them, zero before and after each launch that uses
-  /// them. Null for a stream without any.
+  /// them. Null until add_counters(), which allocates.
   [[nodiscard]] std::uint32_t* counters() const { return counters_.as<std::uint32_t>(); }
   void add_counters();
   static constexpr std::size_t most_counters = 16;

@@ -102,7 +102,11 @@ void Stream::put_held() {
   }
 }
 
-void Stream::add_counters() { counters_ = device_->allocate(most_counters * sizeof(std::uint32_t), "a stream's counters"); }
+void Stream::add_counters() {
+  if (counters_.data() == nullptr) {
+    counters_ = device_->allocate(most_counters * sizeof(std::uint32_t), "a stream's counters");
+  }
+}
 
 void Stream::record(Event& event) {
   put_held();

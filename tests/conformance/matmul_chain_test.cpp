@@ -79,6 +79,7 @@ class Layer {
                               .n = shape_.hidden,
                               .out = last,
                               .stride = shape_.hidden};
+    const std::int64_t before = place.device->driver().counters().launches;
     arena.run([&](ExecutionContext& context) {
       if (context.stream != nullptr) {
         context.stream->allow_overlap(overlap);
@@ -94,9 +95,12 @@ class Layer {
         context.stream->allow_overlap(true);
       }
     });
+    launches = place.device->driver().counters().launches - before;
     return {arena.read(hidden, shape_.hidden), arena.read(gate, shape_.ffn), arena.read(qkv, shape_.heads + 128),
             arena.read(last, shape_.hidden)};
   }
+
+  std::int64_t launches = 0;  ///< of the last run
 
  private:
   const void* weight_of(Arena& arena, DType type, std::int64_t n, std::int64_t k) {
@@ -137,7 +141,14 @@ TEST_P(MatmulChainTiny, HasTheBitsOfSingleLaunches) {
       continue;
     }
     SCOPED_TRACE(std::string(kernel->name()));
-    EXPECT_EQ(Layer(*kernel, shape).run(true, 2), Layer(*kernel, shape).run(false, 2));
+    Layer layer(*kernel, shape);
+    const Results chained = layer.run(true, 2);
+    const std::int64_t launches = layer.launches;
+    EXPECT_EQ(chained, layer.run(false, 2));
+    EXPECT_EQ(layer.launches, 10);
+    if (kernel->name() == "amd") {
+      EXPECT_LE(launches, 5);
+    }
     ++kernels;
   }
   if (kernels == 0) {

@@ -136,20 +136,23 @@ class OwnPacked:
         launch = Launch(kernel, (-(-rounds // each), model.kv_heads * tiles, 1), (threads, 1, 1), [arguments], 0, pointers)
         return predict(kernel, launch, self.chip)
 
-    def joins_output(self, model):
-        """Whether the last layer's launch of products takes the output in: not where the layers' products take halves of tiles, and the output, of Q6_K, does not."""
-        return model.mixed or TIMINGS[self.chip.architecture].wave == 64
+    @property
+    def chains(self):
+        """Whether products that follow each other are one launch: on waves of 32, as matvec_chain_launch.cpp has it."""
+        return TIMINGS[self.chip.architecture].wave == 32
 
-    def launches(self, model, chains=True):
-        """Of a step. Beside the layers: embedding, two kernels of the draw, and what no layer's launch of products takes in."""
-        if not chains:
+    def launches(self, model, chains=None):
+        """Of a step. Beside the layers: embedding, two kernels of the draw, the first layer's Q, K and V or the output. The last layer's launch of products takes the output in,
+        but not where the layers' products take halves of tiles, which the output's Q6_K does not."""
+        if not (self.chains if chains is None else chains):
             return 5 * model.layers + 4
-        return 2 * model.layers + 4 + (not self.joins_output(model))
+        return 2 * model.layers + 4 + (not model.mixed)
 
-    def decode_launches(self, model, launch_us, keys=128, chains=True):
+    def decode_launches(self, model, launch_us, keys=128, chains=None):
         """(what, how many of them in a step, microseconds of each with what it begins with: a launch, or what is handed over inside of one)"""
         q, kv, n = model.heads * model.head_dim, model.kv_heads * model.head_dim, model.layers
         base = "q4_k" if model.mixed else "q4_0"
+        chains = self.chains if chains is None else chains
         found = []
 
         def call(what, count, arguments, place):
@@ -164,12 +167,12 @@ class OwnPacked:
             call(f"down ({better})", count, (((better, model.hidden),), model.ffn, False, False), 1)
         call("Q, K, V of the first layer", 1, (((base, q), (base, kv), (base, kv)), model.hidden, True, False), None)
         name, rows, columns, *_ = model.output()
-        call("output", 1, (((name, rows),), columns, True, False), 1 if self.joins_output(model) else None)
+        call("output", 1, (((name, rows),), columns, True, False), 1 if model.mixed else None)
         found.append(("attention, with rotation and append", n, self.attention(model, keys).microseconds + launch_us))
         # The operations outside of the layers take no longer than their launches.
         return [*found, ("others", 3, launch_us)]
 
-    def decode_us(self, model, launch_us, keys=128, chains=True):
+    def decode_us(self, model, launch_us, keys=128, chains=None):
         return sum(count * microseconds for _, count, microseconds in self.decode_launches(model, launch_us, keys, chains))
 
     @functools.lru_cache(None)

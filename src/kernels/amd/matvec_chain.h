@@ -15,8 +15,6 @@ namespace rocmforge::amd {
 /// A work-group of a chain: which call it belongs to, and what it waits for.
 class Chained {
  public:
-  static constexpr bool keeps_arguments = gpu::wave_size == 32;  // CDNA lacks the scalar registers
-
   __device__ explicit Chained(const MatvecChainArgs& args) : args_(args), call_(0) {
 #pragma unroll
     for (int i = 0; i + 1 < most_chained; ++i) {
@@ -26,7 +24,7 @@ class Chained {
   __device__ const MatvecArgs& call() const { return args_.calls[call_]; }
   __device__ int group() const { return static_cast<int>(blockIdx.x) - begin(call_); }
   __device__ bool is_first() const { return call_ == 0; }
-  __device__ void wait() const { gpu::wait_for_arrivals(args_.counters + call_ - 1, groups(call_ - 1)); }
+  __device__ void wait() const { gpu::wait_for_arrivals(counter(call_ - 1), groups(call_ - 1)); }
   /// Behind the last store. The last work-group of a call knows that all of them have seen the counter of the call before.
   __device__ void arrive() const {
     gpu::sync_stores();
@@ -34,17 +32,18 @@ class Chained {
       return;
     }
     const bool final = call_ + 1 == args_.count;
-    if (gpu::announce(args_.counters + call_, !final) + 1 == groups(call_)) {
+    if (gpu::announce(counter(call_), !final) + 1 == groups(call_)) {
       if (call_ > 0) {
-        args_.counters[call_ - 1] = 0;
+        *counter(call_ - 1) = 0;
       }
       if (final) {
-        args_.counters[call_] = 0;
+        *counter(call_) = 0;
       }
     }
   }
 
  private:
+  __device__ gpu::Counter counter(int call) const { return (gpu::Counter)(args_.counters + call); }
   __device__ int begin(int call) const { return call == 0 ? 0 : args_.ends[call - 1]; }
   __device__ std::uint32_t groups(int call) const { return static_cast<std::uint32_t>(args_.ends[call] - begin(call)); }
 

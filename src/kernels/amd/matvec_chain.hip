@@ -5,15 +5,12 @@
 using namespace rocmforge;
 using rocmforge::amd::MatvecChainArgs;
 
-/// Two work-groups on the four SIMDs of a WGP or CU.
-#define ROCMFORGE_CHAIN_WAVES (2 * 512 / ROCMFORGE_WAVE_SIZE / 4)
-
-ROCMFORGE_KERNEL __launch_bounds__(amd::matvec_threads) __attribute__((amdgpu_waves_per_eu(ROCMFORGE_CHAIN_WAVES)))
+#if ROCMFORGE_WAVE_SIZE == 32  // on CDNA the release of a work-group takes longer than a launch
+ROCMFORGE_KERNEL __launch_bounds__(amd::matvec_threads) __attribute__((amdgpu_waves_per_eu(ROCMFORGE_MATVEC_WAVES)))
 matvec_chain(MatvecChainArgs) {
   amd::run_chained<amd::MatvecWay::one_token>(amd::argument_of_kernel<MatvecChainArgs>());
 }
-#if ROCMFORGE_WAVE_SIZE == 32
-ROCMFORGE_KERNEL __launch_bounds__(amd::matvec_threads) __attribute__((amdgpu_waves_per_eu(ROCMFORGE_CHAIN_WAVES)))
+ROCMFORGE_KERNEL __launch_bounds__(amd::matvec_threads) __attribute__((amdgpu_waves_per_eu(ROCMFORGE_MATVEC_WAVES)))
 matvec_chain_halves(MatvecChainArgs) {
   amd::run_chained<amd::MatvecWay::one_token_halves>(amd::argument_of_kernel<MatvecChainArgs>());
 }

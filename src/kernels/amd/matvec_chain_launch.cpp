@@ -58,8 +58,8 @@ class MatvecChain final : public HeldLaunch {
 const Kernel<MatvecArgs>& packed_matvec_kernel(MatvecWay way) { return kernels[static_cast<std::size_t>(way)]; }
 
 bool join_chain(MatvecWay way, const MatvecArgs& call, const LaunchShape& shape, Stream& stream) {
-  std::uint32_t* const counters = stream.may_hold() ? stream.counters() : nullptr;
-  if (counters == nullptr) {
+  std::uint32_t* const counters = stream.counters();
+  if (counters == nullptr || !stream.may_hold() || stream.device().info().wave_size != 32) {
     return false;
   }
   auto* held = dynamic_cast<MatvecChain*>(stream.held());

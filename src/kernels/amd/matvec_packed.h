@@ -438,7 +438,6 @@ __device__ __forceinline__ void read_first(const MatvecArgs& args) {
 
 /// A call that is a launch of its own.
 struct OwnLaunch {
-  static constexpr bool keeps_arguments = true;
   __device__ static constexpr bool is_first() { return true; }
   __device__ static void wait() {}
 };
@@ -446,8 +445,7 @@ struct OwnLaunch {
 /// Work-group `group` of the call. `order`: whether the call is the launch's first, and the wait for the call before it.
 template <MatvecWay way, class Order>
 __device__ __forceinline__ void matvec(const MatvecArgs& args, int group, const Order& order) {
-  constexpr bool kept = is_single<way> && Order::keeps_arguments;
-  if constexpr (kept) {
+  if constexpr (is_single<way>) {
     read_first(args);
   }
   HIP_DYNAMIC_SHARED(uint4, dynamic)
@@ -515,7 +513,7 @@ __device__ __forceinline__ void matvec(const MatvecArgs& args, int group, const 
       begin_chunk(first);
       const bool is_first = tile == begin && first == 0;
       if (is_first || !whole) {
-        const MatvecArgs& again = kept ? args : read_again(args);
+        const MatvecArgs& again = is_single<way> ? args : read_again(args);
         Stage{again, chunk.shared, memory, chunk.tokens, first, chunk.records, all_records}.put_others(is_first ? rounds
                                                                                                                 : 0);
         sync_shared();
@@ -534,7 +532,7 @@ __device__ __forceinline__ void matvec(const MatvecArgs& args, int group, const 
       first += args.chunk_records;
     } while (first < all_records);
     const bool more = tile + args.batch_cuts < end;
-    output.template write<way>(kept ? args : read_again(args), chunk, chunk.tokens, up, more);
+    output.template write<way>(is_single<way> ? args : read_again(args), chunk, chunk.tokens, up, more);
     if (more) {
       const int next = tile + args.batch_cuts;
       output = {};

@@ -29,22 +29,27 @@ __device__ inline void sync_stores() {
   __syncthreads();
 }
 
+/// A counter, as memory of the device: accesses of generic addresses would wait for shared memory too.
+using Counter = __attribute__((address_space(1))) std::uint32_t*;
+
 /// Counts a work-group for those that wait in wait_for_arrivals(); by one thread, behind sync_stores(). Returns how many had
 /// arrived before. `seen`: whether a work-group of this launch reads what this one has stored.
-__device__ inline std::uint32_t announce(std::uint32_t* counter, bool seen) {
+__device__ inline std::uint32_t announce(Counter counter, bool seen) {
   if (seen) {
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent");
   }
-  return atomicAdd(counter, 1u);
+  return __hip_atomic_fetch_add(counter, 1u, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
 }
 
 /// Waits in all threads of a work-group until `count` others have called announce(), and sees what they stored before. They
 /// must have started before this work-group, so that they go on. A wait without an end becomes a fault of the device: a
 /// poll takes 64 cycles and an access to memory.
-__device__ inline void wait_for_arrivals(const std::uint32_t* counter, std::uint32_t count) {
+__device__ inline void wait_for_arrivals(Counter counter, std::uint32_t count) {
   if (thread_index() == 0) {
-    for (std::uint32_t polls = 0; __hip_atomic_load(counter, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT) != count; ++polls) {
-      if (polls == most_polls) {
+    std::uint32_t left = most_polls;
+#pragma unroll 1
+    while (__hip_atomic_load(counter, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT) != count) {
+      if (--left == 0) {
         __builtin_trap();
       }
       __builtin_amdgcn_s_sleep(1);
