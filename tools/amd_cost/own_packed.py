@@ -48,7 +48,7 @@ class OwnPacked:
         if halves and not dense:
             kernel = self.own.load("matvec_packed", "matvec_packed_1_halves")
         if chained is not None:
-            kernel = self.own.load("matvec_chain", "matvec_chain_halves" if halves else "matvec_chain")
+            kernel = self.own.load("matvec_packed", "matvec_chain_halves" if halves else "matvec_chain")
         cut = 4 if halves else 16 if matrix else 8  # rows
         sums = cut * ROW_SUMS * tokens
         records, tiles, parts, pointers = -(-columns // 256), 0, b"", []

@@ -16,8 +16,8 @@ constexpr std::array<Kernel<MatvecArgs>, 4> kernels{{{"matvec_packed", "matvec_p
                                                      {"matvec_packed", "matvec_packed_1", LaunchOrder::by_kernel},
                                                      {"matvec_packed", "matvec_packed_1_halves", LaunchOrder::by_kernel},
                                                      {"matvec_packed", "matvec_packed_8_matrix", LaunchOrder::by_kernel}}};
-constexpr Kernel<MatvecChainArgs> chain{"matvec_chain", "matvec_chain", LaunchOrder::by_kernel};
-constexpr Kernel<MatvecChainArgs> chain_halves{"matvec_chain", "matvec_chain_halves", LaunchOrder::by_kernel};
+constexpr Kernel<MatvecChainArgs> chain{"matvec_packed", "matvec_chain", LaunchOrder::by_kernel};
+constexpr Kernel<MatvecChainArgs> chain_halves{"matvec_packed", "matvec_chain_halves", LaunchOrder::by_kernel};
 
 /// Calls for one launch.
 class MatvecChain final : public HeldLaunch {
