@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 
@@ -180,6 +181,40 @@ TEST_F(GpuStep, WithoutGraphsEveryKernelIsLaunched) {
     EXPECT_EQ(step.graph_launches, 0);
     EXPECT_GT(step.launches, 0);
   }
+}
+
+/// On RDNA the products from attention's output to the next layer's Q, K and V, or to the output, are one launch.
+TEST_F(GpuStep, ProductsThatFollowEachOtherAreOneLaunchOnRdna) {
+  if (fake_ == nullptr) {
+    GTEST_SKIP() << "which kernels are launched is known of the driver of host memory alone";
+  }
+  ModelFile model = ModelFile::golden("qwen3");
+  for (const ModelFile::Weight& weight : model.weights) {
+    if (weight.shape.rank() == 2) {
+      model.convert(weight.name, DType::q8_0);
+    }
+  }
+  const OpenModel open(model);
+  const auto kernels_of = [&](bool overlap) {
+    ModelOptions options;
+    options.max_sequences = 8;
+    options.graphs = false;
+    options.overlap = overlap;
+    Runner runner(open.file, *device_, options);
+    count_draw(runner, decode(1, 0));
+    log_->kernels.clear();
+    count_draw(runner, decode(1, 1));
+    return log_->kernels;
+  };
+  const std::vector<std::string> single = kernels_of(false);
+  const auto products = std::ranges::count(single, "matvec_packed_1");
+  const auto layers = (products - 1) / 4;
+  EXPECT_EQ(products, 4 * layers + 1);
+  EXPECT_GT(layers, 1);
+  const std::vector<std::string> merged = kernels_of(true);
+  EXPECT_EQ(std::ranges::count(merged, "matvec_chain"), layers);
+  EXPECT_EQ(std::ranges::count(merged, "matvec_packed_1"), 1) << "Q, K and V of the first layer";
+  EXPECT_EQ(std::ssize(merged), std::ssize(single) - 3 * layers);
 }
 
 TEST_F(GpuStep, AnotherCacheIsNotServedByGraphsOfTheFirst) {
@@ -375,6 +410,7 @@ TEST_F(GpuStep, MemoryIsCountedBeforeItIsTaken) {
     }
     return bytes;
   };
+  device_->stream().add_counters();  // of the stream, not of a model
   const std::size_t before = held();
   {
     const auto runner = load();
