@@ -183,18 +183,23 @@ TEST_F(GpuStep, WithoutGraphsEveryKernelIsLaunched) {
   }
 }
 
-/// On RDNA the products from attention's output to the next layer's Q, K and V, or to the output, are one launch.
-TEST_F(GpuStep, ProductsThatFollowEachOtherAreOneLaunchOnRdna) {
-  if (fake_ == nullptr) {
-    GTEST_SKIP() << "which kernels are launched is known of the driver of host memory alone";
-  }
+/// The golden model with matrices of Q8_0.
+ModelFile quantised_model() {
   ModelFile model = ModelFile::golden("qwen3");
   for (const ModelFile::Weight& weight : model.weights) {
     if (weight.shape.rank() == 2) {
       model.convert(weight.name, DType::q8_0);
     }
   }
-  const OpenModel open(model);
+  return model;
+}
+
+/// On RDNA the products from attention's output to the next layer's Q, K and V, or to the output, are one launch.
+TEST_F(GpuStep, ProductsThatFollowEachOtherAreOneLaunchOnRdna) {
+  if (fake_ == nullptr) {
+    GTEST_SKIP() << "which kernels are launched is known of the driver of host memory alone";
+  }
+  const OpenModel open(quantised_model());
   const auto kernels_of = [&](bool overlap) {
     ModelOptions options;
     options.max_sequences = 8;
@@ -215,6 +220,27 @@ TEST_F(GpuStep, ProductsThatFollowEachOtherAreOneLaunchOnRdna) {
   EXPECT_EQ(std::ranges::count(merged, "matvec_chain"), layers);
   EXPECT_EQ(std::ranges::count(merged, "matvec_packed_1"), 1) << "Q, K and V of the first layer";
   EXPECT_EQ(std::ssize(merged), std::ssize(single) - 3 * layers);
+}
+
+/// Steps of one token, of quantised matrices: launches are merged where the device has such kernels.
+TEST_F(GpuStep, MergedLaunchesGiveTheSameBits) {
+  if (fake_ != nullptr) {
+    GTEST_SKIP() << "kernels do nothing on a driver of host memory";
+  }
+  const OpenModel open(quantised_model());
+  const auto logits_of = [&](bool overlap) {
+    ModelOptions options;
+    options.max_sequences = 8;
+    options.overlap = overlap;
+    Runner runner(open.file, *device_, options);
+    std::vector<float> all;
+    for (std::int32_t position = 0; position < 4; ++position) {  // the last two are replayed
+      const std::vector<float> logits = runner.step(decode(1, position));
+      all.insert(all.end(), logits.begin(), logits.end());
+    }
+    return all;
+  };
+  EXPECT_EQ(logits_of(true), logits_of(false));
 }
 
 TEST_F(GpuStep, AnotherCacheIsNotServedByGraphsOfTheFirst) {
