@@ -24,7 +24,7 @@ std::int64_t score_bytes_of_row(const Attention::Spec& spec, std::int64_t kv_len
 
 class CheckAttention final : public gpu::GpuAttention {
  public:
-  using GpuAttention::GpuAttention;
+  explicit CheckAttention(DeviceKind kind) : GpuAttention(kind), append_(make_check_rope_append(kind)) {}
   [[nodiscard]] std::string_view name() const override { return "check"; }
   [[nodiscard]] KernelPriority priority() const override { return KernelPriority::check; }
   [[nodiscard]] Support supports(const Attention::Spec& spec, const DeviceInfo&) const override { return check_spec(spec); }
@@ -35,10 +35,17 @@ class CheckAttention final : public gpu::GpuAttention {
     return static_cast<std::size_t>(std::min(all, std::max(row, most_score_bytes)));
   }
 
+  /// Plans append in a call of their own (takes() is false), so that all K and V of a model come from one kernel. A check of
+  /// a kernel that appends gives its append here, too: it runs first.
   void run(const Attention::Spec& spec, const KvLayout& layout, const Attention::Args& args,
            ExecutionContext& context) const override {
+    Attention::Args alone = args;
+    alone.append = nullptr;
     AttentionCheckArgs kernel_args{};
-    kernel_args.call = attention_args(spec, layout, args);
+    kernel_args.call = attention_args(spec, layout, alone);
+    if (args.append != nullptr) {
+      append_->run(args.append->spec, args.append->args, context);
+    }
     check(args.batch.sequence_of != nullptr, "attention: batch.sequence_of is null");
     check(args.workspace != nullptr, "attention: workspace is null");
     kernel_args.scores = static_cast<double*>(args.workspace);
@@ -59,6 +66,9 @@ class CheckAttention final : public gpu::GpuAttention {
       values_kernel.launch(*context.stream, one_thread_each(rows * spec.q_heads * spec.out_dim()), kernel_args);
     }
   }
+
+ private:
+  std::unique_ptr<OpKernel<RopeAppend>> append_;
 };
 
 }  // namespace

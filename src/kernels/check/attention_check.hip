@@ -2,8 +2,7 @@
 // nothing shared. Tuned kernels are compared with it at any size on the device itself.
 
 #include "kernels/check/attention_args.h"
-#include "kernels/check/check_code.h"
-#include "kernels/gpu/attention.h"
+#include "kernels/check/page_element.h"
 
 namespace rocmforge::check_kernels {
 namespace {
@@ -34,14 +33,8 @@ __device__ int kv_head_of(const AttentionCheckArgs& args, int head) { return hea
 
 /// Element `dim` of K or V at position `key`.
 __device__ double kv_element(const AttentionCheckArgs& args, bool value, const Row& row, int key, int kv_head, int dim) {
-  const gpu::KvAddress& kv = args.call.kv;
-  const void* base = value && args.is_latent == 0 ? kv.v : kv.k;
-  const std::int64_t at = gpu::kv_row(kv, row.sequence, key) + kv_head * kv.head_stride + dim;
-  if (args.kv_dtype == DType::q8_0) {
-    return static_cast<double>(static_cast<const std::int8_t*>(base)[at]) *
-           static_cast<double>(gpu::kv_scale(kv, base, row.sequence, key, kv_head, dim));
-  }
-  return static_cast<double>(gpu::load_io(base, args.kv_dtype, at));
+  const void* const base = value && args.is_latent == 0 ? args.call.kv.v : args.call.kv.k;
+  return page_element(args.call.kv, args.kv_dtype, base, row.sequence, key, kv_head, dim);
 }
 
 __device__ double score_of(const AttentionCheckArgs& args, const Row& row, int head, int key) {

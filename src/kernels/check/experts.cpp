@@ -1,7 +1,7 @@
+#include "kernels/check/check_kernel.h"
 #include "kernels/check/experts_args.h"
 #include "kernels/check/kernels.h"
 #include "kernels/check/launch.h"
-#include "kernels/gpu/gpu_kernel.h"
 
 namespace rocmforge {
 namespace {
@@ -21,14 +21,9 @@ ExpertsCheckArgs::Part part_of(const ExpertWeight& weight, std::int64_t k) {
           .unused = 0};
 }
 
-class CheckExpertMatmul final : public GpuKernel<ExpertMatmulKernel> {
+class CheckExpertMatmul final : public AnyCheckKernel<ExpertMatmul> {
  public:
-  using GpuKernel::GpuKernel;
-  [[nodiscard]] std::string_view name() const override { return "check"; }
-  [[nodiscard]] KernelPriority priority() const override { return KernelPriority::check; }
-  [[nodiscard]] Support supports(const ExpertMatmul::Spec& spec, const DeviceInfo&) const override {
-    return check_spec(spec);
-  }
+  using AnyCheckKernel::AnyCheckKernel;
   [[nodiscard]] std::size_t packed_bytes(const ExpertMatmul::Spec&) const override { return 0; }
   void pack(const ExpertMatmul::Spec&, const void*, void*, ExecutionContext&) const override {}
   [[nodiscard]] std::size_t workspace_bytes(const ExpertMatmul::Spec&, std::int64_t) const override { return 0; }

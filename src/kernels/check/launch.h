@@ -5,8 +5,12 @@
 
 #include "base/math.h"
 #include "device/device.h"
+#include "kernels/check/matmul_args.h"
 
 namespace rocmforge::check_kernels {
+
+/// The factors of rows' norms, for the operations that have one before a product.
+inline constexpr Kernel<RowFactorsArgs> row_factors_kernel{"matmul_check", "check_row_factors"};
 
 /// One thread for each of `elements`, up to a grid that every device can start; threads then take several.
 inline LaunchShape one_thread_each(std::int64_t elements) {

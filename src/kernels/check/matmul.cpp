@@ -1,9 +1,9 @@
 #include <limits>
 
+#include "kernels/check/check_kernel.h"
 #include "kernels/check/kernels.h"
 #include "kernels/check/launch.h"
 #include "kernels/check/matmul_args.h"
-#include "kernels/gpu/gpu_kernel.h"
 
 namespace rocmforge {
 namespace {
@@ -11,10 +11,8 @@ namespace {
 using check_kernels::MatmulCheckArgs;
 using check_kernels::one_thread_each;
 using check_kernels::PostNormArgs;
-using check_kernels::RowFactorsArgs;
 
 constexpr Kernel<MatmulCheckArgs> matmul_kernel{"matmul_check", "check_matmul"};
-constexpr Kernel<RowFactorsArgs> factors_kernel{"matmul_check", "check_row_factors"};
 constexpr Kernel<PostNormArgs> post_norm_kernel{"matmul_check", "check_post_norm"};
 
 MatmulCheckArgs::Part part_of(const MatmulOutput& output, std::int64_t k) {
@@ -26,12 +24,9 @@ MatmulCheckArgs::Part part_of(const MatmulOutput& output, std::int64_t k) {
           .unused = 0};
 }
 
-class CheckMatmul final : public GpuKernel<MatmulKernel> {
+class CheckMatmul final : public AnyCheckKernel<Matmul> {
  public:
-  using GpuKernel::GpuKernel;
-  [[nodiscard]] std::string_view name() const override { return "check"; }
-  [[nodiscard]] KernelPriority priority() const override { return KernelPriority::check; }
-  [[nodiscard]] Support supports(const Matmul::Spec& spec, const DeviceInfo&) const override { return check_spec(spec); }
+  using AnyCheckKernel::AnyCheckKernel;
   [[nodiscard]] std::size_t packed_bytes(const Matmul::Spec&) const override { return 0; }
   void pack(const Matmul::Spec&, const void*, void*, ExecutionContext&) const override {}
   /// The factors of the norms.
@@ -58,7 +53,7 @@ class CheckMatmul final : public GpuKernel<MatmulKernel> {
     auto* const factors = static_cast<double*>(call.workspace);
     const auto find_factors = [&](const float* rows, std::int64_t stride, float eps) {
       check(factors != nullptr, "matmul: workspace is null");
-      factors_kernel.launch(
+      check_kernels::row_factors_kernel.launch(
           stream, one_thread_each(call.tokens),
           {.x = rows, .factors = factors, .tokens = call.tokens, .k = call.k, .x_stride = stride, .eps = eps});
     };

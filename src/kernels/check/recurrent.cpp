@@ -1,7 +1,7 @@
+#include "kernels/check/check_kernel.h"
 #include "kernels/check/kernels.h"
 #include "kernels/check/launch.h"
 #include "kernels/check/recurrent_args.h"
-#include "kernels/gpu/gpu_kernel.h"
 
 namespace rocmforge {
 namespace {
@@ -24,20 +24,9 @@ RecurrentSteps steps_of(const StateView& states, const RaggedBatch& batch) {
           .sequences = batch.num_sequences};
 }
 
-template <class Op>
-class CheckKernel : public GpuKernel<OpKernel<Op>> {
+class CheckDeltaNet final : public AnyCheckKernel<GatedDeltaNet> {
  public:
-  using GpuKernel<OpKernel<Op>>::GpuKernel;
-  [[nodiscard]] std::string_view name() const override { return "check"; }
-  [[nodiscard]] KernelPriority priority() const override { return KernelPriority::check; }
-  [[nodiscard]] Support supports(const typename Op::Spec& spec, const DeviceInfo&) const override {
-    return check_spec(spec);
-  }
-};
-
-class CheckDeltaNet final : public CheckKernel<GatedDeltaNet> {
- public:
-  using CheckKernel::CheckKernel;
+  using AnyCheckKernel::AnyCheckKernel;
   void run(const GatedDeltaNet::Spec& spec, const GatedDeltaNet::Args& args, ExecutionContext& context) const override {
     check_arguments(spec, args, device());
     if (args.batch.num_sequences == 0) {
@@ -59,9 +48,9 @@ class CheckDeltaNet final : public CheckKernel<GatedDeltaNet> {
   }
 };
 
-class CheckSsmScan final : public CheckKernel<SsmScan> {
+class CheckSsmScan final : public AnyCheckKernel<SsmScan> {
  public:
-  using CheckKernel::CheckKernel;
+  using AnyCheckKernel::AnyCheckKernel;
   void run(const SsmScan::Spec& spec, const SsmScan::Args& args, ExecutionContext& context) const override {
     check_arguments(spec, args, device());
     if (args.batch.num_sequences == 0) {
@@ -81,9 +70,9 @@ class CheckSsmScan final : public CheckKernel<SsmScan> {
   }
 };
 
-class CheckCausalConv final : public CheckKernel<CausalConv> {
+class CheckCausalConv final : public AnyCheckKernel<CausalConv> {
  public:
-  using CheckKernel::CheckKernel;
+  using AnyCheckKernel::AnyCheckKernel;
   void run(const CausalConv::Spec& spec, const CausalConv::Args& args, ExecutionContext& context) const override {
     check_arguments(spec, args, device());
     if (args.batch.num_sequences == 0) {

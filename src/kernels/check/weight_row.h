@@ -1,6 +1,6 @@
 #pragma once
 
-// The product of one row of a weight, as the file stores it, with one input.
+// Rows of weights as the file stores them: the product of one with an input, and single elements.
 
 #include "kernels/check/check_code.h"
 #include "kernels/gpu/formats.h"
@@ -27,6 +27,21 @@ __device__ __forceinline__ double row_product(const std::uint8_t* row, DType dty
     }
   }
   return sum;
+}
+
+/// Element `i` of a row of k.
+__device__ __forceinline__ double row_element(const std::uint8_t* row, DType dtype, std::int64_t k, std::int64_t i) {
+  float values[gpu::read_elems] = {};
+  gpu::visit_format(
+      Formats(), dtype, [&]<class Block>(Block*) __attribute__((always_inline)) {
+        gpu::read_elements(reinterpret_cast<const Block*>(row), i / gpu::read_elems * gpu::read_elems, k, values);
+      });
+  float element = 0.0f;
+#pragma unroll
+  for (int j = 0; j < gpu::read_elems; ++j) {  // an index that is known when it is compiled keeps the values in registers
+    element = i % gpu::read_elems == j ? values[j] : element;
+  }
+  return static_cast<double>(element);
 }
 
 }  // namespace rocmforge::check_kernels

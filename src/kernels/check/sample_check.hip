@@ -1,0 +1,234 @@
+// Sampling as plain as it can be written: a work-group takes a row, each thread a run of its ids. Nothing is sorted: a filter
+// finds the bits of its cut one after another, each by a sum over the whole row in double. Formulas: ops/sample.h.
+
+#include "kernels/check/check_code.h"
+#include "kernels/check/sample_args.h"
+
+namespace rocmforge::check_kernels {
+namespace {
+
+/// The tokens above `least` in an order, and of those equal to it the ones whose key is not below `least_key`.
+struct Cut {
+  std::uint64_t least = 0;
+  std::uint64_t least_key = 0;
+
+  [[nodiscard]] __device__ bool keeps(std::uint64_t order, std::uint64_t key) const {
+    return order > least || (order == least && key >= least_key);
+  }
+};
+
+class RowDraw {
+ public:
+  __device__ RowDraw(const float* logits, std::int64_t vocab, const SampleRow& row, double* numbers)
+      : logits_(logits), row_(row), numbers_(numbers) {
+    const std::int64_t run = (vocab + sample_check_threads - 1) / sample_check_threads;
+    begin_ = min(static_cast<std::int64_t>(threadIdx.x) * run, vocab);
+    end_ = min(begin_ + run, vocab);
+  }
+
+  /// The token, the same in every thread; -1 where every one is forbidden.
+  __device__ std::int32_t draw() {
+    if (!(best() > -infinite)) {
+      return -1;
+    }
+    if (!(row_.temperature > 0.0f)) {
+      const double top = best();
+      return first_id([&](std::int64_t id) { return logit(id) >= top; });
+    }
+    keep_top_k();
+    keep_typical();
+    keep_top_p();
+    if (row_.min_p > 0.0f) {
+      least_logit_ = best();
+      min_p_ = static_cast<double>(row_.min_p);
+    }
+    return draw_from_kept();
+  }
+
+ private:
+  [[nodiscard]] __device__ double logit(std::int64_t id) const {
+    const float x = logits_[id];
+    return x == x ? static_cast<double>(fminf(x, 3.402823466e38f)) : -infinite;
+  }
+  /// Larger for a more likely token; of equal logits for the lower id.
+  [[nodiscard]] __device__ std::uint64_t key(std::int64_t id) const {
+    const auto bits = __builtin_bit_cast(std::uint32_t, static_cast<float>(logit(id)) + 0.0f);
+    const std::uint32_t ordered = (bits >> 31) != 0 ? ~bits : bits | 0x80000000u;
+    return std::uint64_t{ordered} << 32 | ~static_cast<std::uint32_t>(id);
+  }
+  /// Larger for a token whose surprise is closer to the entropy.
+  [[nodiscard]] __device__ std::uint64_t typicality(std::int64_t id) const {
+    return ~__builtin_bit_cast(std::uint64_t, fabs(log_total_ - logit(id) - entropy_));
+  }
+  [[nodiscard]] __device__ bool kept(std::int64_t id) const {
+    return logit(id) > -infinite && key(id) >= top_k_ && (!is_typical_ || typical_.keeps(typicality(id), key(id))) &&
+           key(id) >= top_p_ && (min_p_ <= 0.0 || exp(logit(id) - least_logit_) >= min_p_);
+  }
+
+  /// All threads' numbers, combined in their order.
+  template <class Combine>
+  __device__ double fold(double own, const Combine& combine) {
+    numbers_[threadIdx.x] = own;
+    __syncthreads();
+    double all = numbers_[0];
+    for (int thread = 1; thread < sample_check_threads; ++thread) {
+      all = combine(all, numbers_[thread]);
+    }
+    __syncthreads();
+    return all;
+  }
+  template <class Value>
+  __device__ double sum(const Value& value) {
+    double own = 0.0;
+    for (std::int64_t id = begin_; id < end_; ++id) {
+      own += kept(id) ? value(id) : 0.0;
+    }
+    return fold(own, [](double a, double b) { return a + b; });
+  }
+  /// The largest logit that is kept.
+  __device__ double best() {
+    double own = -infinite;
+    for (std::int64_t id = begin_; id < end_; ++id) {
+      own = kept(id) ? fmax(own, logit(id)) : own;
+    }
+    return fold(own, [](double a, double b) { return fmax(a, b); });
+  }
+  /// The lowest id for which is_wanted(id); -1 for none.
+  template <class Wanted>
+  __device__ std::int32_t first_id(const Wanted& is_wanted) {
+    double own = infinite;
+    for (std::int64_t id = begin_; id < end_ && own == infinite; ++id) {
+      own = is_wanted(id) ? static_cast<double>(id) : own;
+    }
+    const double first = fold(own, [](double a, double b) { return fmin(a, b); });
+    return first < infinite ? static_cast<std::int32_t>(first) : -1;
+  }
+
+  /// The largest number so that what is kept with order(id) not below it reaches `target` in sum; 0 where all do not.
+  template <class Order, class Measure>
+  __device__ std::uint64_t cut(double target, const Order& order, const Measure& measure) {
+    std::uint64_t least = 0;
+    for (int bit = 63; bit >= 0; --bit) {
+      const std::uint64_t trial = least | std::uint64_t{1} << bit;
+      const double reached = sum([&](std::int64_t id) { return order(id) >= trial ? measure(id) : 0.0; });
+      least = reached >= target ? trial : least;
+    }
+    return least;
+  }
+  /// One token remains even of no mass.
+  [[nodiscard]] __device__ double mass_of(float share) const { return fmax(static_cast<double>(share), 1e-300); }
+
+  __device__ void keep_top_k() {
+    if (row_.top_k > 0) {
+      top_k_ = cut(
+          row_.top_k, [&](std::int64_t id) { return key(id); }, [](std::int64_t) { return 1.0; });
+    }
+  }
+  __device__ void keep_typical() {
+    if (row_.typical_p >= 1.0f) {
+      return;
+    }
+    const double top = best();
+    const double total = sum([&](std::int64_t id) { return exp(logit(id) - top); });
+    const auto share = [&](std::int64_t id) { return exp(logit(id) - top) / total; };
+    log_total_ = log(total) + top;
+    entropy_ = sum([&](std::int64_t id) { return share(id) * (log_total_ - logit(id)); });
+    const double target = mass_of(row_.typical_p);
+    Cut found;
+    found.least = cut(
+        target, [&](std::int64_t id) { return typicality(id); }, share);
+    found.least_key = cut(
+        target,
+        [&](std::int64_t id) {
+          const std::uint64_t own = typicality(id);
+          return own > found.least ? ~std::uint64_t{0} : own == found.least ? key(id) : 0;
+        },
+        share);
+    typical_ = found;
+    is_typical_ = true;
+  }
+  __device__ void keep_top_p() {
+    if (row_.top_p >= 1.0f) {
+      return;
+    }
+    const double top = best();
+    const double total = sum([&](std::int64_t id) { return exp(logit(id) - top); });
+    top_p_ = cut(
+        mass_of(row_.top_p), [&](std::int64_t id) { return key(id); },
+        [&](std::int64_t id) { return exp(logit(id) - top) / total; });
+  }
+  /// The first id in whose run the walk over the probabilities passes `uniform`.
+  __device__ std::int32_t draw_from_kept() {
+    const double top = best();
+    const auto weight = [&](std::int64_t id) {
+      return kept(id) ? exp((logit(id) - top) / static_cast<double>(row_.temperature)) : 0.0;
+    };
+    double own = 0.0;
+    double last = -1.0;
+    for (std::int64_t id = begin_; id < end_; ++id) {
+      own += weight(id);
+      last = weight(id) > 0.0 ? static_cast<double>(id) : last;
+    }
+    const double total = fold(own, [](double a, double b) { return a + b; });
+    double walked = 0.0;
+    numbers_[threadIdx.x] = own;
+    __syncthreads();
+    for (int thread = 0; thread < static_cast<int>(threadIdx.x); ++thread) {
+      walked += numbers_[thread];
+    }
+    __syncthreads();
+    const std::int32_t first = first_id([&](std::int64_t id) {
+      walked += weight(id);
+      return weight(id) > 0.0 && walked > row_.uniform * total;
+    });
+    // By rounding the walk may end below its target.
+    const double end = fold(last, [](double a, double b) { return fmax(a, b); });
+    return first >= 0 ? first : static_cast<std::int32_t>(end);
+  }
+
+  const float* logits_;
+  const SampleRow& row_;
+  double* numbers_;  ///< [threads]
+  std::int64_t begin_ = 0;
+  std::int64_t end_ = 0;
+  std::uint64_t top_k_ = 0;  ///< the least key that is kept
+  std::uint64_t top_p_ = 0;  ///< likewise
+  Cut typical_;
+  bool is_typical_ = false;
+  double log_total_ = 0.0;
+  double entropy_ = 0.0;
+  double least_logit_ = 0.0;  ///< the best one, from which min_p counts
+  double min_p_ = 0.0;
+};
+
+/// The changes of a row's logits, in place.
+__device__ void adjust(const SampleCheckArgs& args, const SampleRow& row, float* logits) {
+  for (std::int32_t i = 0; threadIdx.x == 0 && i < row.num_adjustments; ++i) {
+    const SampleAdjustment& adjustment = args.adjustments[row.first_adjustment + i];
+    logits[adjustment.id] = adjusted(logits[adjustment.id], row, adjustment);
+  }
+  __syncthreads();
+  for (std::int64_t id = threadIdx.x; row.mask >= 0 && id < args.vocab; id += sample_check_threads) {
+    if (!mask_allows(args.masks + row.mask * sample_mask_words(args.vocab), id)) {
+      logits[id] = -__builtin_huge_valf();
+    }
+  }
+  __syncthreads();
+}
+
+}  // namespace
+
+ROCMFORGE_CHECK_KERNEL check_sample(SampleCheckArgs args) {
+  for (std::int64_t r = blockIdx.x; r < args.num_rows; r += gridDim.x) {
+    const SampleRow& row = args.rows[r];
+    float* const logits = args.logits + r * args.vocab;
+    adjust(args, row, logits);
+    RowDraw draw(logits, args.vocab, row, reinterpret_cast<double*>(args.scratch + r));
+    const std::int32_t token = draw.draw();
+    if (threadIdx.x == 0) {
+      args.out[r] = token;
+    }
+  }
+}
+
+}  // namespace rocmforge::check_kernels
