@@ -37,6 +37,8 @@ class CallArrays {
     bool output = false;
     std::int64_t width = 0;  ///< numbers of a row of an output, which are compared together
     DecodeOutput decode;
+
+    [[nodiscard]] bool compared() const { return output && decode; }
   };
 
   template <class T>
@@ -57,6 +59,10 @@ class CallArrays {
   Slot<float> updated(std::string_view name, const std::vector<float>& values, std::int64_t width);
   Slot<std::byte> updated_bytes(std::string_view name, std::vector<std::byte> bytes, std::int64_t width,
                                 DecodeOutput decode);
+  /// An input that a call may overwrite with anything: it has these values before each call and is not compared.
+  Slot<float> used_up(std::string_view name, const std::vector<float>& values) {
+    return {add(name, as_bytes_of(values), true)};
+  }
 
   [[nodiscard]] const std::vector<Array>& all() const { return arrays_; }
 

@@ -34,7 +34,7 @@ class BoundKernel {
     place_.wait();
     std::vector<std::vector<std::byte>> outputs;
     for (std::size_t i = 0; i < place_.arrays().all().size(); ++i) {
-      if (place_.arrays().all()[i].output) {
+      if (place_.arrays().all()[i].compared()) {
         outputs.push_back(place_.read(i));
       }
     }
@@ -50,14 +50,14 @@ class BoundKernel {
 
 /// Compares every output; false at the first that is wrong.
 bool compare_all(const CallArrays& arrays, double tolerance, const std::vector<std::vector<std::byte>>& actual,
-                 const std::vector<std::vector<std::byte>>& expected, CallResult& result) {
+                 const std::vector<std::vector<std::byte>>& expected, ThreadPool* pool, CallResult& result) {
   std::size_t output = 0;
   for (const CallArrays::Array& array : arrays.all()) {
-    if (!array.output) {
+    if (!array.compared()) {
       continue;
     }
     const OutputDifference found =
-        compare_outputs(array.decode(actual[output]), array.decode(expected[output]), array.width, tolerance);
+        compare_outputs(array.decode(actual[output]), array.decode(expected[output]), array.width, tolerance, pool);
     ++output;
     result.elements += found.elements;
     if (!found.right()) {
@@ -91,7 +91,7 @@ CallResult check_calls(CheckBench& bench, const CallShape<Op>& shape, const Kern
   BoundKernel<Op> tested(bench, problem, kernel);
   bench.on_phase(CheckPhase::call);
   const auto first = tested.outputs();
-  if (!compare_all(problem.arrays, problem.tolerance, first, expected, result)) {
+  if (!compare_all(problem.arrays, problem.tolerance, first, expected, bench.host_context().pool, result)) {
     return result;
   }
   bench.on_phase(CheckPhase::call_beside_load);

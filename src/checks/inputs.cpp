@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <utility>
@@ -36,13 +37,21 @@ std::vector<std::byte> random_weight(DType type, std::int64_t rows, std::int64_t
 
 std::string tokens_text(std::int64_t tokens) { return fmt::format("{} token{}", tokens, tokens == 1 ? "" : "s"); }
 
-std::vector<std::int64_t> token_counts(std::int64_t most) {
+namespace {
+
+/// `most`, and those of `counts` that are less.
+std::vector<std::int64_t> up_to(std::int64_t most, std::vector<std::int64_t> counts) {
   const std::int64_t largest = std::max<std::int64_t>(most, 1);
-  std::vector<std::int64_t> counts = {1, 3, 8, 17, 64, 129, 512, 2048};
   std::erase_if(counts, [largest](std::int64_t count) { return count >= largest; });
   counts.push_back(largest);
   return counts;
 }
+
+}  // namespace
+
+std::vector<std::int64_t> token_counts(std::int64_t most) { return up_to(most, {1, 3, 8, 17, 64, 129, 2048}); }
+
+std::vector<std::int64_t> few_token_counts(std::int64_t most) { return up_to(most, {1, 3, 17, 129, 2048}); }
 
 BatchArrays::BatchArrays(CallArrays& arrays, BatchPlan plan) : plan_(std::make_shared<const BatchPlan>(std::move(plan))) {
   query_offsets_ = arrays.input("query_offsets", plan_->query_offsets);
@@ -66,24 +75,45 @@ RaggedBatch BatchArrays::at(const Placement& place) const {
   return batch;
 }
 
-PagedStep paged_step(std::span<const SequenceShape> sequences, std::int32_t block_tokens, Random& random) {
-  const auto blocks_of = [block_tokens](const SequenceShape& shape) {
-    return static_cast<std::size_t>((shape.kv_len + block_tokens - 1) / block_tokens);
-  };
-  PagedStep step;
+namespace {
+
+/// `kept`: the first blocks of each sequence that are block 0; the others have numbers in random order.
+template <class Kept>
+PagedStep step_with_blocks(std::span<const SequenceShape> sequences, std::int32_t block_tokens, std::int32_t first_block,
+                           const Kept& kept, Random& random) {
+  const auto blocks_of = [&](const SequenceShape& shape) { return (shape.kv_len + block_tokens - 1) / block_tokens; };
+  std::int32_t own = 0;
   for (const SequenceShape& shape : sequences) {
-    step.num_blocks += static_cast<std::int64_t>(blocks_of(shape));
+    own += blocks_of(shape) - kept(shape);
   }
-  const std::vector<std::int32_t> order = random.permutation(static_cast<std::int32_t>(step.num_blocks));
-  std::span<const std::int32_t> rest(order);
+  std::vector<std::int32_t> order = random.permutation(own);
+  std::int32_t taken = 0;
+  PagedStep step;
+  step.num_blocks = first_block + own;
   step.plan.clear();
   for (const SequenceShape& shape : sequences) {
+    std::vector<std::int32_t> blocks(static_cast<std::size_t>(blocks_of(shape)), 0);
+    for (std::int32_t i = kept(shape); i < blocks_of(shape); ++i) {
+      blocks[static_cast<std::size_t>(i)] = first_block + order[static_cast<std::size_t>(taken++)];
+    }
     const std::vector<std::int32_t> tokens(static_cast<std::size_t>(shape.q_len), 1);
-    step.plan.add_sequence(tokens, shape.kv_len - shape.q_len, rest.first(blocks_of(shape)), true);
-    rest = rest.subspan(blocks_of(shape));
+    step.plan.add_sequence(tokens, shape.kv_len - shape.q_len, blocks, true);
   }
   step.plan.finish();
   return step;
+}
+
+}  // namespace
+
+PagedStep paged_step(std::span<const SequenceShape> sequences, std::int32_t block_tokens, Random& random) {
+  return step_with_blocks(
+      sequences, block_tokens, 0, [](const SequenceShape&) { return 0; }, random);
+}
+
+PagedStep append_step(std::span<const SequenceShape> sequences, std::int32_t block_tokens, Random& random) {
+  return step_with_blocks(
+      sequences, block_tokens, 1, [&](const SequenceShape& shape) { return (shape.kv_len - shape.q_len) / block_tokens; },
+      random);
 }
 
 std::vector<std::byte> random_pages(const KvLayout& layout, std::int64_t num_blocks, Random& random) {
@@ -129,6 +159,14 @@ DecodeOutput decode_pages(const KvLayout& layout) {
     }
     return values;
   };
+}
+
+std::vector<float> rotary_frequencies(std::int32_t n_rot) {
+  std::vector<float> values;
+  for (std::int32_t p = 0; p < n_rot / 2; ++p) {
+    values.push_back(static_cast<float>(std::pow(10000.0, -2.0 * p / n_rot)));
+  }
+  return values;
 }
 
 StateStep state_step(std::span<const std::int32_t> rows, std::int64_t elems, float deviation, Random& random) {

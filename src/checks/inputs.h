@@ -22,8 +22,10 @@ inline double float_bytes(std::int64_t count) { return static_cast<double>(count
 
 /// "1 token", "17 tokens"
 std::string tokens_text(std::int64_t tokens);
-/// `most`, and those of 1, 3, 8, 17, 64, 129, 512 and 2048 that are less.
+/// `most`, and those of 1, 3, 8, 17, 64, 129 and 2048 that are less.
 std::vector<std::int64_t> token_counts(std::int64_t most);
+/// `most`, and those of 1, 3, 17, 129 and 2048 that are less: for operations with many formats.
+std::vector<std::int64_t> few_token_counts(std::int64_t most);
 
 /// A step's arrays among those of a call.
 class BatchArrays {
@@ -45,11 +47,16 @@ struct PagedStep {
   std::int64_t num_blocks = 0;
 };
 PagedStep paged_step(std::span<const SequenceShape> sequences, std::int32_t block_tokens, Random& random);
+/// The same for an operation that writes the step's own positions alone: block 0 stands for all blocks before them.
+PagedStep append_step(std::span<const SequenceShape> sequences, std::int32_t block_tokens, Random& random);
 
 /// The pages of a cache, every position written.
 std::vector<std::byte> random_pages(const KvLayout& layout, std::int64_t num_blocks, Random& random);
 /// The numbers in pages, in the order in which they are stored; those of Q8_0 times their scales.
 DecodeOutput decode_pages(const KvLayout& layout);
+
+/// inverse_frequency of RopeAppend: [n_rot / 2].
+std::vector<float> rotary_frequencies(std::int32_t n_rot);
 
 /// A step of sequences of `rows` rows, the odd ones of which continue from a state, with slots for three states each. The
 /// states are [num_slots, elems] floats, random where they are read.

@@ -44,29 +44,58 @@ std::vector<ModelAttention> attention_of_models() {
           {"glm_4_7_flash", latent}};
 }
 
+StepShape ragged_decodes(std::int32_t count) {
+  StepShape step{std::to_string(count) + " ragged decodes", {}};
+  for (std::int32_t i = 0; i < count; ++i) {
+    step.sequences.push_back({1 + i * 37 % 2100, 1});
+  }
+  return step;
+}
+
+StepShape prompts_of(std::int32_t count, std::int32_t length) {
+  return {std::to_string(count) + " prompts of " + std::to_string(length), repeated(count, {length, length})};
+}
+
+StepShape mixed_step(std::int32_t prompts) {
+  StepShape step{"prompts of all lengths beside decodes", {}};
+  for (std::int32_t i = 0; i < prompts; ++i) {
+    const std::int32_t length = 1 + i * 53 % 140;
+    step.sequences.push_back({length + (i % 3) * 511, length});
+    step.sequences.push_back({1 + i * 97 % 3000, 1});
+  }
+  return step;
+}
+
+std::span<const std::int32_t> lengths_around_tiles() {
+  static constexpr std::int32_t lengths[] = {1, 15, 16, 17, 60, 63, 64, 65, 79, 80, 81, 127, 128, 129};
+  return lengths;
+}
+
+void drop_longer(std::vector<StepShape>& steps, std::int64_t max_tokens, std::int64_t max_kv_len) {
+  std::erase_if(steps, [&](const StepShape& step) {
+    std::int64_t tokens = 0;
+    std::int64_t longest = 0;
+    for (const SequenceShape& shape : step.sequences) {
+      tokens += shape.q_len;
+      longest = std::max<std::int64_t>(longest, shape.kv_len);
+    }
+    return longest > max_kv_len || tokens > std::max<std::int64_t>(max_tokens, 17);
+  });
+}
+
 std::vector<StepShape> steps_of_servers() {
   std::vector<StepShape> all = {{"one token", {{1, 1}}},
                                 {"one token behind 4,095", {{4096, 1}}},
                                 {"one token behind 131,072", {{131073, 1}}},
-                                {"3 decodes", {{1, 1}, {4096, 1}, {65, 1}}}};
-  StepShape decodes{"256 ragged decodes", {}};
-  for (std::int32_t i = 0; i < 256; ++i) {
-    decodes.sequences.push_back({1 + i * 37 % 2100, 1});
-  }
-  all.push_back(decodes);
-  for (const std::int32_t length : {1, 15, 16, 17, 60, 63, 64, 65, 79, 80, 81, 127, 128, 129}) {
-    all.push_back({"300 prompts of " + std::to_string(length), repeated(300, {length, length})});
+                                {"3 decodes", {{1, 1}, {4096, 1}, {65, 1}}},
+                                ragged_decodes(256)};
+  for (const std::int32_t length : lengths_around_tiles()) {
+    all.push_back(prompts_of(300, length));
   }
   all.push_back({"a prompt of 2,048", {{2048, 2048}}});
   all.push_back({"4 prompts of 2,048", repeated(4, {2048, 2048})});
   all.push_back({"a chunk of 512 behind 8,191", {{8703, 512}}});
-  StepShape mixed{"prompts of all lengths beside decodes", {}};
-  for (std::int32_t i = 0; i < 120; ++i) {
-    const std::int32_t length = 1 + i * 53 % 140;
-    mixed.sequences.push_back({length + (i % 3) * 511, length});
-    mixed.sequences.push_back({1 + i * 97 % 3000, 1});
-  }
-  all.push_back(mixed);
+  all.push_back(mixed_step(120));
   return all;
 }
 

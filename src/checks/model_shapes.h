@@ -37,6 +37,16 @@ struct StepShape {
 /// sizes of tiles, long prompts, chunks behind a context, and mixes of all.
 std::vector<StepShape> steps_of_servers();
 
+/// Its parts: decodes behind contexts of up to 2,100; prompts of one length; prompts of up to 140, partly behind a context,
+/// each with a decode.
+StepShape ragged_decodes(std::int32_t count);
+StepShape prompts_of(std::int32_t count, std::int32_t length);
+StepShape mixed_step(std::int32_t prompts);
+/// Takes out the steps of more tokens or longer sequences; those of up to 17 tokens stay.
+void drop_longer(std::vector<StepShape>& steps, std::int64_t max_tokens, std::int64_t max_kv_len);
+/// Lengths of prompts around the sizes of tiles.
+std::span<const std::int32_t> lengths_around_tiles();
+
 /// The rows and columns of a weight.
 struct WeightShape {
   std::int64_t n;

@@ -74,9 +74,10 @@ struct OperationList {
 
 /// The operations that are checked. A row of the table is an operation here and its shapes_of(), which gives shapes, inputs
 /// and tolerance. The oracle is the operation's kernel of KernelPriority::check on the device, else the CPU's reference.
-using CheckedOperations = OperationList<EmbeddingRows, RmsNorm, LayerNorm, Matmul, RopeAppend, Attention, GatedActivation,
-                                        ResidualAdd, SampleTokens, RouteTokens, RouteRows, ExpertMatmul, CausalConv, SsmScan,
-                                        GatedDeltaNet, OutputGate, LatentAppend, HeadMatmul, CopyHeads, GatherRows>;
+using CheckedOperations =
+    OperationList<EmbeddingRows, RmsNorm, LayerNorm, Matmul, RopeAppend, Attention, GatedActivation, ResidualAdd,
+                  SampleTokens, RouteTokens, RouteRows, ExpertMatmul, CausalConv, SsmScan, GatedDeltaNet, OutputGate,
+                  LatentAppend, HeadMatmul, LatentExpand, CopyHeads, GatherRows>;
 
 template <>
 std::vector<CallShape<EmbeddingRows>> shapes_of(const KernelUse<EmbeddingRows>& use, const ShapeLimits& limits);
@@ -114,6 +115,8 @@ template <>
 std::vector<CallShape<LatentAppend>> shapes_of(const KernelUse<LatentAppend>& use, const ShapeLimits& limits);
 template <>
 std::vector<CallShape<HeadMatmul>> shapes_of(const KernelUse<HeadMatmul>& use, const ShapeLimits& limits);
+template <>
+std::vector<CallShape<LatentExpand>> shapes_of(const KernelUse<LatentExpand>& use, const ShapeLimits& limits);
 template <>
 std::vector<CallShape<GatherRows>> shapes_of(const KernelUse<GatherRows>& use, const ShapeLimits& limits);
 template <>

@@ -7,6 +7,7 @@
 #include "checks/difference.h"
 #include "checks/inputs.h"
 #include "checks/problem.h"
+#include "checks/route_logits.h"
 
 namespace rocmforge {
 namespace {
@@ -99,8 +100,10 @@ CallProblem<ExpertMatmul> expert_problem(const ExpertMatmul::Spec& spec, ExpertF
 CallProblem<RouteTokens> route_problem(const RouteTokens::Spec& spec, std::int64_t tokens) {
   CallProblem<RouteTokens> problem;
   Random random(32);
-  const auto logits = problem.arrays.input("logits", random.normals(tokens * spec.logits(), 2.0f));
-  const auto bias = spec.bias ? problem.arrays.input("bias", random.normals(spec.experts, 0.2f)) : Slot<float>();
+  const std::vector<float> biases = random.normals(spec.experts, 0.2f);
+  const auto logits =
+      problem.arrays.input("logits", separate_logits(spec, spec.bias ? biases : std::vector<float>(), tokens, random));
+  const auto bias = spec.bias ? problem.arrays.input("bias", biases) : Slot<float>();
   const auto ids = problem.arrays.output<std::int32_t>("ids", tokens, spec.taken());
   const auto weights = problem.arrays.output<float>("weights", tokens, spec.taken());
   problem.tolerance = 1e-5;
@@ -159,7 +162,7 @@ std::vector<CallShape<ExpertMatmul>> shapes_of(const KernelUse<ExpertMatmul>& us
     forms = {ExpertForm::gated, ExpertForm::down};
   }
   std::vector<CallShape<ExpertMatmul>> shapes;
-  for (const std::int64_t tokens : token_counts(limits.max_tokens)) {
+  for (const std::int64_t tokens : few_token_counts(limits.max_tokens)) {
     for (const ExpertForm form : forms) {
       const std::string name = form == ExpertForm::gated ? ", gate and up" : form == ExpertForm::alone ? ", up" : ", down";
       const double products = static_cast<double>(tokens * use.spec.used * use.spec.n) * static_cast<double>(use.spec.k);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "checks/difference.h"
 #include "checks/inputs.h"
@@ -16,12 +17,13 @@ struct MatmulForm {
   std::int64_t tokens = 1;
   bool norm = false;
   bool gated = false;
+  bool post_norm = false;
   bool accumulate = false;
 };
 
 std::string text_of(const MatmulForm& form) {
-  return tokens_text(form.tokens) + (form.norm ? ", norm" : "") + (form.gated ? ", gate and up" : "") +
-         (form.accumulate ? ", added" : "");
+  return tokens_text(form.tokens) + (form.post_norm ? ", norm before" : "") + (form.norm ? ", norm" : "") +
+         (form.gated ? ", gate and up" : "") + (form.accumulate ? ", added" : "");
 }
 
 /// The weight of one kernel: in its own layout, or as the file has it.
@@ -35,6 +37,27 @@ const void* weight_of(const MatmulKernel& kernel, const Matmul::Spec& spec, Slot
   });
 }
 
+/// The arrays of MatmulPostNorm; all empty without it.
+struct PostNormArrays {
+  Slot<float> y, weight, sums;
+
+  PostNormArrays(CallArrays& arrays, std::int64_t tokens, std::int64_t k, Random& random) {
+    y = arrays.input("the product before", random.normals(tokens * k, 2.0f));
+    weight = arrays.input("the norm after it", random.uniforms(k, 0.5f, 1.5f));
+    sums = arrays.output<float>("sums", tokens, k);
+  }
+  [[nodiscard]] MatmulPostNorm at(const Placement& place, std::int64_t k) const {
+    return {.y = place.at(y),
+            .y_stride = k,
+            .weight = place.at(weight),
+            .eps = 1e-5f,
+            .factor = 0.5f,
+            .scale = 1.25f,
+            .out = place.at(sums),
+            .out_stride = k};
+  }
+};
+
 CallProblem<Matmul> matmul_problem(const Matmul::Spec& spec, const MatmulForm& form) {
   CallProblem<Matmul> problem;
   Random random(21);
@@ -45,6 +68,10 @@ CallProblem<Matmul> matmul_problem(const Matmul::Spec& spec, const MatmulForm& f
   }
   const auto x = problem.arrays.input("x", random.uniforms(form.tokens * spec.k, -1.0f, 1.0f));
   const auto norm = form.norm ? problem.arrays.input("norm", random.uniforms(spec.k, 0.5f, 1.5f)) : Slot<float>();
+  std::optional<PostNormArrays> post;
+  if (form.post_norm) {
+    post.emplace(problem.arrays, form.tokens, spec.k, random);
+  }
   const auto out = form.accumulate ? problem.arrays.updated("out", random.normals(form.tokens * spec.n), spec.n)
                                    : problem.arrays.output<float>("out", form.tokens, spec.n);
   problem.tolerance = matmul_tolerance(spec.weight, form.gated);
@@ -71,9 +98,11 @@ CallProblem<Matmul> matmul_problem(const Matmul::Spec& spec, const MatmulForm& f
     args.norm_weight = place.at(norm);
     args.norm_eps = 1e-5f;
     args.gated = form.gated;
-    return std::function<void()>([&kernel, &place, args, outputs]() {
+    const MatmulPostNorm before = post ? post->at(place, spec.k) : MatmulPostNorm();
+    return std::function<void()>([&kernel, &place, args, outputs, before, has_before = post.has_value()]() {
       Matmul::Args call = args;
       call.outputs = outputs;
+      call.post_norm = has_before ? &before : nullptr;
       kernel.run(call, place.context());
     });
   };
@@ -114,6 +143,35 @@ CallProblem<HeadMatmul> head_problem(const HeadMatmul::Spec& spec, std::int64_t 
   return problem;
 }
 
+/// A fusion's smallest call and its largest one.
+void add_fused(std::vector<MatmulForm>& forms, const std::vector<std::int64_t>& counts, std::int64_t most, MatmulForm form) {
+  std::vector<std::int64_t> fused = counts;
+  std::erase_if(fused, [most](std::int64_t tokens) { return tokens > most; });
+  for (std::size_t i = 0; i < fused.size(); i += std::max<std::size_t>(1, fused.size() - 1)) {
+    form.tokens = fused[i];
+    forms.push_back(form);
+  }
+}
+
+std::vector<MatmulForm> forms_of(const KernelUse<Matmul>& use, std::int64_t max_tokens) {
+  const MatmulFusions fusions = use.kernel->fusions();
+  constexpr std::int64_t of_a_vocabulary = std::int64_t{1} << 28;
+  const bool is_head = use.spec.n * use.spec.k > of_a_vocabulary;  // behind a norm alone
+  const std::vector<std::int64_t> counts = token_counts(max_tokens);
+  std::vector<MatmulForm> forms;
+  for (const std::int64_t tokens : counts) {
+    forms.push_back({.tokens = tokens});
+  }
+  add_fused(forms, counts, fusions.norm_tokens, {.norm = true});
+  if (!is_head) {
+    add_fused(forms, counts, fusions.gate_tokens, {.norm = fusions.norm_tokens >= fusions.gate_tokens, .gated = true});
+    add_fused(forms, counts, fusions.post_norm_tokens,
+              {.norm = fusions.norm_tokens >= fusions.post_norm_tokens, .post_norm = true});
+    add_fused(forms, counts, 64, {.accumulate = true});
+  }
+  return forms;
+}
+
 }  // namespace
 
 double matmul_tolerance(DType weight, bool gated) {
@@ -123,22 +181,8 @@ double matmul_tolerance(DType weight, bool gated) {
 
 template <>
 std::vector<CallShape<Matmul>> shapes_of(const KernelUse<Matmul>& use, const ShapeLimits& limits) {
-  std::vector<MatmulForm> forms;
-  const MatmulFusions fusions = use.kernel->fusions();
-  for (const std::int64_t tokens : token_counts(limits.max_tokens)) {
-    forms.push_back({.tokens = tokens});
-    if (tokens <= fusions.norm_tokens) {
-      forms.push_back({.tokens = tokens, .norm = true});
-    }
-    if (tokens <= fusions.gate_tokens) {
-      forms.push_back({.tokens = tokens, .norm = tokens <= fusions.norm_tokens, .gated = true});
-    }
-    if (tokens == 3 || tokens == 64) {
-      forms.push_back({.tokens = tokens, .accumulate = true});
-    }
-  }
   std::vector<CallShape<Matmul>> shapes;
-  for (const MatmulForm& form : forms) {
+  for (const MatmulForm& form : forms_of(use, limits.max_tokens)) {
     const double work =
         static_cast<double>(form.tokens * use.spec.n) * static_cast<double>(use.spec.k) * (form.gated ? 2 : 1);
     shapes.push_back({text_of(form), work, [spec = use.spec, form] { return matmul_problem(spec, form); }, form.tokens});
@@ -149,7 +193,7 @@ std::vector<CallShape<Matmul>> shapes_of(const KernelUse<Matmul>& use, const Sha
 template <>
 std::vector<CallShape<HeadMatmul>> shapes_of(const KernelUse<HeadMatmul>& use, const ShapeLimits& limits) {
   std::vector<CallShape<HeadMatmul>> shapes;
-  for (const std::int64_t tokens : token_counts(limits.max_tokens)) {
+  for (const std::int64_t tokens : few_token_counts(limits.max_tokens)) {
     const double work = static_cast<double>(tokens * use.spec.heads * use.spec.n) * static_cast<double>(use.spec.k);
     shapes.push_back({tokens_text(tokens), work, [spec = use.spec, tokens] { return head_problem(spec, tokens); }});
   }

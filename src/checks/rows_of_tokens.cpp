@@ -41,17 +41,25 @@ CallProblem<EmbeddingRows> embedding_problem(const EmbeddingRows::Spec& spec, st
   return problem;
 }
 
-CallProblem<RmsNorm> rms_norm_problem(const RmsNorm::Spec& spec, std::int64_t tokens) {
+/// `added`: the norm is added to the residual stream, in place.
+CallProblem<RmsNorm> rms_norm_problem(const RmsNorm::Spec& spec, std::int64_t tokens, bool added) {
   CallProblem<RmsNorm> problem;
   Random random(2);
   const std::int64_t rows = tokens * spec.groups;
   const auto x = problem.arrays.input("x", random.normals(rows * spec.dim, 2.0f));
   const auto weight = problem.arrays.input("weight", random.normals(spec.groups * spec.dim));
-  const auto out = problem.arrays.output<float>("out", rows, spec.dim);
+  const auto out = added ? problem.arrays.updated("out", random.normals(rows * spec.dim), spec.dim)
+                         : problem.arrays.output<float>("out", rows, spec.dim);
   problem.tolerance = float_tolerance;
-  problem.bytes = float_bytes(2 * rows * spec.dim + spec.groups * spec.dim);
+  problem.bytes = float_bytes((added ? 3 : 2) * rows * spec.dim + spec.groups * spec.dim);
   problem.bind = bind_args<RmsNorm>(spec, [=](const auto&, Placement& place) {
-    return RmsNorm::Args{.x = place.at(x), .rows = rows, .weight = place.at(weight), .out = place.at(out)};
+    RmsNorm::Args args{.x = place.at(x), .rows = rows, .weight = place.at(weight), .out = place.at(out)};
+    if (added) {
+      args.residual = args.out;
+      args.factor = 0.5f;
+      args.scale = 1.25f;
+    }
+    return args;
   });
   return problem;
 }
@@ -209,8 +217,16 @@ std::vector<CallShape<EmbeddingRows>> shapes_of(const KernelUse<EmbeddingRows>& 
 
 template <>
 std::vector<CallShape<RmsNorm>> shapes_of(const KernelUse<RmsNorm>& use, const ShapeLimits& limits) {
-  return shapes_by_tokens<RmsNorm>(limits.max_tokens, static_cast<double>(use.spec.dim * use.spec.groups),
-                                   [spec = use.spec](std::int64_t tokens) { return rms_norm_problem(spec, tokens); });
+  const double work = static_cast<double>(use.spec.dim * use.spec.groups);
+  auto shapes = shapes_by_tokens<RmsNorm>(
+      limits.max_tokens, work, [spec = use.spec](std::int64_t tokens) { return rms_norm_problem(spec, tokens, false); });
+  for (CallShape<RmsNorm>& shape :
+       shapes_by_tokens<RmsNorm>(std::min<std::int64_t>(limits.max_tokens, 3), work,
+                                 [spec = use.spec](std::int64_t tokens) { return rms_norm_problem(spec, tokens, true); })) {
+    shape.name += ", added";
+    shapes.push_back(std::move(shape));
+  }
+  return shapes;
 }
 
 template <>

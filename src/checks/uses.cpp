@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "checks/cases.h"
 #include "checks/model_shapes.h"
@@ -40,11 +42,11 @@ class UseList {
  private:
   void add_append(const Attention::Spec& spec, const KvLayout& layout) {
     if (layout.is_latent()) {
-      add<LatentAppend>({.kind = RopeKind::adjacent,
-                         .q_heads = spec.q_heads,
-                         .q_dim = 256,
-                         .n_rot = layout.head_dim - layout.value_dim,
-                         .layout = layout});
+      add_latent(spec, layout);
+      return;
+    }
+    // The number of heads changes how often the kernel does the same.
+    if (!appended_.emplace(layout.head_dim, layout.dtype).second) {
       return;
     }
     for (const bool norm : {false, true}) {
@@ -56,10 +58,24 @@ class UseList {
                        .layout = layout});
     }
   }
+  void add_latent(const Attention::Spec& spec, const KvLayout& layout) {
+    add<LatentAppend>({.kind = RopeKind::adjacent,
+                       .q_heads = spec.q_heads,
+                       .q_dim = 256,
+                       .n_rot = layout.head_dim - layout.value_dim,
+                       .layout = layout});
+    add<LatentExpand>({.plain_dim = 192,
+                       .value_dim = 256,
+                       .key_weight = DType::q8_0,
+                       .value_weight = DType::q8_0,
+                       .out = layout.dtype == DType::bf16 ? DType::bf16 : DType::f16,
+                       .layout = layout});
+  }
 
   const KernelRegistry& registry_;
   const DeviceInfo& device_;
   Uses uses_;
+  std::set<std::pair<std::int32_t, DType>> appended_;
 };
 
 void add_small_operations(UseList& list) {

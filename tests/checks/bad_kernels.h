@@ -64,7 +64,11 @@ class BadNorm final : public OpKernel<RmsNorm> {
     }
     const double factor = 1.0 / std::sqrt(squares / static_cast<double>(spec.dim) + double{spec.eps});
     for (std::int64_t i = 0; i < spec.dim; ++i) {
-      args.out[row * spec.dim + i] = static_cast<float>(double{x[i]} * factor * double{args.weight[i]});
+      const double normed = double{x[i]} * factor * double{args.weight[i]};
+      const std::int64_t at = row * spec.dim + i;
+      args.out[at] = static_cast<float>(
+          args.residual == nullptr ? normed
+                                   : (double{args.residual[at]} + double{args.factor} * normed) * double{args.scale});
     }
   }
 

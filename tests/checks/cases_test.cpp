@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <type_traits>
+#include <variant>
 
 #include "kernels/register_all.h"
 #include "test_device.h"
@@ -73,6 +75,8 @@ TEST_F(SmallCases, EveryOperationIsRightOnTheProcessor) {
       .q_dim = 24,
       .n_rot = 16,
       .layout = {.dtype = DType::f16, .block_tokens = 16, .kv_heads = 1, .head_dim = 48, .value_dim = 32}};
+  const LatentExpand::Spec expand{
+      .plain_dim = 24, .value_dim = 20, .key_weight = DType::f16, .value_weight = DType::q8_0, .layout = latent.layout};
   const std::vector<KernelRegistry::AnyUse> uses = {
       best<EmbeddingRows>({DType::q8_0, 100, 64}),
       best<RmsNorm>({64, 1e-5f}),
@@ -96,10 +100,11 @@ TEST_F(SmallCases, EveryOperationIsRightOnTheProcessor) {
       best<OutputGate>({.heads = 4, .dim = 16, .gate = OutputGate::Gate::silu, .norm = true}),
       best<LatentAppend>(latent),
       best<HeadMatmul>({DType::q8_0, 3, 32, 32, 8}),
+      best<LatentExpand>(expand),
       best<CopyHeads>({24, 16}),
       best<GatherRows>({64})};
   run(uses, 3e6);
-  EXPECT_EQ(operations_.size(), 20u);
+  EXPECT_EQ(operations_.size(), 21u);
   EXPECT_TRUE(unchecked_operations(uses).empty());
 }
 
@@ -121,24 +126,90 @@ TEST_F(SmallCases, TheListForNoModelCoversEveryOperationOnce) {
     operations.insert(one.operation);
   }
   for (const char* operation :
-       {"embedding", "rms_norm", "layer_norm", "matmul", "rope_append", "attention", "gated_activation", "residual_add",
-        "sample", "route_tokens", "expert_matmul", "causal_conv", "ssm_scan", "gated_delta_net", "output_gate",
-        "latent_append", "head_matmul", "copy_heads", "gather_rows"}) {
+       {"embedding",    "rms_norm",      "layer_norm",    "matmul",        "rope_append", "attention",  "gated_activation",
+        "residual_add", "sample",        "route_tokens",  "expert_matmul", "causal_conv", "ssm_scan",   "gated_delta_net",
+        "output_gate",  "latent_append", "latent_expand", "head_matmul",   "copy_heads",  "gather_rows"}) {
     EXPECT_TRUE(operations.contains(operation)) << operation;
   }
 }
 
+/// A GPU as the list of cases sees it; nothing runs.
+DeviceInfo described_gpu(DeviceKind kind, const char* architecture) {
+  DeviceInfo device;
+  device.kind = kind;
+  device.architecture = architecture;
+  device.wave_size = 32;
+  device.compute_units = 100;
+  device.memory_bytes = std::int64_t{64} << 30;
+  device.shared_memory_bytes = 64 << 10;
+  return device;
+}
+
+constexpr CaseOptions gpu_options{.limits = {.max_tokens = 2048, .max_step_tokens = 40'000, .max_kv_len = 131'073}};
+
+/// Three minutes are 150 ms a call, of which half a call's outputs and inputs are copied and compared on the processor.
+TEST_F(SmallCases, TheListForAGpuIsShortAndNamesNothingTwice) {
+  for (const DeviceInfo& device : {described_gpu(DeviceKind::cuda, "sm_90"), described_gpu(DeviceKind::hip, "gfx1100")}) {
+    SCOPED_TRACE(device.architecture);
+    const auto cases = cases_of(uses_of_models(registry_, device), registry_, device, gpu_options);
+    std::set<std::string> names;
+    for (const KernelCase& one : cases) {
+      EXPECT_TRUE(names.insert(one.operation + one.spec + one.kernel + one.shape).second)
+          << one.operation << " " << one.spec << ", " << one.shape;
+    }
+    EXPECT_LT(cases.size(), 1300u);
+    EXPECT_GT(cases.size(), 800u);
+  }
+}
+
+/// What a kernel fuses into its call is part of the list.
+TEST_F(SmallCases, FusedOperationsAreInTheListOfAGpu) {
+  const auto shapes_with = [&](const DeviceInfo& device, std::string_view operation, std::string_view part) {
+    std::size_t count = 0;
+    for (const KernelCase& one : cases_of(uses_of_models(registry_, device), registry_, device, gpu_options)) {
+      count += one.operation == operation && one.shape.find(part) != std::string::npos ? 1 : 0;
+    }
+    return count;
+  };
+  const DeviceInfo nvidia = described_gpu(DeviceKind::cuda, "sm_90");
+  const DeviceInfo amd = described_gpu(DeviceKind::hip, "gfx1100");
+  EXPECT_GT(shapes_with(nvidia, "matmul", "norm before"), 0u);
+  EXPECT_GT(shapes_with(nvidia, "matmul", "added"), 0u);
+  EXPECT_GT(shapes_with(nvidia, "rms_norm", "added"), 0u);
+  EXPECT_GT(shapes_with(amd, "attention", "append, then"), 0u);
+}
+
+/// On a GPU each operation of the list is compared with the device's own plain kernel.
+TEST_F(SmallCases, EveryOperationOfAGpuHasAPlainKernel) {
+  for (const DeviceInfo& device : {described_gpu(DeviceKind::cuda, "sm_90"), described_gpu(DeviceKind::hip, "gfx1100")}) {
+    for (const KernelRegistry::AnyUse& any : uses_of_models(registry_, device)) {
+      std::visit(
+          [&]<class Op>(const KernelUse<Op>& use) {
+            const auto& kernels = registry_.all<Op>();
+            EXPECT_TRUE(std::ranges::any_of(kernels,
+                                            [&](const auto& kernel) {
+                                              return kernel->device() == device.kind &&
+                                                     kernel->priority() == KernelPriority::check &&
+                                                     kernel->supports(use.spec, device).ok;
+                                            }))
+                << Op::name << " " << to_string(use.spec);
+          },
+          any);
+    }
+  }
+}
+
 TEST_F(SmallCases, TheSmallestShapesOfAllKernelsComeFirst) {
-  const std::vector<KernelRegistry::AnyUse> uses = {best<RmsNorm>({64, 1e-5f}), best<RmsNorm>({32, 1e-5f}),
-                                                    best<LayerNorm>({64, 1e-5f, true}), best<RmsNorm>({64, 1e-5f})};
+  const std::vector<KernelRegistry::AnyUse> uses = {best<GatherRows>({64}), best<GatherRows>({32}),
+                                                    best<LayerNorm>({64, 1e-5f, true}), best<GatherRows>({64})};
   const auto cases = cases_of(uses, registry_, device_.info(), {.limits = {.max_tokens = 3}});
   std::vector<std::string> order;
   for (const KernelCase& one : cases) {
     order.push_back(one.operation + " of " + one.spec.substr(4, 2) + ", " + one.shape);
   }
-  EXPECT_THAT(order,
-              testing::ElementsAre("rms_norm of 64, 1 token", "layer_norm of 64, 1 token", "rms_norm of 32, 1 token",
-                                   "rms_norm of 64, 3 tokens", "layer_norm of 64, 3 tokens", "rms_norm of 32, 3 tokens"))
+  EXPECT_THAT(order, testing::ElementsAre("gather_rows of 64, 1 token", "layer_norm of 64, 1 token",
+                                          "gather_rows of 32, 1 token", "gather_rows of 64, 3 tokens",
+                                          "layer_norm of 64, 3 tokens", "gather_rows of 32, 3 tokens"))
       << "the same use counts once";
 }
 
@@ -146,7 +217,7 @@ TEST_F(SmallCases, TheSmallestShapesOfAllKernelsComeFirst) {
 TEST_F(SmallCases, TheLargestShapesComeSecond) {
   std::vector<int> tokens;
   for (const KernelCase& one :
-       cases_of(std::vector<KernelRegistry::AnyUse>{best<RmsNorm>({64, 1e-5f})}, registry_, device_.info(), {})) {
+       cases_of(std::vector<KernelRegistry::AnyUse>{best<GatherRows>({64})}, registry_, device_.info(), {})) {
     tokens.push_back(std::stoi(one.shape));
   }
   std::vector<int> rising = tokens;
@@ -173,15 +244,61 @@ TEST(DeviceCases, TinyKernelsOfTheTestDeviceAreRight) {
   const auto add = [&]<class Op>(std::type_identity<Op>, const typename Op::Spec& spec) {
     uses.emplace_back(KernelUse<Op>{spec, registry.choose<Op>(spec, device.info()).kernel});
   };
+  const KvLayout pages{.dtype = DType::f16, .block_tokens = 16, .kv_heads = 2, .head_dim = 64};
   add(std::type_identity<RmsNorm>(), {64, 1e-5f});
   add(std::type_identity<ResidualAdd>(), {});
   add(std::type_identity<Matmul>(), {DType::f32, 16, 32});
+  add(std::type_identity<GatherRows>(), {64});
+  add(std::type_identity<SampleTokens>(), {300});
+  add(std::type_identity<RouteTokens>(), {.experts = 16, .used = 4, .bias = true, .normalise = true});
+  add(std::type_identity<RopeAppend>(),
+      {.kind = RopeKind::half, .q_heads = 4, .head_dim = 64, .n_rot = 64, .head_norm = true, .layout = pages});
+  add(std::type_identity<LatentExpand>(),
+      {.plain_dim = 24,
+       .value_dim = 16,
+       .key_weight = DType::f16,
+       .value_weight = DType::q8_0,
+       .layout = {.dtype = DType::f16, .block_tokens = 16, .kv_heads = 1, .head_dim = 48, .value_dim = 32}});
   CheckBench bench(device, registry, pool);
-  for (const KernelCase& one : cases_of(uses, registry, device.info(), {.limits = {.max_tokens = 1}})) {
+  const CaseOptions options{.limits = {.max_tokens = 1, .max_step_tokens = 17, .max_kv_len = 100}};
+  for (const KernelCase& one : cases_of(uses, registry, device.info(), options)) {
     const CallResult result = one.run(bench);
     EXPECT_EQ(result.problem, "") << one.operation << " " << one.kernel << ", " << one.shape;
     EXPECT_GT(result.elements, 0);
-    EXPECT_EQ(result.oracle, device.is_gpu() && one.operation == "matmul" ? "check" : "reference");
+    EXPECT_EQ(result.oracle, device.is_gpu() ? "check" : "reference");
+  }
+}
+
+/// A decode step that appends its own K and V, where the device has a kernel for that.
+TEST(DeviceCases, TinyAppendsInsideAttentionAreRight) {
+  const test::TestDevice opened = test::open_test_device();
+  if (opened.device == nullptr) {
+    GTEST_SKIP() << opened.problem;
+  }
+  Device& device = *opened.device;
+  ThreadPool pool(2);
+  KernelRegistry registry;
+  register_all_kernels(registry, &device);
+  Attention::Spec spec = heads(DType::f16);
+  spec.decode = true;
+  CheckBench bench(device, registry, pool);
+  int appends = 0;
+  for (const auto& kernel : registry.all<Attention>()) {
+    if (kernel->device() != device.info().kind || is_oracle(kernel->priority()) ||
+        !kernel->supports(spec, device.info()).ok) {
+      continue;
+    }
+    const KernelUse<Attention> use{spec, kernel.get(), kernel->layout(spec)};
+    const CaseOptions options{.limits = {.max_step_tokens = 17, .max_kv_len = 100}};
+    for (const KernelCase& one : cases_of({use}, registry, device.info(), options)) {
+      if (one.shape.starts_with("append")) {
+        EXPECT_EQ(one.run(bench).problem, "") << one.kernel;
+        ++appends;
+      }
+    }
+  }
+  if (appends == 0) {
+    GTEST_SKIP() << "no kernel of this device takes an append";
   }
 }
 

@@ -71,5 +71,27 @@ TEST(CompareOutputs, ManySmallErrorsAreWrongTogether) {
   EXPECT_TRUE(compare_outputs(actual, expected, width, 3e-3).right());
 }
 
+/// Outputs of several parts, which threads share.
+TEST(CompareOutputs, ThreadsFindTheSame) {
+  const std::int64_t rows = 60'000;
+  const std::vector<float> expected = rows_of_numbers(rows);
+  std::vector<float> actual = expected;
+  for (const std::size_t wrong : {std::size_t{50'003}, std::size_t{1'100'007}, actual.size() - 1}) {
+    actual[wrong] = std::numeric_limits<float>::quiet_NaN();
+  }
+  actual[2'000'001] += 1.0f;
+  ThreadPool pool(3);
+  const OutputDifference shared = compare_outputs(actual, expected, width, 1e-3, &pool);
+  const OutputDifference alone = compare_outputs(actual, expected, width, 1e-3);
+  EXPECT_EQ(shared.wrong, 4);
+  EXPECT_EQ(shared.missing, 3);
+  EXPECT_EQ(shared.first_row, 50'003 / width);
+  EXPECT_EQ(shared.first_column, 50'003 % width);
+  EXPECT_EQ(alone.wrong, shared.wrong);
+  EXPECT_EQ(alone.missing, shared.missing);
+  EXPECT_EQ(alone.first_row, shared.first_row);
+  EXPECT_EQ(alone.relative, shared.relative);
+}
+
 }  // namespace
 }  // namespace rocmforge
