@@ -3,10 +3,11 @@
 // What tests at the sizes of real work share: poisoned memory of the GPU, and comparisons of every element there.
 
 #include <algorithm>
-#include <initializer_list>
+#include <cstdio>
 #include <string_view>
 #include <vector>
 
+#include "checks/inputs.h"
 #include "conformance/harness.h"
 #include "kernels/check/comparison.h"
 
@@ -72,13 +73,70 @@ inline void expect_rows(const Output& actual, const Output& expected, double all
   EXPECT_LE(found.relative, allowed) << kernel;
 }
 
+/// The bytes of an output, in host memory.
+inline std::vector<std::byte> downloaded(const DeviceBuffer& memory) {
+  std::vector<std::byte> bytes(memory.size_bytes());
+  harness().target.device->stream().synchronize();
+  harness().target.device->download(bytes.data(), memory.data(), bytes.size());
+  return bytes;
+}
+
+/// Pages after an append: what is not written stays poisoned. Q8_0 is decoded on the processor.
+inline void expect_pages(const Output& actual, const Output& expected, const KvLayout& layout, double allowed,
+                         std::string_view kernel) {
+  if (layout.dtype != DType::q8_0) {
+    expect_rows(actual, expected, allowed, kernel);
+    return;
+  }
+  const DecodeOutput decode = decode_pages(layout);
+  const OutputDifference found = compare_outputs(decode(downloaded(actual.memory)), decode(downloaded(expected.memory)),
+                                                 layout.head_dim, allowed, harness().host.context.pool);
+  EXPECT_EQ(found.wrong, 0) << kernel << ": wrong pages, the first in row " << found.first_row << ", column "
+                            << found.first_column << ": " << found.first_actual << ", expected " << found.first_expected;
+}
+
+/// Ids: all equal.
+inline void expect_equal(const Output& actual, const Output& expected, std::string_view kernel) {
+  EXPECT_TRUE(downloaded(actual.memory) == downloaded(expected.memory)) << kernel << ": other ids";
+}
+
 inline void expect_same(const Output& actual, const DeviceBuffer& first, std::string_view kernel,
                         std::string_view situation) {
+  if (actual.dtype == DType::q8_0 || actual.dtype == DType::i32) {
+    EXPECT_TRUE(downloaded(actual.memory) == downloaded(first)) << kernel << ", " << situation << ": other bits than alone";
+    return;
+  }
   const Difference found = compare_on_device(*harness().target.device, actual.memory.data(), first.data(), actual.dtype,
                                              actual.rows, actual.width, 0.0);
   EXPECT_EQ(found.worst, 0.0) << kernel << ", " << situation << ": other bits than alone";
   EXPECT_EQ(found.missing_rows, 0) << kernel << ", " << situation << ": rows that are not written";
 }
+
+/// A step's arrays in device memory.
+class StepArrays {
+ public:
+  explicit StepArrays(BatchPlan plan) : plan_(std::move(plan)) {
+    for (const auto* array :
+         {&plan_.query_offsets, &plan_.kv_lengths, &plan_.block_tables, &plan_.positions, &plan_.sequence_of}) {
+      arrays_.push_back(uploaded(*array));
+    }
+  }
+  [[nodiscard]] std::int64_t tokens() const { return plan_.num_tokens(); }
+  [[nodiscard]] const BatchPlan& plan() const { return plan_; }
+  [[nodiscard]] RaggedBatch batch() const {
+    RaggedBatch batch = plan_.view();
+    batch.query_offsets = arrays_[0].as<std::int32_t>();
+    batch.kv_lengths = arrays_[1].as<std::int32_t>();
+    batch.block_tables = arrays_[2].as<std::int32_t>();
+    batch.positions = arrays_[3].as<std::int32_t>();
+    batch.sequence_of = arrays_[4].as<std::int32_t>();
+    return batch;
+  }
+
+ private:
+  BatchPlan plan_;
+  std::vector<DeviceBuffer> arrays_;
+};
 
 /// Keeps the device busy for some milliseconds, on a stream of its own.
 class BusyStream {
@@ -101,7 +159,7 @@ class BusyStream {
 /// Calls run() alone, beside a second stream that keeps the device busy, and twice in a row as a recorded graph, so that one
 /// call follows another with the same workspace. The outputs must have the same bits each time.
 template <class Run>
-void run_in_all_situations(std::initializer_list<const Output*> outputs, std::string_view kernel, const Run& run) {
+void run_in_all_situations(const std::vector<const Output*>& outputs, std::string_view kernel, const Run& run) {
   Device& device = *harness().target.device;
   Stream& stream = device.stream();
   const auto call = [&] {
@@ -134,6 +192,41 @@ void run_in_all_situations(std::initializer_list<const Output*> outputs, std::st
   stream.launch(graph);
   stream.synchronize();
   compare("replayed");
+}
+
+/// Compares every kernel of an operation with the plain one. Outputs are a vector of Output: make() makes them,
+/// call(kernel, outputs) gives a function that computes them, compare(actual, expected, name) judges them and returns how
+/// many elements it has seen. The result is the sum of these.
+template <class Op, class Make, class Call, class Compare>
+std::int64_t compare_with_plain(const typename Op::Spec& spec, const Make& make, const Call& call, const Compare& compare) {
+  SCOPED_TRACE(to_string(spec));
+  Stream& stream = harness().target.device->stream();
+  const auto& plain = *harness().registry.choose<Op>(spec, harness().device, "check").kernel;
+  const std::vector<Output> expected = make();
+  for (const Output& output : expected) {
+    output.reset(stream);
+  }
+  call(plain, expected)();
+  stream.synchronize();
+  std::int64_t elements = 0;
+  harness().for_each_kernel<Op>(spec, [&](const auto& kernel) {
+    if (&kernel == &plain) {
+      return;
+    }
+    const std::vector<Output> actual = make();
+    std::vector<const Output*> outputs;
+    for (const Output& output : actual) {
+      outputs.push_back(&output);
+    }
+    run_in_all_situations(outputs, kernel.name(), call(kernel, actual));
+    elements += compare(actual, expected, kernel.name());
+  });
+  return elements;
+}
+
+inline void print_elements(std::string_view name, std::int64_t elements) {
+  std::printf("%.*s: %lld elements compared\n", static_cast<int>(name.size()), name.data(),
+              static_cast<long long>(elements));
 }
 
 }  // namespace rocmforge::test

@@ -40,36 +40,7 @@ std::vector<Layer> layers() {
 class AttentionAtSize {
  public:
   AttentionAtSize(const Attention::Spec& spec, const KvLayout& layout, const StepShape& step)
-      : spec_(spec), layout_(layout) {
-    std::int64_t num_blocks = 0;
-    for (const SequenceShape& shape : step.sequences) {
-      num_blocks += blocks_of(shape);
-    }
-    Random random(5);
-    const std::vector<std::int32_t> order = random.permutation(static_cast<std::int32_t>(num_blocks));
-    plan_.clear();
-    std::span<const std::int32_t> rest(order);
-    for (const SequenceShape& shape : step.sequences) {
-      const std::vector<std::int32_t> tokens(static_cast<std::size_t>(shape.q_len), 1);
-      plan_.add_sequence(tokens, shape.kv_len - shape.q_len, rest.first(static_cast<std::size_t>(blocks_of(shape))), true);
-      rest = rest.subspan(static_cast<std::size_t>(blocks_of(shape)));
-      limits_.max_kv_len = std::max<std::int64_t>(limits_.max_kv_len, shape.kv_len);
-    }
-    plan_.finish();
-    limits_.max_tokens = plan_.num_tokens();
-    limits_.max_sequences = plan_.num_sequences();
-    fill_pages(num_blocks);
-    Stream& stream = harness().target.device->stream();
-    q_ = poisoned_buffer(row_bytes(spec.io_dtype, plan_.num_tokens() * q_width()));
-    fill_random(stream, q_.data(), spec.io_dtype, plan_.num_tokens() * q_width(), 11, 1.5f);
-    if (spec.sinks) {
-      sinks_ = uploaded(random.normals(spec.q_heads, 2.0f));
-    }
-    for (const auto* array :
-         {&plan_.query_offsets, &plan_.kv_lengths, &plan_.block_tables, &plan_.positions, &plan_.sequence_of}) {
-      arrays_.push_back(uploaded(*array));
-    }
-  }
+      : AttentionAtSize(spec, layout, step, Random(5)) {}
 
   /// False where the kernel needs more scratch memory than there is.
   [[nodiscard]] bool fits(const AttentionBackend& kernel) const {
@@ -94,12 +65,7 @@ class AttentionAtSize {
     args.q = q_.data();
     args.q_stride = q_width();
     args.cache = {pages_.data(), num_blocks_};
-    args.batch = plan_.view();
-    args.batch.query_offsets = arrays_[0].as<std::int32_t>();
-    args.batch.kv_lengths = arrays_[1].as<std::int32_t>();
-    args.batch.block_tables = arrays_[2].as<std::int32_t>();
-    args.batch.positions = arrays_[3].as<std::int32_t>();
-    args.batch.sequence_of = arrays_[4].as<std::int32_t>();
+    args.batch = arrays_.batch();
     args.sinks = spec_.sinks ? sinks_.as<float>() : nullptr;
     args.out = out.memory.data();
     args.workspace = memory.workspace.data();
@@ -108,13 +74,28 @@ class AttentionAtSize {
   }
 
   /// Rows of one head.
-  [[nodiscard]] std::int64_t rows() const { return std::int64_t{plan_.num_tokens()} * spec_.q_heads; }
+  [[nodiscard]] std::int64_t rows() const { return arrays_.tokens() * spec_.q_heads; }
 
  private:
-  [[nodiscard]] std::int64_t q_width() const { return std::int64_t{spec_.q_heads} * spec_.head_dim; }
-  [[nodiscard]] std::int32_t blocks_of(const SequenceShape& shape) const {
-    return (shape.kv_len + layout_.block_tokens - 1) / layout_.block_tokens;
+  AttentionAtSize(const Attention::Spec& spec, const KvLayout& layout, const StepShape& step, Random random)
+      : AttentionAtSize(spec, layout, paged_step(step.sequences, layout.block_tokens, random), random) {}
+
+  AttentionAtSize(const Attention::Spec& spec, const KvLayout& layout, PagedStep step, Random& random)
+      : spec_(spec), layout_(layout), arrays_(std::move(step.plan)) {
+    const RaggedBatch batch = arrays_.plan().view();
+    limits_.max_kv_len = batch.max_kv_len;
+    limits_.max_tokens = batch.num_tokens;
+    limits_.max_sequences = batch.num_sequences;
+    fill_pages(step.num_blocks);
+    Stream& stream = harness().target.device->stream();
+    q_ = poisoned_buffer(row_bytes(spec.io_dtype, arrays_.tokens() * q_width()));
+    fill_random(stream, q_.data(), spec.io_dtype, arrays_.tokens() * q_width(), 11, 1.5f);
+    if (spec.sinks) {
+      sinks_ = uploaded(random.normals(spec.q_heads, 2.0f));
+    }
   }
+
+  [[nodiscard]] std::int64_t q_width() const { return std::int64_t{spec_.q_heads} * spec_.head_dim; }
 
   void fill_pages(std::int64_t num_blocks) {
     num_blocks_ = num_blocks;
@@ -146,11 +127,10 @@ class AttentionAtSize {
 
   Attention::Spec spec_;
   KvLayout layout_;
-  BatchPlan plan_;
+  StepArrays arrays_;
   AttentionLimits limits_;
   std::int64_t num_blocks_ = 0;
   DeviceBuffer q_, pages_, sinks_;
-  std::vector<DeviceBuffer> arrays_;
 };
 
 class AttentionOfModels : public testing::TestWithParam<Layer> {};
