@@ -35,6 +35,7 @@ using Counter = __attribute__((address_space(1))) std::uint32_t*;
 /// Counts a work-group for those that wait in wait_for_arrivals(); by one thread, behind sync_stores(). Returns how many had
 /// arrived before. `seen`: whether a work-group of this launch reads what this one has stored.
 __device__ inline std::uint32_t announce(Counter counter, bool seen) {
+  shake();
   if (seen) {
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent");
   }
