@@ -124,8 +124,9 @@ class Stream {
   void copy_on_device(void* to, const void* from, std::size_t size_bytes);
   void fill(void* to, std::uint8_t value, std::size_t size_bytes);
 
-  /// Whether launches may be held back: on an own stream whose kernels may overlap.
-  [[nodiscard]] bool may_hold() const { return owned_ && overlap_; }
+  /// Whether launches may be held back, so that later ones can join them. False at first, and for a stream of another owner.
+  [[nodiscard]] bool may_hold() const { return owned_ && merge_; }
+  void allow_merging(bool allowed) { merge_ = allowed; }
   /// Holds `launch` back until anything else is put on the stream, the host waits for it, or device memory is freed.
   void hold(std::unique_ptr<HeldLaunch> launch);
   /// The launch that is held back, or null. It may take in the launch that would follow it.
@@ -141,9 +142,9 @@ class Stream {
   /// Runs the kernel `kernel` of the source `object`. `args` is its only parameter.
   void launch(std::string_view object, std::string_view kernel, const LaunchShape& shape, std::span<const std::byte> args);
   void launch(const Graph& graph);
-  /// Whether launches and recordings from now on use LaunchShape::dependent, and may be held back. True at first for an own
-  /// stream. A kernel that overlaps reads weights, arrays of the step and cached keys before its predecessor has ended: so a
-  /// copy or another work that waits must lie between two steps.
+  /// Whether launches and recordings from now on use LaunchShape::dependent. True at first for an own stream. A kernel that
+  /// overlaps reads weights, arrays of the step and cached keys before its predecessor has ended: so a copy or another work
+  /// that waits must lie between two steps.
   void allow_overlap(bool allowed) { overlap_ = allowed; }
   /// Whether all work on the stream except the last launch has ended when a dependent kernel that is launched next starts.
   /// If so, that kernel may read the results of the earlier work before wait_for_predecessor().
@@ -183,6 +184,7 @@ class Stream {
   StreamHandle handle_;
   bool owned_ = true;
   bool overlap_ = true;
+  bool merge_ = false;
   bool all_but_last_ended_ = false;
   std::unique_ptr<HeldLaunch> held_;
   DeviceBuffer counters_;

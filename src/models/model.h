@@ -24,6 +24,7 @@ struct ModelOptions {
   bool graphs = true;                   ///< GPU: decode steps are recorded once and replayed
   bool load_mtp = false;                ///< also load the blocks of multi-token prediction: see Model::forward_mtp
   bool overlap = true;                  ///< GPU: kernels may start before their predecessors have ended, if they support it
+  bool merge_launches = false;          ///< AMD: products of one token that follow each other are one launch, on RDNA
   /// GPU: the most bytes of K and V that latent attention computes for prompts at once; larger ones are computed in passes.
   std::size_t expanded_bytes = std::size_t{256} << 20;
   bool small_weights =

@@ -272,6 +272,7 @@ void Transformer::run_on_gpu(const Pass& pass, const BatchPlan& batch, SequenceM
   }
   Stream& stream = device_->stream();
   stream.allow_overlap(options_.overlap);
+  stream.allow_merging(options_.merge_launches);
   pending_ = true;
   bool moved = false;
   // Before any launch of the step: kernels that start early rely on a copy between two steps (gpu/launch_order.h).

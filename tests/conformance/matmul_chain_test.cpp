@@ -34,7 +34,7 @@ class Layer {
   Layer(const MatmulKernel& kernel, const Shape& shape) : kernel_(kernel), shape_(shape) {}
 
   /// Attention's output, gate and up, down, the next layer's Q, K and V, and a product behind these, `steps` times.
-  Results run(bool overlap, int steps) {
+  Results run(bool merge, int steps) {
     Place& place = harness().place_of(kernel_);
     Arena arena(place);
     random_ = Random(7);
@@ -82,7 +82,7 @@ class Layer {
     const std::int64_t before = place.device->driver().counters().launches;
     arena.run([&](ExecutionContext& context) {
       if (context.stream != nullptr) {
-        context.stream->allow_overlap(overlap);
+        context.stream->allow_merging(merge);
       }
       for (int step = 0; step < steps; ++step) {
         call(context, attended, shape_.heads, {&out, 1});
@@ -92,7 +92,7 @@ class Layer {
         call(context, qkv, shape_.heads, {&behind, 1});
       }
       if (context.stream != nullptr) {
-        context.stream->allow_overlap(true);
+        context.stream->allow_merging(false);
       }
     });
     launches = place.device->driver().counters().launches - before;

@@ -31,6 +31,7 @@ class AmdLaunch : public testing::Test {
     device_ =
         std::make_unique<Device>(std::make_unique<FakeDriver>(log_, "gfx1100"), KernelLibrary::from_folder(folder_.path()));
     device_->stream().add_counters();
+    device_->stream().allow_merging(true);
   }
 
   /// A product of `rows` rows, of one token unless said otherwise.
@@ -102,14 +103,15 @@ TEST_F(AmdLaunch, WavesOf64TakeALaunchForEachProduct) {
   const auto cdna = std::make_unique<Device>(std::make_unique<FakeDriver>(log, "gfx1100", false, 64),
                                              KernelLibrary::from_folder(folder_.path()));
   cdna->stream().add_counters();
+  cdna->stream().allow_merging(true);
   const MatmulOutput output{.dtype = DType::q4_k, .weight = place(0), .n = 8, .out = place(1), .stride = 8};
   ExecutionContext context{.stream = &cdna->stream()};
   kernel_->run({.x = place(2), .tokens = 1, .k = 512, .x_stride = 512, .outputs = {&output, 1}}, context);
   EXPECT_THAT(log->kernels, ElementsAre("matvec_packed_1"));
 }
 
-TEST_F(AmdLaunch, WithoutOverlapEveryProductIsLaunchedAtOnce) {
-  device_->stream().allow_overlap(false);
+TEST_F(AmdLaunch, EveryProductIsLaunchedAtOnceUnlessLaunchesMayBeMerged) {
+  device_->stream().allow_merging(false);
   product(DType::q4_k, 64);
   product(DType::q4_k, 64);
   EXPECT_THAT(log_->kernels, ElementsAre("matvec_packed_1", "matvec_packed_1"));
@@ -117,6 +119,7 @@ TEST_F(AmdLaunch, WithoutOverlapEveryProductIsLaunchedAtOnce) {
 
 TEST_F(AmdLaunch, StreamsOfOthersHoldNothingBack) {
   Stream lent(*device_, StreamHandle{});
+  lent.allow_merging(true);
   const MatmulOutput output{.dtype = DType::q4_k, .weight = place(0), .n = 8, .out = place(1), .stride = 8};
   ExecutionContext context{.stream = &lent};
   kernel_->run({.x = place(2), .tokens = 1, .k = 512, .x_stride = 512, .outputs = {&output, 1}}, context);

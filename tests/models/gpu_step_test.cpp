@@ -200,11 +200,11 @@ TEST_F(GpuStep, ProductsThatFollowEachOtherAreOneLaunchOnRdna) {
     GTEST_SKIP() << "which kernels are launched is known of the driver of host memory alone";
   }
   const OpenModel open(quantised_model());
-  const auto kernels_of = [&](bool overlap) {
+  const auto kernels_of = [&](bool merge) {
     ModelOptions options;
     options.max_sequences = 8;
     options.graphs = false;
-    options.overlap = overlap;
+    options.merge_launches = merge;
     Runner runner(open.file, *device_, options);
     count_draw(runner, decode(1, 0));
     log_->kernels.clear();
@@ -228,10 +228,10 @@ TEST_F(GpuStep, MergedLaunchesGiveTheSameBits) {
     GTEST_SKIP() << "kernels do nothing on a driver of host memory";
   }
   const OpenModel open(quantised_model());
-  const auto logits_of = [&](bool overlap) {
+  const auto logits_of = [&](bool merge) {
     ModelOptions options;
     options.max_sequences = 8;
-    options.overlap = overlap;
+    options.merge_launches = merge;
     Runner runner(open.file, *device_, options);
     std::vector<float> all;
     for (std::int32_t position = 0; position < 4; ++position) {  // the last two are replayed
