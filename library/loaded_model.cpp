@@ -196,9 +196,9 @@ std::string LoadedModel::generate(std::vector<std::int32_t> tokens, NamedOptions
 std::string LoadedModel::answer(const CallFlags& flags, Request request, app::EncodedChat prompt, const TakeText& take) {
   constexpr std::uint64_t any_work = UINT64_MAX;  // no limit: the grammar is the process's own
   const Backend& backend = *service_->backend();
-  if (const std::string gbnf = flags.generation.gbnf(); !gbnf.empty()) {
-    WorkBudget budget(any_work, "reading the grammar");
-    request.constraint = app::hold_to(backend.grammars.get(gbnf, budget), prompt);
+  if (std::optional<Grammar> grammar = flags.generation.grammar()) {
+    WorkBudget budget(any_work, "compiling the grammar");
+    request.constraint = app::hold_to(backend.grammars.get(std::move(*grammar), budget), prompt);
   }
   request.prompt = std::move(prompt.ids);
   const WaitedAnswer answer = wait_for_answer(backend.loop, std::move(request), take);

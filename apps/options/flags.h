@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "command.h"
 #include "engine/engine.h"
+#include "grammar/grammar.h"
 #include "model_path.h"
 #include "schedule/sampling_numbers.h"
 
@@ -95,10 +96,19 @@ class SamplingFlags {
 class GrammarFlags {
  public:
   void add_to(Command& command);
-  /// The grammar as GBNF; "" for none. Reads the named file. Throws UsageError for an invalid grammar or schema.
-  [[nodiscard]] std::string gbnf() const;
+  /// Reads the named file. Throws UsageError for an invalid grammar or schema.
+  [[nodiscard]] std::optional<Grammar> grammar() const;
+  /// Throws UsageError as grammar() does, and for a grammar that is too large or left-recursive.
+  void validate() const;
+  /// Adds it as a member to a request for the server. Throws UsageError as grammar() does.
+  void write(nlohmann::ordered_json& request) const;
 
  private:
+  /// The flag or the file that gives the constraint, for messages; "" without one.
+  [[nodiscard]] std::string source() const;
+  [[nodiscard]] std::string text() const;
+  [[nodiscard]] bool is_schema() const { return !schema_.empty() || !schema_file_.empty(); }
+
   std::string grammar_, grammar_file_, schema_, schema_file_;
 };
 
@@ -110,14 +120,13 @@ class GenerationFlags {
   void validate(bool raw = false) const;
   /// A request without its prompt. Throws UsageError for a token id that the vocabulary lacks.
   [[nodiscard]] Request request(const Engine& engine) const;
-  /// The grammar of the answer; null for none.
-  [[nodiscard]] std::shared_ptr<GrammarMatcher> grammar(const Engine& engine) const;
+  /// The compiled grammar of the answer; null for none.
+  [[nodiscard]] std::shared_ptr<GrammarMatcher> matcher(const Engine& engine) const;
   /// Adds the options as members to a request for the server, except those that the request has itself. The system message
   /// becomes the first of its "messages". Throws UsageError for options that the server does not offer.
   void write(nlohmann::ordered_json& request) const;
   [[nodiscard]] SamplingChoices sampling() const { return sampling_.choices(); }
-  /// The grammar of the answer; "" for none.
-  [[nodiscard]] std::string gbnf() const { return grammar_.gbnf(); }
+  [[nodiscard]] std::optional<Grammar> grammar() const { return grammar_.grammar(); }
   [[nodiscard]] const std::string& system() const { return system_; }
   [[nodiscard]] bool context_shift() const { return context_shift_; }
 

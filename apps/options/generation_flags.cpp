@@ -8,7 +8,8 @@
 #include "base/decimal.h"
 #include "base/json_document.h"
 #include "flags.h"
-#include "grammar/grammar.h"
+#include "grammar/byte_automaton.h"
+#include "grammar/gbnf_parser.h"
 #include "grammar/grammar_constraint.h"
 #include "grammar/grammar_matcher.h"
 #include "grammar/json_schema.h"
@@ -54,16 +55,16 @@ auto naming_flag(const std::string& flag, Body&& body) {
   }
 }
 
-std::string gbnf_of_schema(const std::string& flag, const std::string& text) {
-  const JsonDocument document = read_json(text);
-  const nlohmann::ordered_json& schema = document.value;
+nlohmann::ordered_json read_schema(const std::string& flag, const std::string& text) {
+  JsonDocument document = read_json(text);
+  nlohmann::ordered_json& schema = document.value;
   if (!document.problem.empty()) {
     throw UsageError(fmt::format("{}: the schema is not valid JSON: {}", flag, document.problem));
   }
   if (!schema.is_object() && !schema.is_boolean()) {
     throw UsageError(fmt::format("{}: the schema is not a JSON object", flag));
   }
-  return naming_flag(flag, [&] { return json_schema_to_gbnf(schema); });
+  return std::move(schema);
 }
 
 }  // namespace
@@ -114,22 +115,43 @@ void GrammarFlags::add_to(Command& command) {
   }
 }
 
-std::string GrammarFlags::gbnf() const {
-  const std::string flag = !grammar_.empty()        ? "--grammar"
-                           : !grammar_file_.empty() ? grammar_file_
-                           : !schema_.empty()       ? "--json-schema"
-                                                    : schema_file_;
+std::string GrammarFlags::source() const {
+  return !grammar_.empty()        ? "--grammar"
+         : !grammar_file_.empty() ? grammar_file_
+         : !schema_.empty()       ? "--json-schema"
+                                  : schema_file_;
+}
+
+std::string GrammarFlags::text() const {
+  const std::string text = grammar_ + schema_;
+  return text.empty() ? read_text(source()) : text;
+}
+
+std::optional<Grammar> GrammarFlags::grammar() const {
+  const std::string flag = source();
   if (flag.empty()) {
-    return "";
+    return std::nullopt;
   }
-  const bool is_grammar = !grammar_.empty() || !grammar_file_.empty();
-  std::string text = grammar_ + schema_;
-  text = text.empty() ? read_text(flag) : text;
-  if (!is_grammar) {
-    return gbnf_of_schema(flag, text);
+  if (is_schema()) {
+    return naming_flag(flag, [&] { return json_schema_grammar(read_schema(flag, text())); });
   }
-  naming_flag(flag, [&] { return parse_gbnf(text); });
-  return text;
+  return naming_flag(flag, [&] { return parse_gbnf(text()); });
+}
+
+void GrammarFlags::validate() const {
+  if (const std::optional<Grammar> grammar = this->grammar()) {
+    WorkBudget budget(grammar_compile_units, "grammar: compiling it");
+    naming_flag(source(), [&] { return ByteAutomaton(*grammar, budget); });
+  }
+}
+
+void GrammarFlags::write(nlohmann::ordered_json& request) const {
+  const std::string flag = source();
+  if (!flag.empty() && is_schema()) {
+    request.emplace("json_schema", read_schema(flag, text()));
+  } else if (!flag.empty()) {
+    request.emplace("grammar", text());
+  }
 }
 
 void GenerationFlags::add_to(Command& command) {
@@ -162,7 +184,7 @@ void GenerationFlags::validate(bool raw) const {
   }
   Request request;
   add_biases(request, std::numeric_limits<std::int32_t>::max());
-  static_cast<void>(grammar_.gbnf());
+  grammar_.validate();
   for (const std::string& text : stop_) {
     if (text.empty()) {
       throw UsageError("--stop: the text is empty");
@@ -229,9 +251,7 @@ void GenerationFlags::write(nlohmann::ordered_json& request) const {
     }
     write_one("logit_bias", std::move(biases));
   }
-  if (const std::string gbnf = grammar_.gbnf(); !gbnf.empty()) {
-    write_one("grammar", gbnf);
-  }
+  grammar_.write(request);
   const auto messages = request.find("messages");
   const auto begins_with_system = [](const nlohmann::ordered_json& list) {
     return !list.empty() && list.front().is_object() && list.front().contains("role") && list.front()["role"] == "system";
@@ -241,9 +261,10 @@ void GenerationFlags::write(nlohmann::ordered_json& request) const {
   }
 }
 
-std::shared_ptr<GrammarMatcher> GenerationFlags::grammar(const Engine& engine) const {
-  const std::string gbnf = grammar_.gbnf();
-  return gbnf.empty() ? nullptr : GrammarMatcher::create(gbnf, std::make_shared<const TokenTrie>(require_tokenizer(engine)));
+std::shared_ptr<GrammarMatcher> GenerationFlags::matcher(const Engine& engine) const {
+  std::optional<Grammar> grammar = grammar_.grammar();
+  return grammar ? GrammarMatcher::create(std::move(*grammar), std::make_shared<const TokenTrie>(require_tokenizer(engine)))
+                 : nullptr;
 }
 
 std::shared_ptr<const TokenConstraint> hold_to(const std::shared_ptr<GrammarMatcher>& grammar, const EncodedChat& prompt) {

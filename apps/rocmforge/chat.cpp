@@ -55,7 +55,7 @@ class Chat {
         context_shift_(flags.generation.context_shift()),
         json_(flags.json),
         request_(flags.generation.request(engine)),
-        grammar_(flags.generation.grammar(engine)),
+        grammar_(flags.generation.matcher(engine)),
         variables_(flags.chat_template.variables()),
         reader_(history_path(), {"/help", "/clear", "/system ", "/retry", "/stats", "/exit"}) {
     if (reader_.interactive()) {  // in a pipe Ctrl-C ends the program

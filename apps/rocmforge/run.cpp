@@ -70,7 +70,7 @@ int run(const RunFlags& flags) {
   Request request = flags.generation.request(*engine);
   EncodedChat prompt = encode_prompt(*engine, flags.chat_template, flags.generation.system(), flags.raw, text);
   request.prompt = std::move(prompt.ids);
-  request.constraint = hold_to(flags.generation.grammar(*engine), prompt);
+  request.constraint = hold_to(flags.generation.matcher(*engine), prompt);
 
   const InterruptScope interrupt(InterruptScope::Second::ends);
   const Reply reply =

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -12,6 +14,8 @@
 #include "base/utf8.h"
 #include "chat/message_json.h"
 #include "chat/tool_call_reader.h"
+#include "chat/tool_grammar.h"
+#include "grammar/json_schema.h"
 
 namespace rocmforge {
 namespace {
@@ -19,68 +23,54 @@ namespace {
 using nlohmann::ordered_json;
 using Form = ToolCallFormat::Form;
 
-/// A literal of the grammar. JSON strings are valid literals.
-std::string literal(std::string_view text) { return ordered_json(text).dump(); }
-
-/// The grammar with `prefix` in front of the names of all rules.
-std::string with_prefix(std::string_view gbnf, std::string_view prefix) {
-  const auto is_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_'; };
-  std::string out;
-  for (std::size_t i = 0; i < gbnf.size();) {
-    const char c = gbnf[i];
-    std::size_t end = i + 1;
-    if (c == '"' || c == '[') {
-      const char close = c == '"' ? '"' : ']';
-      while (end < gbnf.size() && gbnf[end] != close) {
-        end += gbnf[end] == '\\' ? 2 : 1;
-      }
-      ++end;
-    } else if (c == '#' || c == '{') {
-      end = std::min(gbnf.find(c == '#' ? '\n' : '}', i), gbnf.size());
-    } else if (std::isalpha(static_cast<unsigned char>(c)) != 0) {
-      while (end < gbnf.size() && is_name(gbnf[end])) {
-        ++end;
-      }
-      out += prefix;
-    }
-    out += gbnf.substr(i, end - i);
-    i = end;
-  }
-  return out;
-}
-
-std::vector<std::string_view> characters_of(std::string_view text) {
-  std::vector<std::string_view> characters;
+std::vector<CodeRange> characters_of(std::string_view text) {
+  std::vector<CodeRange> characters;
   for (std::size_t i = 0; i < text.size();) {
     const std::size_t length = utf8_unit(text, i).length;
-    characters.push_back(text.substr(i, length));
+    const char32_t code_point = utf8_code_point(text.substr(i, length));
+    characters.push_back({code_point, code_point});
     i += length;
   }
   return characters;
 }
 
-/// Makes the rules for calls of one tool. Each function adds the rules that it needs to `rules_`, under names that begin
-/// with `prefix`.
+/// A name in Python: it goes on with digits and `others` as well.
+GrammarNode identifier(GrammarBuilder& grammar, std::vector<CodeRange> others) {
+  const std::vector<CodeRange> first = {{U'a', U'z'}, {U'A', U'Z'}, {U'_', U'_'}};
+  others.insert(others.end(), first.begin(), first.end());
+  others.push_back({U'0', U'9'});
+  return grammar.sequence(
+      {grammar.characters(normalize(first)), grammar.any_number(grammar.characters(normalize(std::move(others))))});
+}
+
+/// Makes the grammar for calls of one tool.
 class CallRules {
  public:
-  CallRules(const ToolCallFormat& format, const ordered_json& tool, std::string prefix, const SchemaToGbnf& schema_to_gbnf)
-      : format_(format),
+  CallRules(ToolCallStyle style, const ordered_json& tool, JsonGrammar& json, WorkBudget& budget)
+      : format_(tool_call_format(style)),
+        form_(style == ToolCallStyle::mistral ? Form::object : format_.form),
         name_(function_of(tool).at("name").get<std::string>()),
         schema_(parameters_of(tool)),
-        prefix_(std::move(prefix)),
-        schema_to_gbnf_(schema_to_gbnf) {}
+        json_(json),
+        grammar_(json.grammar()),
+        budget_(budget) {}
 
-  /// The expression that matches a call. It refers to rules().
-  std::string call() {
-    if (format_.form == Form::tagged) {
-      return tagged_call();
+  GrammarNode call() {
+    switch (form_) {
+      case Form::object:
+      case Form::keyed:
+        return json_.after_blank(object_call());
+      case Form::tagged:
+        return tagged_call();
+      case Form::gemma:
+        return gemma_call();
+      case Form::python:
+        return python_call();
+      case Form::named:
+        break;
     }
-    if (format_.form == Form::gemma) {
-      return gemma_call();
-    }
-    return format_.form == Form::python ? python_call() : named_call();
+    return named_call();
   }
-  [[nodiscard]] const std::string& rules() const { return rules_; }
 
  private:
   struct Argument {
@@ -89,23 +79,47 @@ class CallRules {
     bool is_required = false;
   };
 
-  /// The name of a rule that matches JSON of a schema.
-  std::string json_rule(const std::string& name, const ordered_json& schema) {
-    rules_ += with_prefix(schema_to_gbnf_(schema), prefix_ + name + "-") + "\n";
-    return fmt::format("{}{}-root", prefix_, name);
+  GrammarNode literal(std::string_view text) { return grammar_.literal(text); }
+  GrammarNode in_json(std::string_view text) { return grammar_.literal(ordered_json(text).dump()); }
+
+  /// A value of JSON, without a blank in front.
+  GrammarNode value(const ordered_json& schema) {
+    WorkBudget compiling(grammar_compile_units, "json_schema: compiling it", &budget_);
+    return json_schema_value(schema, json_, compiling);
   }
-  std::string add_rule(const std::string& name, const std::string& body) {
-    rules_ += fmt::format("{}{} ::= {}\n", prefix_, name, body);
-    return prefix_ + name;
+  GrammarNode value_after_blank(const ordered_json& schema) { return json_.after_blank(value(schema)); }
+
+  /// A call as a JSON object.
+  GrammarNode object_call() {
+    if (form_ == Form::keyed) {
+      return json_.object(json_.member(in_json(name_), value(schema_)));
+    }
+    const ObjectCallKeys& keys = format_.keys;
+    const GrammarNode name = json_.member(in_json(keys.name), in_json(name_));
+    const GrammarNode arguments = json_.comma(json_.member(in_json(keys.arguments), value(schema_)));
+    if (keys.id.empty()) {
+      return json_.object(grammar_.sequence({name, arguments}));
+    }
+    const GrammarNode id = json_.member(in_json(keys.id), json_.quoted(number()));
+    return json_.object(
+        grammar_.choice({grammar_.sequence({id, json_.comma(name), arguments}), grammar_.sequence({name, arguments})}));
   }
 
-  std::string named_call() {
+  /// A number of up to three digits.
+  GrammarNode number() { return grammar_.repeat(grammar_.characters(normalize({{U'0', U'9'}})), 1, 3); }
+
+  GrammarNode named_call() {
     const NamedCallMarks& marks = format_.named;
-    const std::string number = marks.name_prefix.empty() ? "" : R"( ":" [0-9]{1,3})";
-    const std::string id = marks.id.empty() ? "" : fmt::format(" ({} [a-zA-Z0-9]{{9}})?", literal(marks.id));
-    std::string call = fmt::format("{}{}{} {} {}", literal(fmt::format("{}{}{}", marks.begin, marks.name_prefix, name_)),
-                                   number, id, literal(marks.arguments), json_rule("arguments", schema_));
-    return call + (marks.end.empty() ? "" : " " + literal(marks.end));
+    std::vector<GrammarNode> parts = {literal(fmt::format("{}{}{}", marks.begin, marks.name_prefix, name_))};
+    if (!marks.name_prefix.empty()) {
+      parts.insert(parts.end(), {literal(":"), number()});
+    }
+    if (!marks.id.empty()) {
+      const GrammarNode letter = grammar_.characters(normalize({{U'a', U'z'}, {U'A', U'Z'}, {U'0', U'9'}}));
+      parts.push_back(grammar_.optional(grammar_.sequence({literal(marks.id), grammar_.repeat(letter, 9, 9)})));
+    }
+    parts.insert(parts.end(), {literal(marks.arguments), value_after_blank(schema_), literal(marks.end)});
+    return grammar_.sequence(parts);
   }
 
   /// The arguments in the schema's order.
@@ -135,21 +149,25 @@ class CallRules {
            schema_.value("additionalProperties", ordered_json(true)) != ordered_json(false);
   }
 
-  std::string tagged_call() {
+  GrammarNode tagged_call() {
     const TaggedCallMarks& tags = format_.tagged;
-    std::string call = literal(fmt::format("{}{}{}\n", tags.begin, name_, tags.name_end));
-    const std::string end = literal(fmt::format("{}\n", tags.parameter_end));
-    std::size_t count = 0;
+    std::vector<GrammarNode> parts = {literal(fmt::format("{}{}{}\n", tags.begin, name_, tags.name_end))};
+    const GrammarNode end = literal(fmt::format("{}\n", tags.parameter_end));
     for (const Argument& argument : arguments()) {
       const bool is_text = is_open_text(argument) || text_choices(argument) != nullptr;
-      const std::string begin = literal(fmt::format("{}{}{}", tags.parameter, argument.name, before_value(is_text)));
-      call += fmt::format(" ({} {} {}){}", begin, tagged_value(argument, count++), end, argument.is_required ? "" : "?");
+      const GrammarNode begin = literal(fmt::format("{}{}{}", tags.parameter, argument.name, before_value(is_text)));
+      const GrammarNode whole = grammar_.sequence({begin, tagged_value(argument), end});
+      parts.push_back(argument.is_required ? whole : grammar_.optional(whole));
     }
     if (takes_any_argument()) {
-      call +=
-          fmt::format(" ({} [^<>\"\\n]+ {} {} {})*", literal(tags.parameter), literal(before_value(true)), text_rule(), end);
+      const GrammarNode name = grammar_.repeat(
+          grammar_.characters(complement(normalize({{U'<', U'<'}, {U'>', U'>'}, {U'"', U'"'}, {U'\n', U'\n'}}))), 1,
+          GrammarBuilder::unbounded);
+      parts.push_back(grammar_.any_number(
+          grammar_.sequence({literal(tags.parameter), name, literal(before_value(true)), any_text(), end})));
     }
-    return call + " " + literal(tags.end);
+    parts.push_back(literal(tags.end));
+    return grammar_.sequence(parts);
   }
 
   [[nodiscard]] std::string before_value(bool is_text) const {
@@ -175,96 +193,119 @@ class CallRules {
            std::ranges::find(types, "string") != types.end();
   }
 
-  std::string tagged_value(const Argument& argument, std::size_t index) {
+  GrammarNode one_of(const ordered_json& texts) {
+    std::vector<GrammarNode> choices;
+    for (const ordered_json& each : texts) {
+      choices.push_back(literal(each.get_ref<const std::string&>()));
+    }
+    return grammar_.choice(choices);
+  }
+
+  GrammarNode tagged_value(const Argument& argument) {
     if (const ordered_json* choices = text_choices(argument); choices != nullptr) {
-      std::string body;
-      for (const ordered_json& each : *choices) {
-        body += (body.empty() ? "" : " | ") + each.dump();
-      }
-      return "(" + body + ")";
+      return one_of(*choices);
     }
-    return is_open_text(argument) ? text_rule() : json_rule(fmt::format("value{}", index), argument.schema);
+    return is_open_text(argument) ? any_text() : value_after_blank(argument.schema);
   }
 
-  /// The name of a rule for any text without the tag that ends a value. The rule text<i> matches after the first i
-  /// characters of the tag.
-  std::string text_rule() {
-    if (!has_text_rule_) {
-      has_text_rule_ = true;
-      const std::vector<std::string_view> end = characters_of(format_.tagged.parameter_end);
-      const std::string restart = fmt::format("{} {}text1", literal(end[0]), prefix_);
-      add_rule("text", fmt::format("([^{}] | {})*", end[0], restart));
-      for (std::size_t i = 1; i < end.size(); ++i) {
-        const std::string next = literal(end[i]);
-        const std::string more = i + 1 < end.size() ? fmt::format(" | {} {}text{}", next, prefix_, i + 1) : "";
-        add_rule(fmt::format("text{}", i), fmt::format("[^{}{}] | {}{}", end[0], end[i], restart, more));
-      }
+  /// Any text without the tag that ends a value.
+  GrammarNode any_text() {
+    if (text_) {
+      return *text_;
     }
-    return prefix_ + "text";
+    const std::vector<CodeRange> end = characters_of(format_.tagged.parameter_end);
+    // behind[i] matches after the first i characters of the tag.
+    std::vector<GrammarRule> behind(1);
+    for (std::size_t i = 1; i < end.size(); ++i) {
+      behind.push_back(grammar_.declare("text"));
+    }
+    const GrammarNode first = grammar_.characters({&end[0], 1});
+    const auto other_than = [&](CodeRange also) { return grammar_.characters(complement(normalize({end[0], also}))); };
+    const GrammarNode restart = grammar_.sequence({first, grammar_.reference(behind.at(1))});
+    for (std::size_t i = 1; i < end.size(); ++i) {
+      std::vector<GrammarNode> parts = {other_than(end[i]), restart};
+      if (i + 1 < end.size()) {
+        parts.push_back(grammar_.sequence({grammar_.characters({&end[i], 1}), grammar_.reference(behind[i + 1])}));
+      }
+      grammar_.define(behind[i], grammar_.choice(parts));
+    }
+    text_ = grammar_.add_rule("text", grammar_.any_number(grammar_.choice({other_than(end[0]), restart})));
+    return *text_;
   }
 
-  /// The arguments in order, `pair(i)`, with separators. The rule first<i> matches those from the i-th on if none came
-  /// before; rest<i> matches them if one did.
+  /// The arguments in order, `pair(i)`, with separators.
   template <class Pair>
-  std::string listed(const std::vector<Argument>& list, std::string_view separator, const Pair& pair) {
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      const std::string own = pair(i);
-      const auto skipped = [&](const char* kind) {
-        return list[i].is_required ? "" : fmt::format(" | {}{}{}", prefix_, kind, i + 1);
-      };
-      add_rule(fmt::format("first{}", i), fmt::format("{} {}rest{}{}", own, prefix_, i + 1, skipped("first")));
-      add_rule(fmt::format("rest{}", i),
-               fmt::format("{} {} {}rest{}{}", literal(separator), own, prefix_, i + 1, skipped("rest")));
+  GrammarNode listed(const std::vector<Argument>& list, std::string_view separator, const Pair& pair) {
+    // What may follow if no argument came before, and if one did.
+    GrammarNode first = literal(""), rest = first;
+    const GrammarNode between = literal(separator);
+    for (std::size_t i = list.size(); i-- > 0;) {
+      const GrammarNode own = pair(i);
+      std::vector<GrammarNode> begun = {grammar_.sequence({own, rest})};
+      std::vector<GrammarNode> continued = {grammar_.sequence({between, own, rest})};
+      if (!list[i].is_required) {
+        begun.push_back(first);
+        continued.push_back(rest);
+      }
+      first = grammar_.add_rule("first", grammar_.choice(begun));
+      rest = grammar_.add_rule("rest", grammar_.choice(continued));
     }
-    add_rule(fmt::format("first{}", list.size()), R"("")");
-    add_rule(fmt::format("rest{}", list.size()), R"("")");
-    return prefix_ + "first0";
+    return first;
   }
 
-  std::string python_call() {
+  /// Any number of `one` with `separator` between them.
+  GrammarNode separated(GrammarNode one, std::string_view separator) {
+    return grammar_.optional(grammar_.sequence({one, grammar_.any_number(grammar_.sequence({literal(separator), one}))}));
+  }
+
+  GrammarNode python_call() {
     const std::vector<Argument> list = arguments();
-    const std::string head = literal(name_ + "(");
+    const GrammarNode head = literal(name_ + "("), end = literal(")");
     if (takes_any_argument()) {
-      const std::string pair = add_rule("pair", "[a-zA-Z_] [a-zA-Z0-9_]* \"=\" " + json_rule("any", true));
-      return fmt::format(R"g({0} ({1} (", " {1})*)? ")")g", head, pair);
+      const GrammarNode pair =
+          grammar_.add_rule("pair", grammar_.sequence({identifier(grammar_, {}), literal("="), value_after_blank(true)}));
+      return grammar_.sequence({head, separated(pair, ", "), end});
     }
-    const std::string all = listed(list, ", ", [&](std::size_t i) {
+    const GrammarNode all = listed(list, ", ", [&](std::size_t i) {
       const bool is_flag = list[i].schema.value("type", ordered_json()) == "boolean";
-      const std::string value = is_flag ? R"(("True" | "False"))" : json_rule(fmt::format("value{}", i), list[i].schema);
-      return fmt::format("{} {}", literal(list[i].name + "="), value);
+      const GrammarNode value =
+          is_flag ? grammar_.choice({literal("True"), literal("False")}) : value_after_blank(list[i].schema);
+      return grammar_.sequence({literal(list[i].name + "="), value});
     });
-    return fmt::format(R"g({} {} ")")g", head, all);
+    return grammar_.sequence({head, all, end});
   }
 
-  std::string gemma_call() {
+  GrammarNode gemma_call() {
     const std::vector<Argument> list = arguments();
-    const std::string head = literal(fmt::format("{}{}{{", format_.named.begin, name_));
+    const GrammarNode head = literal(fmt::format("{}{}{{", format_.named.begin, name_)), end = literal("}");
     if (takes_any_argument()) {
-      return fmt::format(R"({} {} "}}")", head, gemma_pairs());
+      return grammar_.sequence({head, gemma().pairs, end});
     }
-    const std::string all = listed(list, ",", [&](std::size_t i) {
-      return fmt::format("{} {}", literal(list[i].name + ":"), gemma_value(list[i], i));
+    const GrammarNode all = listed(list, ",", [&](std::size_t i) {
+      return grammar_.sequence({literal(list[i].name + ":"), gemma_value(list[i])});
     });
-    return fmt::format(R"({} {} "}}")", head, all);
+    return grammar_.sequence({head, all, end});
   }
 
-  /// A rule for a value. Texts, numbers and lists of these must match the schema. Other values are not written as JSON, so
-  /// only their form is checked.
-  std::string gemma_value(const Argument& argument, std::size_t index) {
-    const std::string name = fmt::format("value{}", index);
+  GrammarNode gemma_list(GrammarNode item) {
+    return grammar_.add_rule("list", grammar_.sequence({literal("["), separated(item, ","), literal("]")}));
+  }
+
+  /// Texts, numbers and lists of these must match the schema. Other values are not written as JSON, so only their form is
+  /// checked.
+  GrammarNode gemma_value(const Argument& argument) {
     const ordered_json& schema = referred(argument.schema);
-    if (std::string rule = gemma_scalar(name, schema); !rule.empty()) {
-      return rule;
+    if (const auto scalar = gemma_scalar(schema)) {
+      return *scalar;
     }
     const std::vector<std::string> types = schema_types(schema);
     const bool is_list = types.size() == 1 && types[0] == "array";
     const ordered_json own_items = is_list ? schema.value("items", ordered_json()) : ordered_json();
     const ordered_json& items = referred(own_items);
-    if (std::string rule = items.is_object() ? gemma_scalar(name, items) : ""; !rule.empty()) {
-      return add_rule(name + "-list", fmt::format(R"("[" ({0} ("," {0})*)? "]")", add_rule(name + "-item", rule)));
+    if (const auto scalar = items.is_object() ? gemma_scalar(items) : std::nullopt) {
+      return gemma_list(grammar_.add_rule("item", *scalar));
     }
-    gemma_pairs();
-    return prefix_ + (is_list ? "list" : types.size() == 1 && types[0] == "object" ? "object" : "any");
+    return is_list ? gemma().list : types.size() == 1 && types[0] == "object" ? gemma().object : gemma().any;
   }
 
   /// The schema in this tool to which `schema` refers, or `schema` itself.
@@ -283,66 +324,67 @@ class CallRules {
     return *found;
   }
 
-  /// A rule for a text of an enum, a number, true, false or null, or any text. "" when the schema may allow other values.
-  std::string gemma_scalar(const std::string& name, const ordered_json& schema) {
-    const std::string mark = literal(format_.tagged.parameter_end);
+  GrammarNode in_marks(GrammarNode text) {
+    const GrammarNode mark = literal(format_.tagged.parameter_end);
+    return grammar_.sequence({mark, text, mark});
+  }
+
+  /// A text of an enum, a number, true, false or null, or any text; none when the schema may allow other values.
+  std::optional<GrammarNode> gemma_scalar(const ordered_json& schema) {
     const std::vector<std::string> types = schema_types(schema);
     const auto choices = schema.is_object() ? schema.find("enum") : schema.end();
     if (schema.is_object() && choices != schema.end() && choices->is_array() && !choices->empty() &&
         std::ranges::all_of(*choices, [](const ordered_json& each) { return each.is_string(); })) {
-      std::string body;
-      for (const ordered_json& each : *choices) {
-        body += (body.empty() ? "" : " | ") + each.dump();
-      }
-      return fmt::format("{} ({}) {}", mark, body, mark);
+      return in_marks(one_of(*choices));
     }
     const auto is_plain = [](const std::string& type) {
       return type == "integer" || type == "number" || type == "boolean" || type == "null";
     };
     if (!types.empty() && std::ranges::all_of(types, is_plain)) {
-      return json_rule(name, schema);
+      return value_after_blank(schema);
     }
-    return types.size() == 1 && types[0] == "string" ? fmt::format("{} {} {}", mark, text_rule(), mark) : "";
+    return types.size() == 1 && types[0] == "string" ? std::optional(in_marks(any_text())) : std::nullopt;
   }
 
-  /// A rule for any members of an object. Also adds the rules "any", "list" and "object".
-  std::string gemma_pairs() {
-    if (!has_any_rule_) {
-      has_any_rule_ = true;
-      const std::string mark = literal(format_.tagged.parameter_end);
-      const std::string text = fmt::format("{} {} {}", mark, text_rule(), mark);
-      const std::string plain = json_rule("plain", ordered_json{{"type", {"number", "boolean", "null"}}});
-      add_rule("any", fmt::format("{0} | {1} | {2}list | {2}object", text, plain, prefix_));
-      add_rule("list", fmt::format(R"("[" ({0}any ("," {0}any)*)? "]")", prefix_));
-      add_rule("object", fmt::format(R"("{{" {}pairs "}}")", prefix_));
-      add_rule("pair", fmt::format(R"([a-zA-Z_] [a-zA-Z0-9_-]* ":" {}any)", prefix_));
-      add_rule("pairs", fmt::format(R"(({0}pair ("," {0}pair)*)?)", prefix_));
+  /// Values of any form.
+  struct GemmaValues {
+    GrammarNode any, list, object, pairs;
+  };
+  const GemmaValues& gemma() {
+    if (!gemma_) {
+      const GrammarRule any = grammar_.declare("any");
+      GemmaValues values{.any = grammar_.reference(any), .list{}, .object{}, .pairs{}};
+      const GrammarNode pair =
+          grammar_.add_rule("pair", grammar_.sequence({identifier(grammar_, {{U'-', U'-'}}), literal(":"), values.any}));
+      values.list = gemma_list(values.any);
+      values.pairs = grammar_.add_rule("pairs", separated(pair, ","));
+      values.object = grammar_.add_rule("object", grammar_.sequence({literal("{"), values.pairs, literal("}")}));
+      const GrammarNode plain = value_after_blank(ordered_json{{"type", {"number", "boolean", "null"}}});
+      grammar_.define(any, grammar_.choice({in_marks(any_text()), plain, values.list, values.object}));
+      gemma_ = values;
     }
-    return prefix_ + "pairs";
+    return *gemma_;
   }
 
   const ToolCallFormat& format_;
+  Form form_;  ///< of the calls that are written: models of the style mistral read and write objects
   std::string name_;
   ordered_json schema_;
-  std::string prefix_;
-  const SchemaToGbnf& schema_to_gbnf_;
-  std::string rules_;
-  bool has_text_rule_ = false;
-  bool has_any_rule_ = false;
+  JsonGrammar& json_;
+  GrammarBuilder& grammar_;
+  WorkBudget& budget_;
+  std::optional<GrammarNode> text_;
+  std::optional<GemmaValues> gemma_;
 };
 
 }  // namespace
 
-std::string tool_call_rules(const ToolCallFormat& format, const ordered_json& tools, const SchemaToGbnf& schema_to_gbnf) {
-  std::string calls;
-  std::string rules;
-  std::size_t count = 0;
+GrammarNode tool_call_node(ToolCallStyle style, const ordered_json& tools, JsonGrammar& json, WorkBudget& budget) {
+  std::vector<GrammarNode> calls;
   for (const ordered_json& tool : tools) {
-    CallRules made(format, tool, fmt::format("tool{}-", count++), schema_to_gbnf);
-    calls += (calls.empty() ? "" : " | ") + made.call();
-    rules += made.rules();
+    calls.push_back(CallRules(style, tool, json, budget).call());
   }
-  return fmt::format("tool-call ::= {}\n{}", calls, rules);
+  return json.grammar().add_rule("tool-call", json.grammar().choice(calls));
 }
 
 }  // namespace rocmforge

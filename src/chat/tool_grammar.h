@@ -1,11 +1,12 @@
 #pragma once
 
-#include <functional>
 #include <string>
 #include <string_view>
 
 #include "base/json.h"
+#include "base/work_budget.h"
 #include "chat/tool_calls.h"
+#include "grammar/grammar.h"
 
 namespace rocmforge {
 
@@ -23,8 +24,7 @@ struct ToolGrammar {
   /// The mark of a call if a call is required and has a mark. It must be appended to the prompt as text of the template, and
   /// be passed to the parser as the first text of the answer. The grammar matches the text after it.
   std::string opening;
-  /// GBNF with a rule `root`.
-  std::string gbnf;
+  Grammar grammar;
   /// If a call is not required, the grammar begins to match at this text, or after it unless the text is part of the
   /// grammar. After the match, if `repeats`, the text is free again.
   std::string trigger;
@@ -33,13 +33,11 @@ struct ToolGrammar {
   bool repeats = false;
 };
 
-/// Makes a grammar whose rule `root`, to which no other rule refers, matches JSON of a schema.
-using SchemaToGbnf = std::function<std::string(const nlohmann::ordered_json& schema)>;
-
-/// Makes the grammar. `tools` has the form of ChatRequest::tools. Throws Error when no tool has the chosen name, and the
-/// exceptions of `schema_to_gbnf`.
+/// Makes the grammar. `tools` has the form of ChatRequest::tools. Each schema may take grammar_compile_units of `budget`.
+/// Throws Error when no tool has the chosen name, and the exceptions of json_schema_value() and GrammarBuilder. Whether the
+/// grammar is too large for an automaton is seen only when that is made (ByteAutomaton).
 ToolGrammar make_tool_grammar(ToolCallStyle style, const nlohmann::ordered_json& tools, const ToolChoice& choice,
-                              const SchemaToGbnf& schema_to_gbnf);
+                              WorkBudget& budget);
 
 /// The schema of a tool's arguments. A tool without one takes an empty object.
 nlohmann::ordered_json parameters_of(const nlohmann::ordered_json& tool);

@@ -99,14 +99,17 @@ bool is_less(const std::string& a, const std::string& b) { return a.size() != b.
 /// the digits so far, and whether they equal those of the lower or of the upper bound.
 class Multiples {
  public:
-  Multiples(const Unit& unit, WorkBudget& budget, GrammarText& grammar) : unit_(unit), budget_(budget), grammar_(grammar) {}
+  Multiples(const Unit& unit, GrammarBuilder& grammar)
+      : unit_(unit),
+        grammar_(grammar),
+        end_(grammar.literal(std::string(static_cast<std::size_t>(std::max(0, unit.exponent)), '0'))) {}
 
   /// `lower` and `upper`: digits of whole numbers of 10^exponent, from 1.
-  std::optional<std::string> between(const std::string& lower, const std::optional<std::string>& upper) {
+  std::optional<GrammarNode> between(const std::string& lower, const std::optional<std::string>& upper) {
     const std::size_t fraction = fraction_digits();
     const std::size_t usual = fraction > 0 ? most_unit_digits : most_integer_digits - trailing_zeros();
     const std::size_t longest = std::max(usual, lower.size() + 1);
-    std::vector<std::string> parts;
+    std::vector<GrammarNode> parts;
     for (length_ = fraction + 1; length_ <= std::min(longest, upper ? std::max(upper->size(), fraction + 1) : longest);
          ++length_) {
       // The first digit is zero only if it is the only one before the point.
@@ -116,16 +119,16 @@ class Multiples {
       high_ = upper && upper->size() <= length_ ? std::string(length_ - upper->size(), '0') + *upper : most;
       bounded_.clear();
       if (!low_.empty() && low_ <= high_) {
-        if (auto part = rest(0, 0, true, true)) {
-          parts.push_back(std::move(*part));
+        if (const auto part = rest(0, 0, true, true)) {
+          parts.push_back(*part);
         }
       }
     }
-    return parts.empty() ? std::nullopt : std::optional(GrammarText::choice(parts));
+    return parts.empty() ? std::nullopt : std::optional(grammar_.choice(parts));
   }
 
  private:
-  using Expression = std::optional<std::string>;
+  using Digits = std::optional<GrammarNode>;
 
   [[nodiscard]] std::size_t fraction_digits() const { return static_cast<std::size_t>(std::max(0, -unit_.exponent)); }
   [[nodiscard]] std::size_t trailing_zeros() const {
@@ -137,12 +140,12 @@ class Multiples {
   }
 
   /// The digits from `place` on. `remainder`: of the digits before, followed by zeros.
-  Expression rest(std::size_t place, std::uint64_t remainder, bool at_low, bool at_high) {
+  Digits rest(std::size_t place, std::uint64_t remainder, bool at_low, bool at_high) {
     at_low = at_low && !all_are(low_, place, '0');
     at_high = at_high && !all_are(high_, place, '9');
     const bool may_stop = remainder == 0 && !at_low && place >= length_ - fraction_digits() && place > 0;
     if (place == length_) {
-      return may_stop ? Expression(std::string(static_cast<std::size_t>(std::max(0, unit_.exponent)), '0')) : std::nullopt;
+      return may_stop ? Digits(end_) : std::nullopt;
     }
     auto& known = at_low || at_high ? bounded_ : free_;
     const auto key = std::make_tuple(length_ - place, remainder, at_low, at_high);
@@ -152,30 +155,27 @@ class Multiples {
     if (++num_rules_ > most_multiple_rules) {
       throw Error(fmt::format("takes more than {} rules to tell the multiples", most_multiple_rules));
     }
-    std::vector<std::string> parts;
-    std::map<std::string, std::string> digits;  // those that lead to the same rest
+    std::map<GrammarNode, std::vector<CodeRange>> digits;  // those that lead to the same rest
     const std::uint64_t step = power(length_ - place - 1);
     const char first = at_low ? low_[place] : '0', last = at_high ? high_[place] : '9';
     for (char digit = first; digit <= last; ++digit) {
       const std::uint64_t next = (remainder + static_cast<std::uint64_t>(digit - '0') * step) % unit_.count;
-      if (const Expression after = rest(place + 1, next, at_low && digit == first, at_high && digit == last)) {
-        digits[*after] += digit;
+      if (const Digits after = rest(place + 1, next, at_low && digit == first, at_high && digit == last)) {
+        digits[*after].push_back({static_cast<char32_t>(digit), static_cast<char32_t>(digit)});
       }
     }
-    budget_.spend(20);
-    for (const auto& [after, leading] : digits) {
-      parts.push_back(fmt::format("{}[{}]{}{}", place > 0 && place == length_ - fraction_digits() ? "\".\" " : "", leading,
-                                  after.empty() ? "" : " ", literal_of(after)));
+    grammar_.budget().spend(20);
+    const bool begins_fraction = place > 0 && place == length_ - fraction_digits();
+    std::vector<GrammarNode> parts;
+    for (auto& [after, leading] : digits) {
+      const GrammarNode digit = grammar_.characters(normalize(std::move(leading)));
+      parts.push_back(begins_fraction ? grammar_.sequence({grammar_.literal("."), digit, after})
+                                      : grammar_.sequence({digit, after}));
     }
     if (may_stop) {
-      parts.emplace_back("\"\"");
+      parts.push_back(grammar_.literal(""));
     }
-    return known[key] = parts.empty() ? std::nullopt : Expression(grammar_.add("digits", GrammarText::choice(parts)));
-  }
-
-  /// The zeros that end a number are text, anything else is the name of a rule.
-  [[nodiscard]] static std::string literal_of(const std::string& rest) {
-    return rest.starts_with('0') ? GrammarText::literal(rest) : rest;
+    return known[key] = parts.empty() ? std::nullopt : Digits(grammar_.add_rule("digits", grammar_.choice(parts)));
   }
 
   [[nodiscard]] std::uint64_t power(std::size_t places) const {
@@ -187,12 +187,12 @@ class Multiples {
   }
 
   Unit unit_;
-  WorkBudget& budget_;
-  GrammarText& grammar_;
+  GrammarBuilder& grammar_;
+  GrammarNode end_;         ///< the zeros that the unit adds
   std::size_t length_ = 0;  ///< digits, without the zeros that the unit adds
   std::string low_, high_;  ///< the bounds in as many digits
   std::size_t num_rules_ = 0;
-  using Rules = std::map<std::tuple<std::size_t, std::uint64_t, bool, bool>, Expression>;
+  using Rules = std::map<std::tuple<std::size_t, std::uint64_t, bool, bool>, Digits>;
   Rules free_, bounded_;  ///< by digits left; the bounded ones for this length
 };
 
@@ -231,17 +231,17 @@ bool is_multiple(const Decimal& value, const Decimal& unit) {
   return remainder == "0";
 }
 
-std::optional<std::string> decimal_multiples_grammar(const DecimalRange& range, const std::vector<Decimal>& units,
-                                                     WorkBudget& budget, GrammarText& grammar) {
+std::optional<GrammarNode> decimal_multiples_grammar(const DecimalRange& range, const std::vector<Decimal>& units,
+                                                     GrammarBuilder& grammar) {
   Unit unit = read_unit(units.front());
   for (const Decimal& other : units) {
     unit = common(unit, read_unit(other));
   }
-  std::vector<std::string> parts;
+  std::vector<GrammarNode> parts;
   if (holds_zero(range)) {
-    parts.emplace_back("\"0\"");
+    parts.push_back(grammar.literal("0"));
   }
-  Multiples multiples(unit, budget, grammar);
+  Multiples multiples(unit, grammar);
   for (const bool negative : {false, true}) {
     const auto& near = negative ? range.upper : range.lower;
     const auto& far = negative ? range.lower : range.upper;
@@ -266,10 +266,10 @@ std::optional<std::string> decimal_multiples_grammar(const DecimalRange& range, 
       continue;
     }
     if (const auto part = multiples.between(lower, upper)) {
-      parts.push_back(fmt::format("{}({})", negative ? "\"-\" " : "", *part));
+      parts.push_back(negative ? grammar.sequence({grammar.literal("-"), *part}) : *part);
     }
   }
-  return parts.empty() ? std::nullopt : std::optional(GrammarText::choice(parts));
+  return parts.empty() ? std::nullopt : std::optional(grammar.choice(parts));
 }
 
 }  // namespace rocmforge

@@ -4,19 +4,18 @@
 #include <string>
 #include <vector>
 
-#include "base/work_budget.h"
+#include "grammar/builder.h"
 #include "grammar/decimal_range.h"
-#include "grammar/grammar_text.h"
 
 namespace rocmforge {
 
 /// Whether `value` is a multiple of `unit` (above 0), exactly.
 bool is_multiple(const Decimal& value, const Decimal& unit);
 
-/// An expression for the JSON numbers of a range that are multiples of all `units` (at least one, each above 0): without
+/// The JSON numbers of a range that are multiples of all `units` (at least one, each above 0): without
 /// exponents, of up to 15 digits, or 16 where they are integers, unless a bound needs more. None where there is no such
 /// number. Throws Error where a unit has too many digits, or where telling the multiples takes too many rules.
-std::optional<std::string> decimal_multiples_grammar(const DecimalRange& range, const std::vector<Decimal>& units,
-                                                     WorkBudget& budget, GrammarText& grammar);
+std::optional<GrammarNode> decimal_multiples_grammar(const DecimalRange& range, const std::vector<Decimal>& units,
+                                                     GrammarBuilder& grammar);
 
 }  // namespace rocmforge

@@ -1,11 +1,10 @@
 #include "grammar/decimal_range.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 #include <map>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace rocmforge {
@@ -17,26 +16,27 @@ constexpr std::size_t most_digits = 40, usual_whole_digits = 16, significant_dig
 /// far equal those of the lower or of the upper bound.
 class MagnitudeRange {
  public:
-  MagnitudeRange(const DecimalBound& lower, const std::optional<DecimalBound>& upper, bool fractions, GrammarText& grammar)
-      : lower_(lower), upper_(upper), fractions_(fractions), grammar_(grammar) {}
+  MagnitudeRange(const DecimalBound& lower, const std::optional<DecimalBound>& upper, bool fractions,
+                 GrammarBuilder& grammar)
+      : lower_(lower), upper_(upper), fractions_(fractions), grammar_(grammar), nothing_(grammar.literal("")) {}
 
   /// None where the range is empty.
-  std::optional<std::string> expression() {
-    std::vector<std::string> parts;
+  std::optional<GrammarNode> numbers() {
+    std::vector<GrammarNode> parts;
     const std::size_t shortest = lower_.value.whole.size();
     const std::size_t longest = upper_ ? upper_->value.whole.size() : std::max(usual_whole_digits, shortest + 1);
     for (length_ = shortest; length_ <= std::min(longest, std::max(usual_whole_digits, shortest + 1)); ++length_) {
       rules_.clear();
       const bool at_lower = length_ == shortest, at_upper = upper_ && length_ == longest;
       if (auto part = whole(0, at_lower, at_upper)) {
-        parts.push_back(std::move(*part));
+        parts.push_back(*part);
       }
     }
-    return parts.empty() ? std::nullopt : std::optional(GrammarText::choice(parts));
+    return parts.empty() ? std::nullopt : std::optional(grammar_.choice(parts));
   }
 
  private:
-  using Expression = std::optional<std::string>;
+  using Digits = std::optional<GrammarNode>;
 
   [[nodiscard]] std::size_t most_fraction_digits() const {
     const std::size_t usual = significant_digits - std::min(length_, significant_digits);
@@ -45,8 +45,12 @@ class MagnitudeRange {
     return std::max(usual, bounds == 0 ? 0 : bounds + 1);
   }
   static char digit(const std::string& digits, std::size_t place) { return place < digits.size() ? digits[place] : '0'; }
-  static std::string digits_class(char first, char last) {
-    return first == last ? fmt::format("\"{}\"", first) : fmt::format("[{}-{}]", first, last);
+  GrammarNode one_of(char first, char last) {
+    const CodeRange range{static_cast<char32_t>(first), static_cast<char32_t>(last)};
+    return grammar_.characters({&range, 1});
+  }
+  GrammarNode followed(GrammarNode digits, GrammarNode rest) {
+    return rest == nothing_ ? digits : grammar_.sequence({digits, rest});
   }
 
   /// Whether a number may end after `place` digits of its fraction.
@@ -59,42 +63,42 @@ class MagnitudeRange {
 
   /// The alternatives for one digit, where the bounds have `lower` and `upper`, each followed by `rest`.
   template <class Rest>
-  void add_digits(char lower, char upper, bool at_lower, bool at_upper, const Rest& rest, std::vector<std::string>& parts) {
+  void add_digits(char lower, char upper, bool at_lower, bool at_upper, const Rest& rest, std::vector<GrammarNode>& parts) {
     for (char first = at_lower ? lower : '0'; first <= (at_upper ? upper : '9');) {
       const bool keeps_lower = at_lower && first == lower, keeps_upper = at_upper && first == upper;
       char last = first;
       if (!keeps_lower && !keeps_upper) {
         last = at_upper ? static_cast<char>(upper - 1) : '9';
       }
-      if (const Expression after = rest(keeps_lower, keeps_upper)) {
-        parts.push_back(digits_class(first, last) + (after->empty() ? "" : " " + *after));
+      if (const Digits after = rest(keeps_lower, keeps_upper)) {
+        parts.push_back(followed(one_of(first, last), *after));
       }
       first = static_cast<char>(last + 1);
     }
   }
 
-  Expression as_rule(std::tuple<bool, std::size_t, bool, bool> key, std::vector<std::string> parts) {
-    Expression& made = rules_[key];
+  Digits as_rule(std::tuple<bool, std::size_t, bool, bool> key, const std::vector<GrammarNode>& parts) {
+    Digits& made = rules_[key];
     if (!parts.empty()) {
-      made = parts.size() == 1 && parts[0].size() < 40 ? parts[0] : grammar_.add("digits", GrammarText::choice(parts));
+      made = parts.size() == 1 ? parts[0] : grammar_.add_rule("digits", grammar_.choice(parts));
     }
     return made;
   }
 
   /// From digit `place` of the whole part on.
-  Expression whole(std::size_t place, bool at_lower, bool at_upper) {
+  Digits whole(std::size_t place, bool at_lower, bool at_upper) {
     if (place == length_) {
       return fraction_start(at_lower, at_upper);
     }
     if (!at_lower && !at_upper && place > 0) {
-      const Expression after = fraction_start(false, false);
-      return "[0-9]" + GrammarText::repetition(length_ - place, length_ - place) + (after->empty() ? "" : " " + *after);
+      const std::size_t count = length_ - place;
+      return followed(grammar_.repeat(one_of('0', '9'), count, count), *fraction_start(false, false));
     }
     const auto key = std::make_tuple(false, place, at_lower, at_upper);
     if (const auto known = rules_.find(key); known != rules_.end()) {
       return known->second;
     }
-    std::vector<std::string> parts;
+    std::vector<GrammarNode> parts;
     const std::string& high = upper_ ? upper_->value.whole : lower_.value.whole;
     const auto rest = [&](bool lower, bool upper) { return whole(place + 1, lower, upper); };
     const char low_digit = at_lower ? lower_.value.whole[place] : place == 0 && length_ > 1 ? '1' : '0';
@@ -105,65 +109,68 @@ class MagnitudeRange {
       const auto beyond = [&](bool, bool upper) { return rest(false, upper); };
       add_digits_from(low_digit, digit(high, place), at_upper, beyond, parts);
     }
-    return as_rule(key, std::move(parts));
+    return as_rule(key, parts);
   }
 
   template <class Rest>
-  void add_digits_from(char first, char upper, bool at_upper, const Rest& rest, std::vector<std::string>& parts) {
+  void add_digits_from(char first, char upper, bool at_upper, const Rest& rest, std::vector<GrammarNode>& parts) {
     const char last_free = at_upper ? static_cast<char>(upper - 1) : '9';
     if (first <= last_free) {
-      if (const Expression after = rest(false, false)) {
-        parts.push_back(digits_class(first, last_free) + (after->empty() ? "" : " " + *after));
+      if (const Digits after = rest(false, false)) {
+        parts.push_back(followed(one_of(first, last_free), *after));
       }
     }
     if (at_upper && first <= upper) {
-      if (const Expression after = rest(false, true)) {
-        parts.push_back(digits_class(upper, upper) + (after->empty() ? "" : " " + *after));
+      if (const Digits after = rest(false, true)) {
+        parts.push_back(followed(one_of(upper, upper), *after));
       }
     }
   }
 
-  Expression fraction_start(bool at_lower, bool at_upper) {
+  GrammarNode optional_if(bool is_optional, GrammarNode digits) { return is_optional ? grammar_.optional(digits) : digits; }
+
+  Digits fraction_start(bool at_lower, bool at_upper) {
     const bool ends = may_end(0, at_lower, at_upper);
-    const Expression digits = fractions_ && most_fraction_digits() > 0 ? fraction(0, at_lower, at_upper) : std::nullopt;
+    const Digits digits = fractions_ && most_fraction_digits() > 0 ? fraction(0, at_lower, at_upper) : std::nullopt;
     if (!digits) {
-      return ends ? Expression("") : std::nullopt;
+      return ends ? Digits(nothing_) : std::nullopt;
     }
-    return fmt::format("(\".\" ({})){}", *digits, ends ? "?" : "");
+    return optional_if(ends, grammar_.sequence({grammar_.literal("."), *digits}));
   }
 
   /// From digit `place` of the fraction on; at least one more digit.
-  Expression fraction(std::size_t place, bool at_lower, bool at_upper) {
+  Digits fraction(std::size_t place, bool at_lower, bool at_upper) {
     if (place == most_fraction_digits()) {
       return std::nullopt;
     }
     if (!at_lower && !at_upper) {
-      return "[0-9]" + GrammarText::repetition(1, most_fraction_digits() - place);
+      return grammar_.repeat(one_of('0', '9'), 1, most_fraction_digits() - place);
     }
     const auto key = std::make_tuple(true, place, at_lower, at_upper);
     if (const auto known = rules_.find(key); known != rules_.end()) {
       return known->second;
     }
-    std::vector<std::string> parts;
-    const auto rest = [&](bool lower, bool upper) -> Expression {
+    std::vector<GrammarNode> parts;
+    const auto rest = [&](bool lower, bool upper) -> Digits {
       const bool ends = may_end(place + 1, lower, upper);
-      const Expression more = fraction(place + 1, lower, upper);
+      const Digits more = fraction(place + 1, lower, upper);
       if (!more) {
-        return ends ? Expression("") : std::nullopt;
+        return ends ? Digits(nothing_) : std::nullopt;
       }
-      return ends ? fmt::format("({})?", *more) : fmt::format("({})", *more);
+      return optional_if(ends, *more);
     };
     const char low = digit(lower_.value.fraction, place), high = upper_ ? digit(upper_->value.fraction, place) : '9';
     add_digits(low, high, at_lower, at_upper, rest, parts);
-    return as_rule(key, std::move(parts));
+    return as_rule(key, parts);
   }
 
   DecimalBound lower_;
   std::optional<DecimalBound> upper_;
   bool fractions_;
-  GrammarText& grammar_;
+  GrammarBuilder& grammar_;
+  GrammarNode nothing_;     // where a number ends
   std::size_t length_ = 0;  // digits of the whole part
-  std::map<std::tuple<bool, std::size_t, bool, bool>, Expression> rules_;
+  std::map<std::tuple<bool, std::size_t, bool, bool>, Digits> rules_;
 };
 
 int compare_digits(const Decimal& a, const Decimal& b) {
@@ -177,6 +184,24 @@ int compare_digits(const Decimal& a, const Decimal& b) {
 Decimal negated(Decimal value) {
   value.negative = !value.negative && !value.is_zero();
   return value;
+}
+
+/// Without fractions they have no exponents either.
+GrammarNode unbounded_numbers(bool fractions, GrammarBuilder& grammar) {
+  const auto one_of = [&](std::vector<CodeRange> ranges) { return grammar.characters(normalize(std::move(ranges))); };
+  const GrammarNode digit = one_of({{U'0', U'9'}}), minus = grammar.optional(grammar.literal("-"));
+  const GrammarNode zero = grammar.literal("0");
+  const GrammarNode above_zero =
+      grammar.sequence({one_of({{U'1', U'9'}}), grammar.repeat(digit, 0, usual_whole_digits - 1)});
+  if (!fractions) {
+    return grammar.choice({zero, grammar.sequence({minus, above_zero})});
+  }
+  const GrammarNode fraction = grammar.sequence({grammar.literal("."), grammar.repeat(digit, 1, significant_digits)});
+  const GrammarNode exponent =
+      grammar.sequence({one_of({{U'E', U'E'}, {U'e', U'e'}}), grammar.optional(one_of({{U'+', U'+'}, {U'-', U'-'}})),
+                        grammar.repeat(digit, 1, 2)});
+  return grammar.sequence(
+      {minus, grammar.choice({zero, above_zero}), grammar.optional(fraction), grammar.optional(exponent)});
 }
 
 bool is_empty(const DecimalBound& lower, const std::optional<DecimalBound>& upper) {
@@ -236,19 +261,18 @@ int compare(const Decimal& a, const Decimal& b) {
   return a.negative ? compare_digits(b, a) : compare_digits(a, b);
 }
 
-std::optional<std::string> decimal_range_grammar(const DecimalRange& range, bool fractions, GrammarText& grammar) {
+std::optional<GrammarNode> decimal_range_grammar(const DecimalRange& range, bool fractions, GrammarBuilder& grammar) {
   if (!range.lower && !range.upper) {
-    return fractions ? R"("-"? ("0" | [1-9] [0-9]{0,15}) ("." [0-9]{1,15})? ([eE] [-+]? [0-9]{1,2})?)"
-                     : R"("0" | "-"? [1-9] [0-9]{0,15})";
+    return unbounded_numbers(fractions, grammar);
   }
-  std::vector<std::string> parts;
+  std::vector<GrammarNode> parts;
   const Decimal zero;
   if (!range.upper || !range.upper->value.negative) {
     const bool from_zero = !range.lower || range.lower->value.negative;
     const DecimalBound lower = from_zero ? DecimalBound{zero, false} : *range.lower;
     if (!is_empty(lower, range.upper)) {
-      if (auto part = MagnitudeRange(lower, range.upper, fractions, grammar).expression()) {
-        parts.push_back(std::move(*part));
+      if (const auto part = MagnitudeRange(lower, range.upper, fractions, grammar).numbers()) {
+        parts.push_back(*part);
       }
     }
   }
@@ -262,12 +286,12 @@ std::optional<std::string> decimal_range_grammar(const DecimalRange& range, bool
       upper = DecimalBound{negated(range.lower->value), range.lower->exclusive};
     }
     if (!is_empty(lower, upper)) {
-      if (const auto part = MagnitudeRange(lower, upper, fractions, grammar).expression()) {
-        parts.push_back(fmt::format("\"-\" ({})", *part));
+      if (const auto part = MagnitudeRange(lower, upper, fractions, grammar).numbers()) {
+        parts.push_back(grammar.sequence({grammar.literal("-"), *part}));
       }
     }
   }
-  return parts.empty() ? std::nullopt : std::optional(GrammarText::choice(parts));
+  return parts.empty() ? std::nullopt : std::optional(grammar.choice(parts));
 }
 
 }  // namespace rocmforge

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "grammar/grammar_text.h"
+#include "grammar/builder.h"
 
 namespace rocmforge {
 
@@ -30,9 +30,9 @@ struct DecimalRange {
   std::optional<DecimalBound> lower, upper;
 };
 
-/// An expression for the JSON numbers of a range: integers of up to 16 digits, or with `fractions` numbers of up to 15
+/// The JSON numbers of a range: integers of up to 16 digits, or with `fractions` numbers of up to 15
 /// significant digits, unless a bound needs more. With a bound there are no exponents. The digits are fewer than a double
 /// can represent, so a number stays on its side of a bound when a reader rounds it. None if the range holds no such number.
-std::optional<std::string> decimal_range_grammar(const DecimalRange& range, bool fractions, GrammarText& grammar);
+std::optional<GrammarNode> decimal_range_grammar(const DecimalRange& range, bool fractions, GrammarBuilder& grammar);
 
 }  // namespace rocmforge

@@ -1,22 +1,21 @@
+#include "grammar/gbnf_parser.h"
+
 #include <algorithm>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/utf8.h"
-#include "grammar/grammar.h"
+#include "grammar/builder.h"
 
 namespace rocmforge {
 namespace {
 
-using Kind = GrammarExpression::Kind;
-
-constexpr std::size_t most_rules = 20'000;
 constexpr std::size_t deepest_group = 200;
 constexpr int most_nested_repetitions = 4;
-constexpr std::uint32_t most_repetitions = 100'000;
 
 /// The part of a name that a message shows.
 std::string shown(std::string_view name) { return std::string(name.substr(0, 60)) + (name.size() > 60 ? "..." : ""); }
@@ -27,7 +26,7 @@ bool is_name_character(char c) {
 
 class GbnfParser {
  public:
-  GbnfParser(std::string_view text, WorkBudget& budget) : text_(text), budget_(budget) {}
+  GbnfParser(std::string_view text, WorkBudget& budget) : text_(text), budget_(budget), grammar_(budget) {}
 
   Grammar parse() {
     if (text_.size() > longest_grammar_bytes) {
@@ -41,14 +40,14 @@ class GbnfParser {
       skip_space(true);
     }
     check_defined();
-    check_finite();
-    return std::move(grammar_);
+    return grammar_.finish(numbers_.at("root"));
   }
 
  private:
   struct Use {
+    std::string_view name;
     bool defined = false;
-    std::size_t first_use = 0;
+    std::size_t first_use = 0;  ///< in the text
   };
   /// An open group; the first is the rule itself. Its finished alternatives, then the pieces of the current
   /// one, are in `items_`.
@@ -105,14 +104,14 @@ class GbnfParser {
     return text_.substr(start, position_ - start);
   }
 
-  std::int32_t rule_number(std::string_view name, std::size_t position) {
-    const auto [found, is_new] = numbers_.try_emplace(name, static_cast<std::int32_t>(grammar_.rules.size()));
+  GrammarRule rule_named(std::string_view name, std::size_t position) {
+    const auto [found, is_new] = numbers_.try_emplace(name);
     if (is_new) {
-      if (grammar_.rules.size() == most_rules) {
-        fail("more than " + std::to_string(most_rules) + " rules", position);
+      if (uses_.size() == GrammarBuilder::most_rules) {
+        fail("more than " + std::to_string(GrammarBuilder::most_rules) + " rules", position);
       }
-      grammar_.rules.push_back({std::string(name), 0, -1, 0});
-      uses_.push_back({false, position});
+      found->second = grammar_.declare(name);
+      uses_.push_back({name, false, position});
     }
     return found->second;
   }
@@ -120,8 +119,9 @@ class GbnfParser {
   void parse_rule() {
     const std::size_t start = position_;
     const std::string_view name = parse_name();
-    const auto rule = static_cast<std::size_t>(rule_number(name, start));
-    if (uses_[rule].defined) {
+    const GrammarRule rule = rule_named(name, start);
+    const auto number = static_cast<std::size_t>(rule);
+    if (uses_[number].defined) {
       fail("rule '" + shown(name) + "' is defined twice", start);
     }
     skip_space(false);
@@ -129,17 +129,13 @@ class GbnfParser {
       fail("expected '::=' after '" + shown(name) + "'");
     }
     position_ += 3;
-    uses_[rule].defined = true;
+    uses_[number].defined = true;
     const auto lines = std::count(text_.begin() + static_cast<std::ptrdiff_t>(line_counted_),
                                   text_.begin() + static_cast<std::ptrdiff_t>(start), '\n');
     line_counted_ = start;
     line_ += static_cast<std::int32_t>(lines);
-    grammar_.rules[rule].line = line_;
     skip_space(true);
-    const auto first = static_cast<std::int32_t>(grammar_.expressions.size());
-    const std::int32_t body = parse_body();
-    grammar_.rules[rule].first = first;
-    grammar_.rules[rule].body = body;
+    grammar_.define(rule, parse_body(), line_);
     if (!at_end() && peek() != '\n' && peek() != '\r') {
       fail(peek() == ')' ? "this ')' closes nothing" : "expected a piece of a rule or the line's end");
     }
@@ -158,23 +154,12 @@ class GbnfParser {
     return true;
   }
 
-  std::int32_t add(GrammarExpression expression) {
-    budget_.spend(4);
-    grammar_.expressions.push_back(expression);
-    return static_cast<std::int32_t>(grammar_.expressions.size()) - 1;
-  }
-
-  /// Makes one expression of the items from number `first` on, or keeps a single one.
-  void join_items(Kind kind, std::size_t first) {
-    if (items_.size() == first + 1) {
-      return;
-    }
-    const GrammarExpression joined{.kind = kind,
-                                   .first = static_cast<std::uint32_t>(grammar_.parts.size()),
-                                   .count = static_cast<std::uint32_t>(items_.size() - first)};
-    grammar_.parts.insert(grammar_.parts.end(), items_.begin() + static_cast<std::ptrdiff_t>(first), items_.end());
+  /// Makes one node of the items from number `first` on.
+  void join_items(bool is_choice, std::size_t first) {
+    const std::span<const GrammarNode> items = std::span(items_).subspan(first);
+    const GrammarNode joined = is_choice ? grammar_.choice(items) : grammar_.sequence(items);
     items_.resize(first);
-    items_.push_back(add(joined));
+    items_.push_back(joined);
   }
 
   void open_group() {
@@ -186,7 +171,7 @@ class GbnfParser {
   }
 
   /// A rule's alternatives, up to its end or to an unmatched ')'.
-  std::int32_t parse_body() {
+  GrammarNode parse_body() {
     items_.clear();
     groups_.assign(1, {position_, 0, 0});
     for (;;) {
@@ -201,12 +186,12 @@ class GbnfParser {
         parse_repetitions();
         continue;
       }
-      join_items(Kind::sequence, groups_.back().first_item);
+      join_items(false, groups_.back().first_item);
       groups_.back().first_item = items_.size();
       if (take_bar()) {
         continue;
       }
-      join_items(Kind::choice, groups_.back().first_alternative);
+      join_items(true, groups_.back().first_alternative);
       if (groups_.size() == 1) {
         return items_.back();
       }
@@ -226,16 +211,13 @@ class GbnfParser {
       if (repetitions == most_nested_repetitions) {
         fail("more than " + std::to_string(most_nested_repetitions) + " repetitions of one another");
       }
-      GrammarExpression repeat = parse_repetition();
-      repeat.first = static_cast<std::uint32_t>(grammar_.parts.size());
-      repeat.count = 1;
-      grammar_.parts.push_back(items_.back());
-      items_.back() = add(repeat);
+      const auto [minimum, maximum] = parse_repetition();
+      items_.back() = grammar_.repeat(items_.back(), minimum, maximum);
       skip_space(groups_.size() > 1);
     }
   }
 
-  std::int32_t parse_item() {
+  GrammarNode parse_item() {
     const char c = peek();
     if (c == '"') {
       return parse_literal();
@@ -245,12 +227,12 @@ class GbnfParser {
     }
     if (c == '.') {
       ++position_;
-      return add_characters(complement({}));
+      return grammar_.characters(complement({}));
     }
     if (is_name_character(c)) {
       const std::size_t start = position_;
       const std::string_view name = parse_name();
-      return add({.kind = Kind::reference, .rule = rule_number(name, start)});
+      return grammar_.reference(rule_named(name, start));
     }
     if (c == '<' || c == '!') {
       fail("tokens in a grammar are not supported; write their text as a literal");
@@ -261,13 +243,13 @@ class GbnfParser {
     fail("expected a literal, a class of characters, '.', '(' or the name of a rule");
   }
 
-  std::uint32_t parse_count() {
+  std::uint64_t parse_count() {
     const std::size_t start = position_;
-    std::uint32_t value = 0;
+    std::uint64_t value = 0;
     while (!at_end() && peek() >= '0' && peek() <= '9') {
-      value = value * 10 + static_cast<std::uint32_t>(peek() - '0');
-      if (value > most_repetitions) {
-        fail("more than " + std::to_string(most_repetitions) + " repetitions", start);
+      value = value * 10 + static_cast<std::uint64_t>(peek() - '0');
+      if (value > GrammarBuilder::most_repetitions) {
+        fail("more than " + std::to_string(GrammarBuilder::most_repetitions) + " repetitions", start);
       }
       ++position_;
     }
@@ -277,34 +259,31 @@ class GbnfParser {
     return value;
   }
 
-  GrammarExpression parse_repetition() {
+  /// The least and the most repetitions.
+  std::pair<std::uint64_t, std::uint64_t> parse_repetition() {
     const std::size_t start = position_;
     const char c = text_[position_++];
-    GrammarExpression repeat{.kind = Kind::repeat};
-    repeat.minimum = c == '+' ? 1 : 0;
-    repeat.maximum = c == '?' ? 1 : GrammarExpression::unbounded;
-    if (c == '{') {
-      skip_space(false);
-      repeat.minimum = peek() == ',' ? 0 : parse_count();
-      repeat.maximum = repeat.minimum;
-      skip_space(false);
-      if (peek() == ',') {
-        ++position_;
-        skip_space(false);
-        repeat.maximum = peek() == '}' ? GrammarExpression::unbounded : parse_count();
-        skip_space(false);
-      }
-      if (peek() != '}') {
-        fail("expected '}' after a number of repetitions");
-      }
-      ++position_;
-      if (repeat.maximum < repeat.minimum) {
-        fail("at most " + std::to_string(repeat.maximum) + " repetitions are fewer than at least " +
-                 std::to_string(repeat.minimum),
-             start);
-      }
+    if (c != '{') {
+      return {c == '+' ? 1 : 0, c == '?' ? 1 : GrammarBuilder::unbounded};
     }
-    return repeat;
+    skip_space(false);
+    const std::uint64_t minimum = peek() == ',' ? 0 : parse_count();
+    std::uint64_t maximum = minimum;
+    skip_space(false);
+    if (peek() == ',') {
+      ++position_;
+      skip_space(false);
+      maximum = peek() == '}' ? GrammarBuilder::unbounded : parse_count();
+      skip_space(false);
+    }
+    if (peek() != '}') {
+      fail("expected '}' after a number of repetitions");
+    }
+    ++position_;
+    if (maximum < minimum) {
+      fail("at most " + std::to_string(maximum) + " repetitions are fewer than at least " + std::to_string(minimum), start);
+    }
+    return {minimum, maximum};
   }
 
   char32_t parse_hex(std::size_t digits) {
@@ -369,28 +348,20 @@ class GbnfParser {
     return value;
   }
 
-  std::int32_t parse_literal() {
+  GrammarNode parse_literal() {
     const std::size_t start = position_++;
-    const std::size_t first = grammar_.text.size();
+    std::string text;
     while (peek() != '"') {
       if (at_end() || peek() == '\n') {
         fail("this literal is never closed", start);
       }
-      append_utf8(grammar_.text, parse_character());
+      append_utf8(text, parse_character());
     }
     ++position_;
-    return add({.kind = Kind::literal,
-                .first = static_cast<std::uint32_t>(first),
-                .count = static_cast<std::uint32_t>(grammar_.text.size() - first)});
+    return grammar_.literal(text);
   }
 
-  std::int32_t add_characters(const std::vector<CodeRange>& ranges) {
-    const auto first = static_cast<std::uint32_t>(grammar_.ranges.size());
-    grammar_.ranges.insert(grammar_.ranges.end(), ranges.begin(), ranges.end());
-    return add({.kind = Kind::characters, .first = first, .count = static_cast<std::uint32_t>(ranges.size())});
-  }
-
-  std::int32_t parse_class() {
+  GrammarNode parse_class() {
     const std::size_t start = position_++;
     const bool negated = peek() == '^';
     position_ += negated ? 1 : 0;
@@ -423,45 +394,17 @@ class GbnfParser {
     if (ranges.empty()) {
       fail("no character is in this class", start);
     }
-    return add_characters(ranges);
+    return grammar_.characters(ranges);
   }
 
-  void check_defined() {
-    for (std::size_t rule = 0; rule < uses_.size(); ++rule) {
-      if (!uses_[rule].defined) {
-        fail("rule '" + shown(grammar_.rules[rule].name) + "' is not defined", uses_[rule].first_use);
+  void check_defined() const {
+    for (const Use& use : uses_) {
+      if (!use.defined) {
+        fail("rule '" + shown(use.name) + "' is not defined", use.first_use);
       }
     }
-    const auto root = numbers_.find("root");
-    if (root == numbers_.end()) {
-      throw Error(grammar_.rules.empty() ? "grammar: it has no rules"
-                                         : "grammar: it has no rule 'root', where a text begins");
-    }
-    grammar_.root = root->second;
-  }
-
-  /// Rules that `root` does not need are not checked.
-  void check_finite() const {
-    const std::vector<bool> finite = expressions_that_derive(grammar_, Derivation::finite, budget_);
-    std::vector<bool> seen(grammar_.rules.size(), false);
-    std::vector<std::int32_t> pending{grammar_.root};
-    while (!pending.empty()) {
-      const auto number = static_cast<std::size_t>(pending.back());
-      pending.pop_back();
-      if (seen[number]) {
-        continue;
-      }
-      seen[number] = true;
-      const Grammar::Rule& rule = grammar_.rules[number];
-      if (!finite[static_cast<std::size_t>(rule.body)]) {
-        throw Error("grammar: line " + std::to_string(rule.line) + ": rule '" + shown(rule.name) +
-                    "' never comes to an end: each of its texts needs another one inside");
-      }
-      for (std::int32_t i = rule.first; i <= rule.body; ++i) {
-        if (grammar_.at(i).kind == Kind::reference) {
-          pending.push_back(grammar_.at(i).rule);
-        }
-      }
+    if (!numbers_.contains("root")) {
+      throw Error(uses_.empty() ? "grammar: it has no rules" : "grammar: it has no rule 'root', where a text begins");
     }
   }
 
@@ -470,11 +413,11 @@ class GbnfParser {
   std::size_t position_ = 0;
   std::size_t line_counted_ = 0;
   std::int32_t line_ = 1;
-  Grammar grammar_;
-  std::map<std::string_view, std::int32_t> numbers_;  ///< by name; not a hash table: names could be made to collide
-  std::vector<Use> uses_;                             ///< by rule
+  GrammarBuilder grammar_;
+  std::map<std::string_view, GrammarRule> numbers_;  ///< by name; not a hash table: names could be made to collide
+  std::vector<Use> uses_;                            ///< by rule
   std::vector<Group> groups_;
-  std::vector<std::int32_t> items_;  ///< expressions that are not part of another one yet
+  std::vector<GrammarNode> items_;  ///< that are not part of another one yet
 };
 
 }  // namespace

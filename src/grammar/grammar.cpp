@@ -1,6 +1,7 @@
 #include "grammar/grammar.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace rocmforge {
@@ -48,61 +49,60 @@ std::vector<CodeRange> complement(const std::vector<CodeRange>& ranges) {
   return normalize(std::move(missing));
 }
 
+std::vector<CodeRange> intersection(const std::vector<CodeRange>& a, const std::vector<CodeRange>& b) {
+  std::vector<CodeRange> outside = complement(a);
+  const std::vector<CodeRange> outside_b = complement(b);
+  outside.insert(outside.end(), outside_b.begin(), outside_b.end());
+  return complement(normalize(std::move(outside)));
+}
+
 std::vector<bool> expressions_that_derive(const Grammar& grammar, Derivation derivation, WorkBudget& budget) {
   using Kind = GrammarExpression::Kind;
   constexpr std::uint32_t never = std::numeric_limits<std::uint32_t>::max();
   const std::size_t count = grammar.expressions.size();
-  budget.spend(4 * count);
-  // The number of parts that each expression still needs, and the expressions that wait for it: the one it is part of, or
-  // references to its rule.
-  std::vector<std::uint32_t> missing(count);
-  std::vector<std::int32_t> owner(count, -1), rule_of_body(count, -1), next_user(count, -1);
-  std::vector<std::int32_t> first_user(grammar.rules.size(), -1);
-  std::vector<std::int32_t> pending;
-  for (std::size_t rule = 0; rule < grammar.rules.size(); ++rule) {
-    if (grammar.rules[rule].body >= 0) {
-      rule_of_body[static_cast<std::size_t>(grammar.rules[rule].body)] = static_cast<std::int32_t>(rule);
+  budget.spend(4 * count + 2 * grammar.parts.size());
+  const auto for_each_need = [&](const auto& take) {  // take(an expression, what it needs)
+    for (std::size_t i = 0; i < count; ++i) {
+      const GrammarExpression& one = grammar.expressions[i];
+      if (one.kind == Kind::reference) {
+        take(i, static_cast<std::size_t>(grammar.rules[static_cast<std::size_t>(one.rule)].body));
+      } else if (one.kind != Kind::literal && one.kind != Kind::characters) {
+        for (const std::int32_t part : grammar.parts_of(one)) {
+          take(i, static_cast<std::size_t>(part));
+        }
+      }
     }
-  }
+  };
+  // The expressions that need expression i are users[user_end[i - 1]..user_end[i]).
+  std::vector<std::uint32_t> user_end(count + 1, 0);
+  for_each_need([&](std::size_t, std::size_t needed) { ++user_end[needed + 1]; });
+  std::partial_sum(user_end.begin(), user_end.end(), user_end.begin());
+  std::vector<std::uint32_t> users(user_end.back());
+  for_each_need([&](std::size_t user, std::size_t needed) { users[user_end[needed]++] = static_cast<std::uint32_t>(user); });
+
+  std::vector<std::uint32_t> missing(count);  // the number of needs that are not met yet
+  std::vector<std::size_t> pending;
   for (std::size_t i = 0; i < count; ++i) {
     const GrammarExpression& one = grammar.expressions[i];
-    const auto number = static_cast<std::int32_t>(i);
     if (one.kind == Kind::literal || one.kind == Kind::characters) {
       const bool is_empty = one.kind == Kind::literal && one.count == 0;
       missing[i] = derivation == Derivation::finite || is_empty ? 0 : never;
-    } else if (one.kind == Kind::reference) {
-      missing[i] = 1;
-      next_user[i] = std::exchange(first_user[static_cast<std::size_t>(one.rule)], number);
     } else {
       missing[i] = one.kind == Kind::sequence ? one.count : one.kind == Kind::repeat && one.minimum == 0 ? 0 : 1;
-      for (const std::int32_t part : grammar.parts_of(one)) {
-        owner[static_cast<std::size_t>(part)] = number;
-      }
     }
     if (missing[i] == 0) {
-      pending.push_back(number);
+      pending.push_back(i);
     }
   }
   std::vector<bool> derived(count, false);
-  const auto take_part = [&](std::int32_t number) {
-    if (--missing[static_cast<std::size_t>(number)] == 0) {
-      pending.push_back(number);
-    }
-  };
   while (!pending.empty()) {
-    const auto i = static_cast<std::size_t>(pending.back());
+    const std::size_t i = pending.back();
     pending.pop_back();
-    if (derived[i]) {
-      continue;
-    }
     derived[i] = true;
-    if (owner[i] >= 0 && !derived[static_cast<std::size_t>(owner[i])] && missing[static_cast<std::size_t>(owner[i])] > 0) {
-      take_part(owner[i]);
-    }
-    if (rule_of_body[i] >= 0) {
-      const auto rule = static_cast<std::size_t>(rule_of_body[i]);
-      for (std::int32_t user = first_user[rule]; user >= 0; user = next_user[static_cast<std::size_t>(user)]) {
-        take_part(user);
+    for (std::size_t user = i == 0 ? 0 : user_end[i - 1]; user < user_end[i]; ++user) {
+      std::uint32_t& left = missing[users[user]];
+      if (left > 0 && --left == 0) {
+        pending.push_back(users[user]);
       }
     }
   }

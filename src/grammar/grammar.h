@@ -15,16 +15,13 @@ namespace rocmforge {
 /// The default work for parsing and compiling one grammar: about half a second.
 constexpr std::uint64_t grammar_compile_units = 50'000'000;
 
-/// The limit of a grammar's text.
-constexpr std::size_t longest_grammar_bytes = std::size_t{4} << 20;
-
 /// Code points first..last, both included.
 struct CodeRange {
   char32_t first = 0, last = 0;
   bool operator==(const CodeRange&) const = default;
 };
 
-/// A piece of a grammar's rule. Its parts are in one of the grammar's lists, from `first` on.
+/// A piece of a grammar's rules. What it holds is in one of the grammar's lists, from `first` on.
 struct GrammarExpression {
   enum class Kind : std::uint8_t {
     literal,     ///< bytes of UTF-8 in Grammar::text; may be empty
@@ -40,18 +37,21 @@ struct GrammarExpression {
   std::uint32_t first = 0, count = 0;
   std::int32_t rule = -1;
   std::uint32_t minimum = 0, maximum = 0;
+
+  bool operator==(const GrammarExpression&) const = default;
 };
 
 /// A context-free grammar over Unicode text. Expressions are in a flat list, so that no function needs recursion for deep
-/// nesting.
+/// nesting. GrammarBuilder makes it.
 struct Grammar {
   struct Rule {
-    std::string name;
-    std::int32_t first = 0, body = -1;  ///< its expressions are first..body
-    std::int32_t line = 0;              ///< of its definition, from 1
+    std::string name;        ///< for messages; several rules may have the same
+    std::int32_t body = -1;  ///< an expression; -1 where nothing refers to the rule
+    std::int32_t line = 0;   ///< of its definition in a text, from 1; 0: it was not read from a text
+    bool operator==(const Rule&) const = default;
   };
 
-  std::vector<GrammarExpression> expressions;  ///< each after its parts, and part of at most one other
+  std::vector<GrammarExpression> expressions;  ///< each after its parts; may be a part of several others
   std::vector<std::int32_t> parts;             ///< numbers of expressions
   std::vector<CodeRange> ranges;
   std::string text;
@@ -70,20 +70,23 @@ struct Grammar {
   [[nodiscard]] std::string_view text_of(const GrammarExpression& one) const {
     return std::string_view(text).substr(one.first, one.count);
   }
-};
 
-/// Parses a grammar in GBNF as docs/grammars.md describes it; a text begins with the rule `root`. Checks that every named
-/// rule is defined, and that every rule that `root` needs can derive a text of finite length. Throws Error with line and
-/// column, or when the budget is spent.
-Grammar parse_gbnf(std::string_view text, WorkBudget& budget);
-/// With a budget of grammar_compile_units.
-Grammar parse_gbnf(std::string_view text);
+  /// Its size, without the rules' names.
+  [[nodiscard]] std::size_t memory_bytes() const {
+    return expressions.capacity() * sizeof(GrammarExpression) + parts.capacity() * sizeof(std::int32_t) +
+           ranges.capacity() * sizeof(CodeRange) + text.capacity() + rules.capacity() * sizeof(Rule);
+  }
+  bool operator==(const Grammar&) const = default;
+};
 
 /// Sorts and joins ranges; removes surrogates and code points beyond Unicode.
 std::vector<CodeRange> normalize(std::vector<CodeRange> ranges);
 
 /// All characters outside `ranges` (normalized).
 std::vector<CodeRange> complement(const std::vector<CodeRange>& ranges);
+
+/// The characters in both (normalized).
+std::vector<CodeRange> intersection(const std::vector<CodeRange>& a, const std::vector<CodeRange>& b);
 
 enum class Derivation : std::uint8_t {
   empty,   ///< the empty text can be derived

@@ -40,10 +40,6 @@ class GrammarConstraint final : public TokenConstraint {
 
 }  // namespace
 
-std::unique_ptr<TokenConstraint> make_grammar_constraint(const std::string& gbnf, std::shared_ptr<const TokenTrie> trie) {
-  return make_grammar_constraint(GrammarMatcher::create(gbnf, std::move(trie)));
-}
-
 std::unique_ptr<TokenConstraint> make_grammar_constraint(std::shared_ptr<GrammarMatcher> matcher) {
   check(matcher != nullptr, "a grammar's constraint needs its matcher");
   return std::make_unique<GrammarConstraint>(std::move(matcher));

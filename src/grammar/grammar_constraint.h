@@ -11,9 +11,7 @@
 
 namespace rocmforge {
 
-/// Constrains a text to a grammar (docs/grammars.md). Throws Error for a bad one.
-std::unique_ptr<TokenConstraint> make_grammar_constraint(const std::string& gbnf, std::shared_ptr<const TokenTrie> trie);
-/// The same with the caches of `matcher`, which many texts of one grammar may share.
+/// Constrains a text to a grammar, with the caches of `matcher`, which many texts of one grammar may share.
 std::unique_ptr<TokenConstraint> make_grammar_constraint(std::shared_ptr<GrammarMatcher> matcher);
 
 /// Reasoning at the beginning of a text, in which no grammar begins.

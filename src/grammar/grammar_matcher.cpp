@@ -18,20 +18,20 @@ constexpr std::uint64_t most_accept_work = 200'000, most_accept_work_per_byte = 
 
 }  // namespace
 
-std::shared_ptr<GrammarMatcher> GrammarMatcher::create(const std::string& gbnf, std::shared_ptr<const TokenTrie> trie,
+std::shared_ptr<GrammarMatcher> GrammarMatcher::create(Grammar grammar, std::shared_ptr<const TokenTrie> trie,
                                                        WorkBudget& budget) {
   check(trie != nullptr, "a grammar needs a vocabulary");
-  return std::shared_ptr<GrammarMatcher>(new GrammarMatcher(gbnf, std::move(trie), budget));
+  return std::shared_ptr<GrammarMatcher>(new GrammarMatcher(std::move(grammar), std::move(trie), budget));
 }
 
-std::shared_ptr<GrammarMatcher> GrammarMatcher::create(const std::string& gbnf, std::shared_ptr<const TokenTrie> trie) {
+std::shared_ptr<GrammarMatcher> GrammarMatcher::create(Grammar grammar, std::shared_ptr<const TokenTrie> trie) {
   WorkBudget budget(grammar_compile_units, "grammar: compiling it");
-  return create(gbnf, std::move(trie), budget);
+  return create(std::move(grammar), std::move(trie), budget);
 }
 
-GrammarMatcher::GrammarMatcher(const std::string& gbnf, std::shared_ptr<const TokenTrie> trie, WorkBudget& budget)
-    : trie_(std::move(trie)), states_([&] {
-        auto automaton = std::make_shared<const ByteAutomaton>(parse_gbnf(gbnf, budget), budget);
+GrammarMatcher::GrammarMatcher(Grammar grammar, std::shared_ptr<const TokenTrie> trie, WorkBudget& budget)
+    : grammar_(std::move(grammar)), trie_(std::move(trie)), states_([&] {
+        auto automaton = std::make_shared<const ByteAutomaton>(grammar_, budget);
         automaton_bytes_ = automaton->memory_bytes();
         return AutomatonStates(std::move(automaton));
       }()) {
@@ -43,8 +43,8 @@ std::size_t GrammarMatcher::memory_bytes() const {
   const std::size_t mask_bytes = trie_->mask_words() * sizeof(std::uint32_t);
   const auto walks = static_cast<std::size_t>(
       std::count_if(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.walk != nullptr; }));
-  return automaton_bytes_ + states_.memory_bytes() + slots_.capacity() * sizeof(Slot) + masks_.size() * mask_bytes +
-         walks * (mask_bytes + (trie_->longest() + 1) * sizeof(State));
+  return grammar_.memory_bytes() + automaton_bytes_ + states_.memory_bytes() + slots_.capacity() * sizeof(Slot) +
+         masks_.size() * mask_bytes + walks * (mask_bytes + (trie_->longest() + 1) * sizeof(State));
 }
 
 std::size_t GrammarMatcher::open_slot(State state) {

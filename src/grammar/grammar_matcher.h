@@ -6,7 +6,6 @@
 #include <memory>
 #include <mutex>
 #include <span>
-#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -19,7 +18,7 @@ namespace rocmforge {
 
 /// Computes which tokens of a vocabulary may follow a text of a grammar. Serves any number of texts (cursors) in any
 /// threads, which share the cached masks. Its memory is bounded: about 12 MiB of automaton states, 8 MiB of masks (at least
-/// 16 masks), and the automaton.
+/// 16 masks), the automaton, and the grammar.
 ///
 /// Work is counted in units of about ten nanoseconds. One mask may take most_mask_work of them, one byte of a text
 /// most_byte_work.
@@ -27,12 +26,11 @@ class GrammarMatcher {
  public:
   static constexpr std::uint64_t most_mask_work = 1'000'000, most_byte_work = 200'000;
 
-  /// Throws Error for an invalid grammar (docs/grammars.md), with line and column where possible, and the exceptions of
+  /// Throws Error for a grammar that exceeds a limit (docs/grammars.md) or is left-recursive, and the exceptions of
   /// WorkBudget.
-  static std::shared_ptr<GrammarMatcher> create(const std::string& gbnf, std::shared_ptr<const TokenTrie> trie,
-                                                WorkBudget& budget);
+  static std::shared_ptr<GrammarMatcher> create(Grammar grammar, std::shared_ptr<const TokenTrie> trie, WorkBudget& budget);
   /// With a budget of grammar_compile_units.
-  static std::shared_ptr<GrammarMatcher> create(const std::string& gbnf, std::shared_ptr<const TokenTrie> trie);
+  static std::shared_ptr<GrammarMatcher> create(Grammar grammar, std::shared_ptr<const TokenTrie> trie);
 
   /// A position in one text of the grammar. Calls throw Error when the grammar's limits are exceeded.
   class Cursor {
@@ -61,6 +59,7 @@ class GrammarMatcher {
     std::uint64_t work_ = 0;
   };
 
+  [[nodiscard]] const Grammar& grammar() const { return grammar_; }
   [[nodiscard]] const std::shared_ptr<const TokenTrie>& trie() const { return trie_; }
   /// Its current size in bytes, within about a tenth; without the vocabulary's trie.
   [[nodiscard]] std::size_t memory_bytes() const;
@@ -82,7 +81,7 @@ class GrammarMatcher {
     std::unique_ptr<Walk> walk{};
   };
 
-  GrammarMatcher(const std::string& gbnf, std::shared_ptr<const TokenTrie> trie, WorkBudget& budget);
+  GrammarMatcher(Grammar grammar, std::shared_ptr<const TokenTrie> trie, WorkBudget& budget);
   [[nodiscard]] const TokenTrie::Part& part(std::size_t number) const {
     return number == 0 ? trie_->plain() : trie_->other();
   }
@@ -94,6 +93,7 @@ class GrammarMatcher {
   void make_room();
   std::size_t open_slot(State state);
 
+  Grammar grammar_;
   std::shared_ptr<const TokenTrie> trie_;
   std::size_t automaton_bytes_ = 0;
   mutable std::mutex mutex_;  // guards the members below

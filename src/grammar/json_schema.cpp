@@ -13,9 +13,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/utf8.h"
-#include "grammar/byte_automaton.h"
-#include "grammar/pattern_grammar.h"
 #include "grammar/schema_facets.h"
 #include "grammar/schema_keys.h"
 #include "grammar/schema_numbers.h"
@@ -26,74 +23,46 @@ namespace rocmforge {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using Expression = std::optional<std::string>;  // none: no value is possible
+using Node = std::optional<GrammarNode>;  // none: no value is possible
 
 constexpr int deepest_value = 16;
 constexpr std::size_t deepest_rule = 200;
 constexpr std::uint64_t unbounded = SchemaFacets::unbounded;
+static_assert(unbounded >= GrammarBuilder::unbounded);
 // Longer arrays are not written, even if the schema allows them, because each repetition takes positions in the automaton.
 constexpr std::uint64_t longest_array = 5'000;
-
-constexpr const char* end_of_value = "ws \"}\"";
-
-std::string maybe(const std::string& expression) { return expression.empty() ? "" : fmt::format("({})?", expression); }
-
-/// A blank, or a line's end with its indentation: bounded, so that a text can't consist of blanks for ever.
-void define_blanks(GrammarText& grammar) { grammar.define("ws", "(\" \" | \"\\n\" [ \\t]{0,32})?"); }
-
-std::string any_string(GrammarText& grammar) {
-  return grammar.add_once("string", fmt::format("\"\\\"\" {}* \"\\\"\"", json_character(grammar)));
-}
-
-std::string object_of_any(GrammarText& grammar, const std::string& value) {
-  const std::string member = fmt::format("{} \":\" \" \"? {}", any_string(grammar), value);
-  return grammar.add_once("any-object", fmt::format("\"{{\" ws ({0} (\",\" ws {0})*)? ws \"}}\"", member));
-}
-
-/// Any value whose lists and objects are nested at most `depth` deep.
-std::string any_value(GrammarText& grammar, int depth) {
-  const std::string scalar =
-      grammar.add_once("any-scalar", fmt::format("\"null\" | \"true\" | \"false\" | {} | {}", any_string(grammar),
-                                                 *decimal_range_grammar({}, true, grammar)));
-  std::string value = scalar;
-  for (int i = 0; i < depth; ++i) {
-    const std::string array = grammar.add_once("any-array", fmt::format("\"[\" ws ({0} (\",\" ws {0})*)? ws \"]\"", value));
-    value = grammar.add_once("any", fmt::format("{} | {} | {}", scalar, array, object_of_any(grammar, value)));
-  }
-  return value;
-}
 
 /// The part of a name that the names of its rules contain.
 std::string hint_of(std::string_view outer, std::string_view inner) {
   return fmt::format("{}-{}", outer.substr(0, 40), inner.substr(0, 40));
 }
 
-/// Writes the rules for one schema.
+/// Makes the rules for one schema.
 class SchemaGrammar {
  public:
-  SchemaGrammar(const Json& schema, WorkBudget& budget)
+  SchemaGrammar(const Json& schema, JsonGrammar& json, WorkBudget& budget)
       : schema_(schema),
         budget_(budget),
+        json_(json),
+        grammar_(json.grammar()),
         document_(schema, budget),
-        strings_(document_, grammar_),
-        keys_(document_, grammar_) {}
+        strings_(document_, json),
+        keys_(document_, json) {}
 
-  std::string write() {
-    define_blanks(grammar_);
+  GrammarNode make() {
     open({&schema_}, "value");
     write_open();
-    const Expression value = visit({&schema_});
+    const Node value = visit({&schema_});
     if (!value) {
       place_ = &schema_;
       fail_impossible();
     }
-    grammar_.define("root", fmt::format("\" \"? {}", *value));
-    return grammar_.text();
+    return *value;
   }
 
  private:
   struct Visit {
-    std::string name;
+    GrammarRule rule{};
     bool done = false, possible = true, used = false;
   };
   using Visits = std::map<SchemaNodes, Visit>;
@@ -113,14 +82,14 @@ class SchemaGrammar {
   }
 
   /// The rule for the values that satisfy all of `nodes`; it was opened before.
-  Expression visit(const SchemaNodes& unresolved) {
+  Node visit(const SchemaNodes& unresolved) {
     const SchemaNodes nodes = document_.follow(unresolved);
     if (nodes.empty()) {
-      return any_value(grammar_, deepest_value);
+      return json_.any_value(deepest_value);
     }
     Visit& visit = visits_.at(nodes);
     visit.used = visit.used || !visit.done;
-    return visit.possible ? Expression(visit.name) : std::nullopt;
+    return visit.possible ? Node(grammar_.reference(visit.rule)) : std::nullopt;
   }
 
   /// Opens the rule for the values that satisfy all of `nodes`, unless it exists.
@@ -138,7 +107,7 @@ class SchemaGrammar {
       fail(fmt::format("values are nested deeper than {}", deepest_rule));
     }
     keys_.check_rules(*place_);
-    found->second.name = grammar_.reserve(hint);
+    found->second.rule = grammar_.declare(hint);
     Open& one = open_.emplace_back(Open{&*found, hint});
     one.choice = SchemaDocument::plain_choice(nodes);
     if (one.choice != nullptr) {
@@ -193,18 +162,16 @@ class SchemaGrammar {
         continue;
       }
       place_ = top.visit->first.front();
-      const std::size_t before = grammar_.text().size();
-      write_rule(top);
-      budget_.spend((grammar_.text().size() - before) / 2);
+      document_.naming(*place_, "too large", [&] { write_rule(top); });
       open_.pop_back();
     }
   }
 
   void write_rule(const Open& open) {
-    std::vector<std::string> parts;
+    std::vector<GrammarNode> parts;
     if (open.choice != nullptr) {
       for (const Json& one : *open.choice) {
-        if (const Expression part = visit({&one})) {
+        if (const Node part = visit({&one})) {
           parts.push_back(*part);
         }
       }
@@ -216,31 +183,31 @@ class SchemaGrammar {
     visit.done = true;
     visit.possible = !parts.empty();
     if (visit.possible) {
-      grammar_.define(visit.name, GrammarText::choice(parts));
+      grammar_.define(visit.rule, grammar_.choice(parts));
     } else if (visit.used) {
       fail_impossible();
     }
   }
 
   void add_values(const SchemaFacets& facets, const ObjectKeys& keys, std::string_view hint,
-                  std::vector<std::string>& parts) {
+                  std::vector<GrammarNode>& parts) {
     if (facets.values) {
       add_constants(facets, parts);
       return;
     }
     if (facets.is_open()) {
-      parts.push_back(any_value(grammar_, deepest_value));
+      parts.push_back(json_.any_value(deepest_value));
       return;
     }
     const std::uint8_t types = facets.written_types();
-    const auto add = [&](Expression expression) {
-      if (expression) {
-        parts.push_back(std::move(*expression));
+    const auto add = [&](Node node) {
+      if (node) {
+        parts.push_back(*node);
       }
     };
     const auto add_one = [&](std::uint8_t type, const Json& value) {
       if ((types & type) != 0 && std::ranges::find(facets.excluded, value) == facets.excluded.end()) {
-        add(GrammarText::literal(value.dump()));
+        add(grammar_.literal(value.dump()));
       }
     };
     add_one(schema_null, nullptr);
@@ -248,7 +215,7 @@ class SchemaGrammar {
     add_one(schema_boolean, false);
     if ((types & (schema_number | schema_integer)) != 0) {
       document_.naming(*place_, "'multipleOf'",
-                       [&] { add(number_grammar(facets, (types & schema_number) != 0, budget_, grammar_)); });
+                       [&] { add(number_grammar(facets, (types & schema_number) != 0, grammar_)); });
     }
     if ((types & schema_string) != 0) {
       add(strings_.write(facets, *place_));
@@ -267,32 +234,33 @@ class SchemaGrammar {
     }
   }
 
-  void add_constants(const SchemaFacets& facets, std::vector<std::string>& parts) {
+  void add_constants(const SchemaFacets& facets, std::vector<GrammarNode>& parts) {
     for (const Json& value : *facets.values) {
       const std::optional<bool> fits = admits_beside_values(facets, value);  // `value` is one of facets.values
       if (!fits) {
         fail("'enum' or 'const' beside other keywords for the same values is not supported");
       }
       if (*fits) {
-        parts.push_back(GrammarText::literal(text_of(value)));
+        parts.push_back(literal(value));
       }
     }
   }
 
-  [[nodiscard]] std::string text_of(const Json& value) const {
+  /// The one text that is written for a value.
+  GrammarNode literal(const Json& value) {
     try {
-      return value.dump();
+      return grammar_.literal(value.dump());
     } catch (const Json::exception&) {
       fail("a text is not UTF-8");
     }
   }
 
   /// Elements in order, built from the last to the first: each may be followed by the later ones.
-  Expression array(const SchemaFacets& facets, std::string_view hint) {
+  Node array(const SchemaFacets& facets, std::string_view hint) {
     std::uint64_t longest = facets.max_items;
-    std::vector<std::string> first;
+    std::vector<GrammarNode> first;
     for (const SchemaNodes& nodes : facets.prefix_items) {
-      const Expression element = first.size() < longest ? visit(nodes) : std::nullopt;
+      const Node element = first.size() < longest ? visit(nodes) : std::nullopt;
       if (!element) {
         longest = std::min<std::uint64_t>(longest, first.size());
         break;
@@ -301,7 +269,7 @@ class SchemaGrammar {
     }
     // After listed elements others are written only if the schema mentions or needs them.
     const bool has_others = facets.items || first.empty() || facets.min_items > first.size();
-    Expression other;
+    Node other;
     if (has_others && longest > first.size()) {
       other = visit(facets.items.value_or(SchemaNodes{}));
     }
@@ -314,26 +282,27 @@ class SchemaGrammar {
     if (facets.unique_items && longest > 1) {
       return unique_array(facets, longest, hint);
     }
-    std::string rest;
+    Node rest;
     if (other) {
       const std::uint64_t minimum = facets.min_items - std::min<std::uint64_t>(facets.min_items, first.size());
       const std::uint64_t most =
           longest == unbounded ? unbounded : std::min(longest - first.size(), std::max(longest_array, minimum));
       if (first.empty()) {
-        return array_of(elements(*other, minimum, most));
+        return json_.array(json_.list(*other, minimum, most));
       }
-      rest = fmt::format("(\",\" ws {}){}", *other, repetition(minimum, most));
+      rest = grammar_.repeat(json_.comma(*other), minimum, most);
     }
     for (std::size_t i = first.size(); i-- > 0;) {
-      const std::string separated =
-          fmt::format("{}{}{}{}", i == 0 ? "" : "\",\" ws ", first[i], rest.empty() ? "" : " ", rest);
-      rest = grammar_.add(hint, i < facets.min_items ? separated : maybe(separated));
+      const GrammarNode element = with_rest(i == 0 ? first[i] : json_.comma(first[i]), rest);
+      rest = grammar_.add_rule(hint, i < facets.min_items ? element : grammar_.optional(element));
     }
-    return array_of(rest);
+    return json_.array(rest);
   }
 
+  GrammarNode with_rest(GrammarNode node, Node rest) { return rest ? grammar_.sequence({node, *rest}) : node; }
+
   /// An array whose elements all differ.
-  Expression unique_array(const SchemaFacets& facets, std::uint64_t longest, std::string_view hint) {
+  Node unique_array(const SchemaFacets& facets, std::uint64_t longest, std::string_view hint) {
     const auto values =
         facets.prefix_items.empty() && facets.items ? finite_values(document_.alternatives(*facets.items)) : std::nullopt;
     if (!values) {
@@ -342,43 +311,25 @@ class SchemaGrammar {
                       "integers of a range",
                       most_unique_values));
     }
-    std::vector<std::string> texts;
-    for (const Json& value : *values) {
-      texts.push_back(GrammarText::literal(text_of(value)));
-    }
-    if (facets.min_items > texts.size()) {
+    if (facets.min_items > values->size()) {
       return std::nullopt;
     }
-    Expression inside;
-    document_.naming(*place_, "'uniqueItems'",
-                     [&] { inside = unique_elements_grammar(texts, facets.min_items, longest, hint, grammar_); });
-    return array_of(*inside);
-  }
-
-  static std::string array_of(const std::string& inside) {
-    return inside.empty() ? "\"[\" ws \"]\"" : fmt::format("\"[\" ws {} ws \"]\"", inside);
-  }
-  static std::string repetition(std::uint64_t minimum, std::uint64_t maximum) {
-    return GrammarText::repetition(minimum, maximum == unbounded ? GrammarExpression::unbounded : maximum);
-  }
-  /// `minimum` to `maximum` of `one`, separated.
-  static std::string elements(const std::string& one, std::uint64_t minimum, std::uint64_t maximum) {
-    if (maximum == 0) {
-      return "";
+    std::vector<GrammarNode> texts;
+    for (const Json& value : *values) {
+      texts.push_back(literal(value));
     }
-    const std::uint64_t more = minimum == 0 ? 0 : minimum - 1;
-    const std::string list = maximum == 1 ? one
-                                          : fmt::format("{0} (\",\" ws {0}){1}", one,
-                                                        repetition(more, maximum == unbounded ? unbounded : maximum - 1));
-    return minimum == 0 ? maybe(list) : list;
+    Node inside;
+    document_.naming(*place_, "'uniqueItems'",
+                     [&] { inside = unique_elements_grammar(texts, facets.min_items, longest, hint, json_); });
+    return json_.array(inside);
   }
 
   struct Member {
-    std::string rule;
+    GrammarNode node;
     bool required;
   };
 
-  Expression object(const SchemaFacets& facets, const ObjectKeys& keys, std::string_view hint) {
+  Node object(const SchemaFacets& facets, const ObjectKeys& keys, std::string_view hint) {
     if (!keys.impossible.empty()) {
       impossible_ = keys.impossible;
       return std::nullopt;
@@ -387,27 +338,25 @@ class SchemaGrammar {
     std::vector<Member> members;
     for (const auto& [name, nodes] : keys.listed) {
       keys_.check_rules(*place_);
-      if (const Expression value = visit(nodes)) {
-        members.push_back({grammar_.add(hint_of(hint, name),
-                                        fmt::format("{} \":\" \" \"? {}", GrammarText::literal(text_of(name)), *value)),
-                           required.contains(name)});
+      if (const Node value = visit(nodes)) {
+        const GrammarNode member = json_.member(literal(name), *value);
+        members.push_back({grammar_.add_rule(hint_of(hint, name), member), required.contains(name)});
       } else if (required.contains(name)) {
         return std::nullopt;
       }
     }
-    std::vector<std::string> others;
+    std::vector<GrammarNode> others;
     for (const auto& [key, nodes] : keys.others) {
-      if (const Expression value = visit(nodes)) {
-        others.push_back(fmt::format("{} \":\" \" \"? {}", key, *value));
+      if (const Node value = visit(nodes)) {
+        others.push_back(json_.member(key, *value));
       }
     }
-    const Expression other =
-        others.empty() ? std::nullopt : Expression(grammar_.add(fmt::format("{}-other", hint), GrammarText::choice(others)));
+    const Node other =
+        others.empty() ? std::nullopt : Node(grammar_.add_rule(fmt::format("{}-other", hint), grammar_.choice(others)));
     return object_of(facets, members, other, hint);
   }
 
-  Expression object_of(const SchemaFacets& facets, const std::vector<Member>& members, const Expression& other,
-                       std::string_view hint) {
+  Node object_of(const SchemaFacets& facets, const std::vector<Member>& members, Node other, std::string_view hint) {
     const auto required = static_cast<std::uint64_t>(
         std::count_if(members.begin(), members.end(), [](const Member& one) { return one.required; }));
     if (facets.max_properties < required || facets.min_properties > facets.max_properties ||
@@ -419,44 +368,40 @@ class SchemaGrammar {
       if (facets.min_properties > 1) {
         fail("'minProperties' above 1 is supported only for required properties");
       }
-      return braces(other ? elements(*other, facets.min_properties, std::min(facets.max_properties, longest_array)) : "");
+      return json_.object(other ? json_.list(*other, facets.min_properties, std::min(facets.max_properties, longest_array))
+                                : std::nullopt);
     }
     const std::uint64_t most = other ? unbounded : members.size();
     if (facets.max_properties < most || facets.min_properties > std::max<std::uint64_t>(required, 1)) {
       fail("'minProperties' or 'maxProperties' beside optional 'properties' is not supported");
     }
     // What may follow a member: from the last member to the first.
-    std::string rest = other ? fmt::format("(\",\" ws {})*", *other) : "";
-    std::vector<std::string> beginnings;
+    Node rest = other ? Node(grammar_.any_number(json_.comma(*other))) : std::nullopt;
+    std::vector<GrammarNode> beginnings;
     if (other) {
-      beginnings.push_back(fmt::format("{} {}", *other, rest));
+      beginnings.push_back(with_rest(*other, rest));
     }
     for (std::size_t i = members.size(); i-- > 0;) {
       const Member& member = members[i];
-      const std::string with_rest = rest.empty() ? member.rule : fmt::format("{} {}", member.rule, rest);
       if (member.required) {
         beginnings.clear();
       }
-      beginnings.push_back(with_rest);
+      beginnings.push_back(with_rest(member.node, rest));
       if (i > 0) {
-        const std::string next = fmt::format("\",\" ws {}", member.rule);
-        rest =
-            grammar_.add(hint, fmt::format("{}{}{}", member.required ? next : maybe(next), rest.empty() ? "" : " ", rest));
+        const GrammarNode next = json_.comma(member.node);
+        rest = grammar_.add_rule(hint, with_rest(member.required ? next : grammar_.optional(next), rest));
       }
     }
     std::ranges::reverse(beginnings);
-    const std::string inside = fmt::format("({})", GrammarText::choice(beginnings));
-    return braces(required > 0 || facets.min_properties > 0 ? inside : inside + "?");
-  }
-
-  static std::string braces(const std::string& inside) {
-    return fmt::format("\"{{\" ws {}{}{}", inside, inside.empty() ? "" : " ", end_of_value);
+    const GrammarNode inside = grammar_.choice(beginnings);
+    return json_.object(required > 0 || facets.min_properties > 0 ? inside : grammar_.optional(inside));
   }
 
   const Json& schema_;
   WorkBudget& budget_;
+  JsonGrammar& json_;
+  GrammarBuilder& grammar_;
   SchemaDocument document_;
-  GrammarText grammar_;
   StringGrammar strings_;
   KeyGrammar keys_;
   Visits visits_;
@@ -467,24 +412,27 @@ class SchemaGrammar {
 
 }  // namespace
 
-std::string json_schema_to_gbnf(const nlohmann::ordered_json& schema) {
+GrammarNode json_schema_value(const nlohmann::ordered_json& schema, JsonGrammar& json, WorkBudget& budget) {
+  return SchemaGrammar(schema, json, budget).make();
+}
+
+Grammar json_schema_grammar(const nlohmann::ordered_json& schema, WorkBudget& budget) {
+  GrammarBuilder grammar(budget);
+  JsonGrammar json(grammar);
+  const GrammarNode root = json.after_blank(json_schema_value(schema, json, budget));
+  return with_context("json_schema", [&] { return grammar.finish(root); });
+}
+
+Grammar json_schema_grammar(const nlohmann::ordered_json& schema) {
   WorkBudget budget(grammar_compile_units, "json_schema: compiling it");
-  return json_schema_to_gbnf(schema, budget);
+  return json_schema_grammar(schema, budget);
 }
 
-std::string json_schema_to_gbnf(const nlohmann::ordered_json& schema, WorkBudget& budget) {
-  std::string grammar = SchemaGrammar(schema, budget).write();
-  // Infinite or too large grammars are detected here.
-  with_context("json_schema", [&] { (void)ByteAutomaton(parse_gbnf(grammar, budget), budget); });
-  return grammar;
-}
-
-std::string json_object_gbnf() {
-  GrammarText grammar;
-  define_blanks(grammar);
-  const std::string object = object_of_any(grammar, any_value(grammar, deepest_value - 1));
-  grammar.define("root", fmt::format("\" \"? {}", object));
-  return grammar.text();
+Grammar json_object_grammar() {
+  WorkBudget budget(grammar_compile_units, "json_object: compiling it");
+  GrammarBuilder grammar(budget);
+  JsonGrammar json(grammar);
+  return grammar.finish(json.after_blank(json.any_object(deepest_value - 1)));
 }
 
 }  // namespace rocmforge

@@ -16,7 +16,7 @@
 namespace rocmforge {
 namespace {
 
-constexpr std::uint64_t endless = GrammarExpression::unbounded;
+constexpr std::uint64_t endless = GrammarBuilder::unbounded;
 constexpr std::uint64_t most_pattern_repetitions = 20'000;
 constexpr std::size_t deepest_pattern_group = 50, longest_pattern = 4096;
 
@@ -50,13 +50,6 @@ const Ranges& no_blanks() {
   return ranges;
 }
 
-Ranges intersect(const Ranges& a, const Ranges& b) {
-  Ranges both = complement(a);
-  const Ranges without = complement(b);
-  both.insert(both.end(), without.begin(), without.end());
-  return complement(normalize(std::move(both)));
-}
-
 std::uint64_t plus(std::uint64_t a, std::uint64_t b) { return std::min(endless, a + b); }
 std::uint64_t times(std::uint64_t a, std::uint64_t b) {
   return a == 0 || b == 0 ? 0 : a == endless || b == endless ? endless : std::min(endless, a * b);
@@ -64,14 +57,15 @@ std::uint64_t times(std::uint64_t a, std::uint64_t b) {
 
 /// The target of a pattern, in terms of the grammar.
 struct PatternTarget {
-  std::function<std::string(const Ranges&)> characters;  ///< one of these
-  std::string anything;                                  ///< any character, used where '^' or '$' is missing; otherwise ""
+  std::function<GrammarNode(const Ranges&)> characters;  ///< one of these
+  std::optional<GrammarNode> anything{};                 ///< any character, used where '^' or '$' is missing
 };
 
-/// Parses a pattern from left to right and writes the grammar at the same time.
+/// Parses a pattern from left to right and builds the grammar at the same time.
 class PatternReader {
  public:
-  PatternReader(std::string_view text, PatternTarget target) : text_(text), target_(std::move(target)) {}
+  PatternReader(std::string_view text, PatternTarget target, GrammarBuilder& grammar)
+      : text_(text), target_(std::move(target)), grammar_(grammar) {}
 
   PatternGrammar read() {
     if (text_.size() > longest_pattern) {
@@ -88,10 +82,9 @@ class PatternReader {
         open_group();
       } else if (peek() == ')' && !is_outermost) {
         ++position_;
-        PatternGrammar inner = end_choice();
+        const PatternGrammar inner = end_choice();
         groups_.pop_back();
-        inner.expression = fmt::format("({})", inner.expression);
-        append(repeated(std::move(inner)));
+        append(repeated(inner));
       } else if (peek() == ')') {
         fail("this ')' closes nothing");
       } else if (peek() == '$' && is_outermost) {
@@ -126,22 +119,23 @@ class PatternReader {
 
   /// An open group, or the whole pattern: its finished alternatives and the current one.
   struct Group {
-    std::vector<std::string> parts{};
-    PatternGrammar all{}, sequence{};
-    bool is_ended = false;  ///< the alternative, by '$'
+    std::vector<GrammarNode> alternatives{}, items{};
+    PatternGrammar all{}, sequence{};  ///< without their nodes
+    bool is_ended = false;             ///< the alternative, by '$'
   };
 
   void append(const PatternGrammar& part) {
-    PatternGrammar& all = groups_.back().sequence;
-    all.character = all.expression.empty() ? part.character : "";
-    all.expression += all.expression.empty() ? "" : " ";
-    all.expression += part.expression;
+    Group& group = groups_.back();
+    PatternGrammar& all = group.sequence;
+    all.character = group.items.empty() ? part.character : std::nullopt;
+    group.items.push_back(part.node);
     all.shortest = plus(all.shortest, part.shortest);
     all.longest = plus(all.longest, part.longest);
   }
 
   void begin_sequence() {
     groups_.back().sequence = {};
+    groups_.back().items.clear();
     groups_.back().is_ended = false;
     if (groups_.size() == 1 && !take('^')) {
       append_anything();
@@ -153,15 +147,12 @@ class PatternReader {
     if (groups_.size() == 1 && !group.is_ended) {
       append_anything();
     }
-    if (group.sequence.expression.empty()) {
-      group.sequence.expression = "\"\"";
-    }
-    group.parts.push_back(group.sequence.expression);
-    if (group.parts.size() == 1) {
-      group.all = std::move(group.sequence);
+    group.alternatives.push_back(grammar_.sequence(group.items));
+    if (group.alternatives.size() == 1) {
+      group.all = group.sequence;
       return;
     }
-    group.all.character.clear();
+    group.all.character.reset();
     group.all.shortest = std::min(group.all.shortest, group.sequence.shortest);
     group.all.longest = std::max(group.all.longest, group.sequence.longest);
   }
@@ -169,8 +160,8 @@ class PatternReader {
   PatternGrammar end_choice() {
     end_sequence();
     Group& group = groups_.back();
-    group.all.expression = GrammarText::choice(group.parts);
-    return std::move(group.all);
+    group.all.node = grammar_.choice(group.alternatives);
+    return group.all;
   }
 
   void open_group() {
@@ -203,12 +194,12 @@ class PatternReader {
   }
 
   void append_anything() {
-    if (!target_.anything.empty()) {
-      append({target_.anything + "*", 0, endless, target_.anything});
+    if (target_.anything) {
+      append({grammar_.any_number(*target_.anything), 0, endless, target_.anything});
     }
   }
 
-  PatternGrammar repeated(PatternGrammar item) {
+  PatternGrammar repeated(const PatternGrammar& item) {
     std::uint64_t minimum = 1, maximum = 1;
     if (take('*')) {
       minimum = 0;
@@ -226,8 +217,8 @@ class PatternReader {
     if (peek() == '*' || peek() == '+' || peek() == '?' || peek() == '{') {
       fail("a repetition of a repetition");
     }
-    return {fmt::format("({}){}", item.expression, GrammarText::repetition(minimum, maximum)), times(item.shortest, minimum),
-            times(item.longest, maximum), item.shortest == 1 && item.longest == 1 ? item.character : ""};
+    return {grammar_.repeat(item.node, minimum, maximum), times(item.shortest, minimum), times(item.longest, maximum),
+            item.shortest == 1 && item.longest == 1 ? item.character : std::nullopt};
   }
 
   std::pair<std::uint64_t, std::uint64_t> counts() {
@@ -289,7 +280,7 @@ class PatternReader {
   }
 
   [[nodiscard]] PatternGrammar of(const Ranges& ranges) const {
-    const std::string character = target_.characters(ranges);
+    const GrammarNode character = target_.characters(ranges);
     return {character, 1, 1, character};
   }
 
@@ -402,7 +393,7 @@ class PatternReader {
     if (negated) {
       all = complement(normalize(std::move(plain)));
       for (const Ranges& one : others) {
-        all = intersect(all, one);
+        all = intersection(all, one);
       }
     }
     if (all.empty()) {
@@ -415,60 +406,30 @@ class PatternReader {
 
   std::string_view text_;
   PatternTarget target_;
+  GrammarBuilder& grammar_;
   std::size_t position_ = 0;
   std::vector<Group> groups_;  // an explicit stack, so that nesting needs no recursion
 };
 
 }  // namespace
 
-PatternGrammar pattern_grammar(std::string_view pattern, GrammarText& grammar) {
-  return PatternReader(pattern, {json_characters, json_character(grammar)}).read();
+PatternGrammar json_pattern(std::string_view pattern, JsonGrammar& json) {
+  const PatternTarget target{[&](const Ranges& ranges) { return json.characters(ranges); }, json.character()};
+  return PatternReader(pattern, target, json.grammar()).read();
 }
 
-std::string pattern_gbnf(std::string_view pattern) {
-  return fmt::format("root ::= {}\n", PatternReader(pattern, {GrammarText::characters, ""}).read().expression);
+GrammarNode pattern_node(std::string_view pattern, GrammarBuilder& grammar) {
+  return PatternReader(pattern, {[&](const Ranges& ranges) { return grammar.characters(ranges); }}, grammar).read().node;
 }
 
-std::string pattern_search_gbnf(std::string_view pattern) {
-  return fmt::format("root ::= {}\n", PatternReader(pattern, {GrammarText::characters, "."}).read().expression);
+Grammar pattern_grammar(std::string_view pattern, WorkBudget& budget) {
+  GrammarBuilder grammar(budget);
+  return grammar.finish(pattern_node(pattern, grammar));
 }
 
-std::string json_characters(const std::vector<CodeRange>& ranges) {
-  std::vector<std::string> parts;
-  const Ranges plain = intersect(ranges, complement(normalize({{0, 0x1F}, {U'"', U'"'}, {U'\\', U'\\'}, {0x7F, 0x7F}})));
-  if (!plain.empty()) {
-    parts.push_back(GrammarText::characters(plain));
-  }
-  const auto holds = [&](char32_t code_point) { return !intersect(ranges, {{code_point, code_point}}).empty(); };
-  constexpr std::pair<char32_t, char> short_escapes[] = {{U'"', '"'},  {U'\\', '\\'}, {U'\b', 'b'}, {U'\f', 'f'},
-                                                         {U'\n', 'n'}, {U'\r', 'r'},  {U'\t', 't'}};
-  for (const auto& [code_point, letter] : short_escapes) {
-    if (holds(code_point)) {
-      parts.push_back(GrammarText::literal(std::string{'\\', letter}));
-    }
-  }
-  for (char32_t code_point = 0; parts.empty() && code_point < 0x80; ++code_point) {
-    if (holds(code_point)) {
-      std::vector<std::string> controls;
-      for (; code_point < 0x80; ++code_point) {
-        if (holds(code_point)) {
-          controls.push_back(fmt::format("\"\\\\u{:04x}\"", static_cast<unsigned>(code_point)));
-        }
-      }
-      return fmt::format("({})", GrammarText::choice(controls));
-    }
-  }
-  return parts.size() == 1 ? parts.front() : fmt::format("({})", GrammarText::choice(parts));
-}
-
-std::string json_character(GrammarText& grammar) {
-  // Surrogates are not characters: a parser may refuse single ones.
-  const std::string digit = "[0-9a-fA-F]";
-  const std::string escape =
-      grammar.add_once("escape", fmt::format(R"(["\\/bfnrt] | "u" ([0-9a-ce-fA-CE-F] {0}{{3}} | [dD] [0-7] {0}{{2}} )"
-                                             R"(| [dD] [89abAB] {0}{{2}} "\\u" [dD] [c-fC-F] {0}{{2}}))",
-                                             digit));
-  return fmt::format(R"(([^"\\\x7F\x00-\x1F] | "\\" {}))", escape);
+GrammarNode pattern_search_node(std::string_view pattern, GrammarBuilder& grammar) {
+  const auto characters = [&](const Ranges& ranges) { return grammar.characters(ranges); };
+  return PatternReader(pattern, {characters, grammar.characters(complement({}))}, grammar).read().node;
 }
 
 }  // namespace rocmforge

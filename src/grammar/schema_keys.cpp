@@ -23,8 +23,6 @@ constexpr std::size_t longest_told_apart = 64;
 constexpr std::uint64_t longest_bounded_name = 256;
 constexpr std::size_t most_schema_rules = 15'000;
 
-std::string in_quotes(const std::string& inside) { return fmt::format("\"\\\"\" {} \"\\\"\"", inside); }
-
 bool allows_every_name(const SchemaFacets& facets) {
   return (facets.types & schema_string) != 0 && !facets.values && facets.excluded.empty() && facets.patterns.empty() &&
          facets.formats.empty() && facets.min_length == 0 && facets.max_length == SchemaFacets::unbounded;
@@ -105,7 +103,7 @@ class NameLanguages {
 }  // namespace
 
 void KeyGrammar::check_rules(const Json& place) const {
-  if (grammar_.rules() > most_schema_rules) {
+  if (json_.grammar().num_rules() - first_rule_ > most_schema_rules) {
     document_.fail(place, fmt::format("the schema is too large: it takes more than {} rules", most_schema_rules));
   }
 }
@@ -205,15 +203,14 @@ void KeyGrammar::add_groups(const SchemaFacets& facets, const Json& place, const
   for (const auto& [nodes, matched] : groups) {
     check_rules(place);
     const auto wanted = [&held = matched](const TextAutomaton::Languages& one) { return held.contains(one); };
-    if (const auto key = automaton.write(wanted, 0, SchemaFacets::unbounded, "key", grammar_)) {
-      keys.others.push_back({in_quotes(*key), nodes});
+    if (const auto key = automaton.write(wanted, 0, SchemaFacets::unbounded, "key", json_)) {
+      keys.others.push_back({json_.quoted(*key), nodes});
     }
   }
 }
 
 /// Any key but `names`, written without escapes.
-std::string KeyGrammar::other_key(const std::set<std::string_view>& names, const Json& place) {
-  const auto& plain = ByteAutomaton::plain_characters();
+GrammarNode KeyGrammar::other_key(const std::set<std::string_view>& names, const Json& place) {
   std::vector<std::u32string> taken;
   for (const std::string_view name : names) {
     std::u32string text;
@@ -225,15 +222,17 @@ std::string KeyGrammar::other_key(const std::set<std::string_view>& names, const
     taken.push_back(std::move(text));
   }
   std::sort(taken.begin(), taken.end());
-  return in_quotes(key_unlike(taken, 0, taken.size(), 0, GrammarText::characters(plain), place));
+  const GrammarNode plain = json_.grammar().characters(ByteAutomaton::plain_characters());
+  return json_.quoted(key_unlike(taken, 0, taken.size(), 0, plain, place));
 }
 
 /// The rule for the rest of a key after the first `place` characters of taken[first..end), which they share, such that the
 /// key is none of them. Recurses at most longest_told_apart deep.
-std::string KeyGrammar::key_unlike(const std::vector<std::u32string>& taken, std::size_t first, std::size_t end,
-                                   std::size_t place, const std::string& plain, const Json& schema) {
+GrammarNode KeyGrammar::key_unlike(const std::vector<std::u32string>& taken, std::size_t first, std::size_t end,
+                                   std::size_t place, GrammarNode plain, const Json& schema) {
   check_rules(schema);
-  std::vector<std::string> parts;
+  GrammarBuilder& grammar = json_.grammar();
+  std::vector<GrammarNode> parts;
   std::vector<CodeRange> starts;
   bool may_end = true;
   for (std::size_t i = first; i < end;) {
@@ -252,8 +251,8 @@ std::string KeyGrammar::key_unlike(const std::vector<std::u32string>& taken, std
     const bool is_plain = std::any_of(ByteAutomaton::plain_characters().begin(), ByteAutomaton::plain_characters().end(),
                                       [&](const CodeRange& range) { return range.first <= start && start <= range.last; });
     if (is_plain && place + 1 < longest_told_apart) {
-      parts.push_back(GrammarText::characters({{start, start}}) + " " +
-                      key_unlike(taken, i, same, place + 1, plain, schema));
+      const GrammarNode character = grammar.characters({&starts.back(), 1});
+      parts.push_back(grammar.sequence({character, key_unlike(taken, i, same, place + 1, plain, schema)}));
     }
     i = same;
   }
@@ -261,13 +260,13 @@ std::string KeyGrammar::key_unlike(const std::vector<std::u32string>& taken, std
   others.insert(others.end(), starts.begin(), starts.end());
   others = complement(normalize(std::move(others)));
   if (starts.empty() && may_end) {
-    return plain + "*";
+    return grammar.any_number(plain);
   }
-  parts.push_back(fmt::format("{} {}*", GrammarText::characters(others), plain));
+  parts.push_back(grammar.sequence({grammar.characters(others), grammar.any_number(plain)}));
   if (may_end) {
-    parts.insert(parts.begin(), "\"\"");
+    parts.push_back(grammar.literal(""));
   }
-  return grammar_.add("key", GrammarText::choice(parts));
+  return grammar.add_rule("key", grammar.choice(parts));
 }
 
 }  // namespace rocmforge

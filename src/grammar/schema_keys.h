@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "grammar/grammar_text.h"
+#include "grammar/json_grammar.h"
 #include "grammar/schema_facets.h"
 
 namespace rocmforge {
@@ -17,7 +17,7 @@ struct ObjectKeys {
     SchemaNodes nodes;  ///< of its value
   };
   struct Others {
-    std::string key;  ///< an expression for their names, as JSON
+    GrammarNode key;  ///< their names, as JSON
     SchemaNodes nodes;
   };
   std::vector<Listed> listed{};  ///< in their order in the object
@@ -28,12 +28,13 @@ struct ObjectKeys {
 /// Finds the properties of schemas and writes their names.
 class KeyGrammar {
  public:
-  KeyGrammar(SchemaDocument& document, GrammarText& grammar) : document_(document), grammar_(grammar) {}
+  KeyGrammar(SchemaDocument& document, JsonGrammar& json)
+      : document_(document), json_(json), first_rule_(json.grammar().num_rules()) {}
 
   /// Throws Error, which names `place`.
   ObjectKeys keys(const SchemaFacets& facets, const nlohmann::ordered_json& place);
 
-  /// Throws Error, which names `place`, where the grammar has more rules than a schema may have.
+  /// Throws Error, which names `place`, where the schema has taken more rules than it may have.
   void check_rules(const nlohmann::ordered_json& place) const;
 
  private:
@@ -44,12 +45,13 @@ class KeyGrammar {
                  ObjectKeys& keys) const;
   void add_groups(const SchemaFacets& facets, const nlohmann::ordered_json& place,
                   const std::vector<SchemaFacets>& allowed_names, const std::set<std::string_view>& names, ObjectKeys& keys);
-  std::string other_key(const std::set<std::string_view>& names, const nlohmann::ordered_json& place);
-  std::string key_unlike(const std::vector<std::u32string>& taken, std::size_t first, std::size_t end, std::size_t place,
-                         const std::string& plain, const nlohmann::ordered_json& schema);
+  GrammarNode other_key(const std::set<std::string_view>& names, const nlohmann::ordered_json& place);
+  GrammarNode key_unlike(const std::vector<std::u32string>& taken, std::size_t first, std::size_t end, std::size_t place,
+                         GrammarNode plain, const nlohmann::ordered_json& schema);
 
   SchemaDocument& document_;
-  GrammarText& grammar_;
+  JsonGrammar& json_;
+  std::size_t first_rule_;  ///< of the schema
 };
 
 }  // namespace rocmforge

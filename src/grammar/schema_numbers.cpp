@@ -46,20 +46,19 @@ std::optional<DecimalBound> tighter(const std::optional<DecimalBound>& one, cons
 
 }  // namespace
 
-std::optional<std::string> number_grammar(const SchemaFacets& facets, bool fractions, WorkBudget& budget,
-                                          GrammarText& grammar) {
+std::optional<GrammarNode> number_grammar(const SchemaFacets& facets, bool fractions, GrammarBuilder& grammar) {
   std::vector<Decimal> units = facets.multiples_of;
   if (!units.empty() && !fractions) {
     units.push_back({false, "1", ""});
   }
-  std::vector<std::string> parts;
+  std::vector<GrammarNode> parts;
   std::optional<DecimalBound> from;
   const auto add_up_to = [&](const std::optional<DecimalBound>& to) {
     const DecimalRange range{tighter(facets.range.lower, from, 1), tighter(facets.range.upper, to, -1)};
-    auto part = units.empty() ? decimal_range_grammar(range, fractions, grammar)
-                              : decimal_multiples_grammar(range, units, budget, grammar);
+    const auto part =
+        units.empty() ? decimal_range_grammar(range, fractions, grammar) : decimal_multiples_grammar(range, units, grammar);
     if (part) {
-      parts.push_back(std::move(*part));
+      parts.push_back(*part);
     }
     from = to;
   };
@@ -67,7 +66,7 @@ std::optional<std::string> number_grammar(const SchemaFacets& facets, bool fract
     add_up_to(DecimalBound{number, true});
   }
   add_up_to(std::nullopt);
-  return parts.empty() ? std::nullopt : std::optional(GrammarText::choice(parts));
+  return parts.empty() ? std::nullopt : std::optional(grammar.choice(parts));
 }
 
 }  // namespace rocmforge

@@ -1,7 +1,5 @@
 #include "grammar/schema_strings.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "base/error.h"
@@ -15,10 +13,6 @@ using Json = nlohmann::ordered_json;
 
 // Longer strings are not written, even if the schema allows them, because each repetition takes positions in the automaton.
 constexpr std::uint64_t longest_string = 20'000;
-
-std::string string_of(const std::string& inside) {
-  return fmt::format("\"\\\"\" {} \"\\\"\"", inside.empty() ? "" : fmt::format("({})", inside));
-}
 
 }  // namespace
 
@@ -45,19 +39,15 @@ std::vector<std::string> excluded_strings(const SchemaFacets& facets) {
   return texts;
 }
 
-std::optional<std::string> StringGrammar::write(const SchemaFacets& facets, const Json& place) {
+std::optional<GrammarNode> StringGrammar::write(const SchemaFacets& facets, const Json& place) {
   const std::vector<std::string> patterns = string_patterns(facets, document_, place);
   const std::vector<std::string> excluded = excluded_strings(facets);
   if (patterns.size() > 1 || !excluded.empty()) {
     return write_together(patterns, excluded, facets, place);
   }
-  PatternGrammar inside{"", 0, GrammarExpression::unbounded, json_character(grammar_)};
+  PatternGrammar inside{{}, 0, GrammarBuilder::unbounded, json_.character()};
   if (!patterns.empty()) {
-    try {
-      inside = pattern_grammar(patterns[0], grammar_);
-    } catch (const Error& error) {
-      document_.fail(place, fmt::format("'pattern': {}", error.what()));
-    }
+    document_.naming(place, "'pattern'", [&] { inside = json_pattern(patterns[0], json_); });
   }
   const std::uint64_t shortest = std::max(facets.min_length, inside.shortest);
   std::uint64_t longest = std::min<std::uint64_t>(facets.max_length, inside.longest);
@@ -65,20 +55,20 @@ std::optional<std::string> StringGrammar::write(const SchemaFacets& facets, cons
     return std::nullopt;
   }
   const bool bounded = shortest > inside.shortest || longest < inside.longest;
-  if (bounded && inside.character.empty()) {
+  if (bounded && !inside.character) {
     return write_together(patterns, excluded, facets, place);
   }
   if (bounded || patterns.empty()) {
-    if (longest != GrammarExpression::unbounded) {
+    if (longest != GrammarBuilder::unbounded) {
       longest = std::min(longest, std::max(longest_string, shortest));
     }
-    inside.expression = longest == 0 ? "" : inside.character + GrammarText::repetition(shortest, longest);
+    inside.node = json_.grammar().repeat(*inside.character, shortest, longest);
   }
-  return string_of(inside.expression);
+  return json_.quoted(inside.node);
 }
 
 /// The texts that match every pattern, have the right length and are not excluded.
-std::optional<std::string> StringGrammar::write_together(const std::vector<std::string>& patterns,
+std::optional<GrammarNode> StringGrammar::write_together(const std::vector<std::string>& patterns,
                                                          const std::vector<std::string>& excluded,
                                                          const SchemaFacets& facets, const Json& place) {
   const Key key(patterns, excluded, facets.min_length, facets.max_length);
@@ -86,7 +76,7 @@ std::optional<std::string> StringGrammar::write_together(const std::vector<std::
     return known->second;
   }
   WorkBudget& budget = document_.budget();
-  Expression made;
+  std::optional<GrammarNode> made;
   document_.naming(place, patterns.empty() ? "'not'" : "'pattern'", [&] {
     TextNfa languages(budget);
     for (const std::string& pattern : patterns) {
@@ -97,9 +87,9 @@ std::optional<std::string> StringGrammar::write_together(const std::vector<std::
       return !matched.back() && std::all_of(matched.begin(), matched.end() - 1, [](bool one) { return one; });
     };
     made = TextAutomaton(languages, complement({}), budget)
-               .write(wanted, facets.min_length, facets.max_length, "string", grammar_);
+               .write(wanted, facets.min_length, facets.max_length, "string", json_);
   });
-  return together_[key] = made ? Expression(string_of(*made)) : std::nullopt;
+  return together_[key] = made ? std::optional(json_.quoted(*made)) : std::nullopt;
 }
 
 }  // namespace rocmforge

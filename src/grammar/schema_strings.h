@@ -6,7 +6,7 @@
 #include <tuple>
 #include <vector>
 
-#include "grammar/grammar_text.h"
+#include "grammar/json_grammar.h"
 #include "grammar/schema_facets.h"
 
 namespace rocmforge {
@@ -22,21 +22,21 @@ std::vector<std::string> excluded_strings(const SchemaFacets& facets);
 /// Writes the strings of schemas.
 class StringGrammar {
  public:
-  StringGrammar(const SchemaDocument& document, GrammarText& grammar) : document_(document), grammar_(grammar) {}
+  StringGrammar(const SchemaDocument& document, JsonGrammar& json) : document_(document), json_(json) {}
 
-  /// An expression for the strings of `facets`; none where there are none. Throws Error, which names `place`.
-  std::optional<std::string> write(const SchemaFacets& facets, const nlohmann::ordered_json& place);
+  /// The strings of `facets`; none where there are none. Throws Error, which names `place`.
+  std::optional<GrammarNode> write(const SchemaFacets& facets, const nlohmann::ordered_json& place);
 
  private:
-  using Expression = std::optional<std::string>;
   using Key = std::tuple<std::vector<std::string>, std::vector<std::string>, std::uint64_t, std::uint64_t>;
 
-  Expression write_together(const std::vector<std::string>& patterns, const std::vector<std::string>& excluded,
-                            const SchemaFacets& facets, const nlohmann::ordered_json& place);
+  std::optional<GrammarNode> write_together(const std::vector<std::string>& patterns,
+                                            const std::vector<std::string>& excluded, const SchemaFacets& facets,
+                                            const nlohmann::ordered_json& place);
 
   const SchemaDocument& document_;
-  GrammarText& grammar_;
-  std::map<Key, Expression> together_;
+  JsonGrammar& json_;
+  std::map<Key, std::optional<GrammarNode>> together_;
 };
 
 }  // namespace rocmforge

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "grammar/pattern_grammar.h"
 
 namespace rocmforge {
 namespace {
@@ -226,8 +225,9 @@ std::vector<TextAutomaton::Counted> TextAutomaton::counted(const Distances& dist
   return all;
 }
 
-std::optional<std::string> TextAutomaton::write(const Wanted& wanted, std::uint64_t minimum, std::uint64_t maximum,
-                                                std::string_view hint, GrammarText& grammar) const {
+std::optional<GrammarNode> TextAutomaton::write(const Wanted& wanted, std::uint64_t minimum, std::uint64_t maximum,
+                                                std::string_view name, JsonGrammar& json) const {
+  GrammarBuilder& grammar = json.grammar();
   bool is_cut = is_cut_;
   const std::vector<Counted> all = counted(distances(wanted), minimum, maximum, is_cut);
   std::vector<std::vector<std::int32_t>> targets(all.size());
@@ -245,28 +245,32 @@ std::optional<std::string> TextAutomaton::write(const Wanted& wanted, std::uint6
     }
     return std::nullopt;
   }
-  std::vector<std::string> names(all.size());
+  std::vector<std::optional<GrammarRule>> rules(all.size());  // none for a state from which no text ends
   for (std::size_t i = 0; i < all.size(); ++i) {
-    names[i] = shortest[i] == without_end ? "" : grammar.reserve(hint);
+    rules[i] = shortest[i] == without_end ? std::nullopt : std::optional(grammar.declare(name));
   }
   for (std::size_t i = 0; i < all.size(); ++i) {
-    std::vector<std::string> parts(all[i].ends ? 1 : 0, "\"\"");
-    for (auto one = all[i].next.begin(); !names[i].empty() && one != all[i].next.end();) {
+    if (!rules[i]) {
+      continue;
+    }
+    std::vector<GrammarNode> parts;
+    if (all[i].ends) {
+      parts.push_back(grammar.literal(""));
+    }
+    for (auto one = all[i].next.begin(); one != all[i].next.end();) {
       const std::int32_t target = one->first;
       std::vector<CodeRange> ranges;
       for (; one != all[i].next.end() && one->first == target; ++one) {
         ranges.insert(ranges.end(), classes_[one->second].begin(), classes_[one->second].end());
       }
       budget_.spend(4 + ranges.size());
-      if (!names[static_cast<std::size_t>(target)].empty()) {
-        parts.push_back(json_characters(normalize(std::move(ranges))) + " " + names[static_cast<std::size_t>(target)]);
+      if (const auto rule = rules[static_cast<std::size_t>(target)]) {
+        parts.push_back(grammar.sequence({json.characters(normalize(std::move(ranges))), grammar.reference(*rule)}));
       }
     }
-    if (!names[i].empty()) {
-      grammar.define(names[i], GrammarText::choice(parts));
-    }
+    grammar.define(*rules[i], grammar.choice(parts));
   }
-  return names[0];
+  return grammar.reference(*rules[0]);
 }
 
 }  // namespace rocmforge

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/work_budget.h"
-#include "grammar/grammar_text.h"
+#include "grammar/json_grammar.h"
 #include "grammar/text_nfa.h"
 
 namespace rocmforge {
@@ -26,10 +26,10 @@ class TextAutomaton {
   /// Every combination of languages that a text belongs to.
   [[nodiscard]] std::vector<Languages> combinations() const;
 
-  /// A grammar expression, for the inside of a JSON string, of the wanted texts of `minimum` to `maximum` characters; none
-  /// where there are none. Throws Error where none is found within the limits though one may exist.
-  std::optional<std::string> write(const Wanted& wanted, std::uint64_t minimum, std::uint64_t maximum, std::string_view hint,
-                                   GrammarText& grammar) const;
+  /// The wanted texts of `minimum` to `maximum` characters, for the inside of a JSON string; none where there are none.
+  /// Throws Error where none is found within the limits though one may exist.
+  std::optional<GrammarNode> write(const Wanted& wanted, std::uint64_t minimum, std::uint64_t maximum, std::string_view name,
+                                   JsonGrammar& json) const;
 
  private:
   struct State {

@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
-#include "grammar/grammar_text.h"
 #include "grammar/pattern_grammar.h"
 
 namespace rocmforge {
@@ -24,40 +23,37 @@ bool contains(const std::vector<CodeRange>& ranges, char32_t character) {
 
 }  // namespace
 
-void TextNfa::add_pattern(std::string_view pattern) { add_language(parse_gbnf(pattern_search_gbnf(pattern), budget_)); }
+void TextNfa::add_pattern(std::string_view pattern) {
+  GrammarBuilder builder(budget_);
+  add_language(builder, pattern_search_node(pattern, builder));
+}
 
 void TextNfa::add_texts(const std::vector<std::string>& texts) {
-  std::vector<std::string> parts;
-  for (const std::string& text : texts) {
-    parts.push_back(GrammarText::literal(text));
-  }
-  // No texts: a class of no character is not written, so the language has none at all.
-  if (parts.empty()) {
+  // Without texts the language has none at all, not even the empty one.
+  if (texts.empty()) {
     starts_.push_back(static_cast<std::int32_t>(places_.size()));
     places_.push_back({});
     return;
   }
-  add_language(parse_gbnf(fmt::format("root ::= {}\n", GrammarText::choice(parts)), budget_));
+  GrammarBuilder builder(budget_);
+  std::vector<GrammarNode> parts;
+  for (const std::string& text : texts) {
+    parts.push_back(builder.literal(text));
+  }
+  add_language(builder, builder.choice(parts));
 }
 
 void TextNfa::add_lengths(std::uint64_t minimum, std::uint64_t maximum) {
-  constexpr std::uint64_t endless = GrammarExpression::unbounded;
-  add_language(
-      parse_gbnf(fmt::format("root ::= (.){}\n", GrammarText::repetition(minimum, std::min(maximum, endless))), budget_));
+  GrammarBuilder builder(budget_);
+  add_language(builder, builder.repeat(builder.characters(complement({})), minimum, maximum));
 }
 
 /// A grammar of one rule: each expression comes after its parts.
-void TextNfa::add_language(const Grammar& grammar) {
+void TextNfa::add_language(GrammarBuilder& builder, GrammarNode root) {
+  const Grammar grammar = builder.finish(root);
   std::vector<Fragment> fragments(grammar.expressions.size());
   for (std::size_t i = 0; i < fragments.size(); ++i) {
-    const GrammarExpression& one = grammar.expressions[i];
-    std::vector<Fragment> parts;
-    if (one.kind != GrammarExpression::Kind::literal && one.kind != GrammarExpression::Kind::characters) {
-      for (const std::int32_t part : grammar.parts_of(one)) {
-        parts.push_back(std::move(fragments[static_cast<std::size_t>(part)]));
-      }
-    }
-    fragments[i] = fragment_of(grammar, one, parts);
+    fragments[i] = fragment_of(grammar, grammar.expressions[i], fragments);
     budget_.spend(units_per_place * fragments[i].size());
   }
   const auto body = static_cast<std::size_t>(grammar.rules[static_cast<std::size_t>(grammar.root)].body);
@@ -75,7 +71,9 @@ void TextNfa::add_language(const Grammar& grammar) {
   }
 }
 
-TextNfa::Fragment TextNfa::fragment_of(const Grammar& grammar, const GrammarExpression& one, std::vector<Fragment>& parts) {
+/// `all`: of the expressions so far.
+TextNfa::Fragment TextNfa::fragment_of(const Grammar& grammar, const GrammarExpression& one,
+                                       const std::vector<Fragment>& all) {
   using Kind = GrammarExpression::Kind;
   switch (one.kind) {
     case Kind::literal:
@@ -85,16 +83,17 @@ TextNfa::Fragment TextNfa::fragment_of(const Grammar& grammar, const GrammarExpr
       return characters_fragment({ranges.begin(), ranges.end()});
     }
     case Kind::sequence: {
-      Fragment all = std::move(parts.front());
-      for (std::size_t i = 1; i < parts.size(); ++i) {
-        append(all, parts[i]);
+      const auto parts = grammar.parts_of(one);
+      Fragment whole = all[static_cast<std::size_t>(parts.front())];
+      for (const std::int32_t part : parts.subspan(1)) {
+        append(whole, all[static_cast<std::size_t>(part)]);
       }
-      return all;
+      return whole;
     }
     case Kind::choice:
-      return choice(parts);
+      return choice(grammar.parts_of(one), all);
     case Kind::repeat:
-      return repeated(parts.front(), one.minimum, one.maximum);
+      return repeated(all[static_cast<std::size_t>(grammar.parts_of(one).front())], one.minimum, one.maximum);
     case Kind::reference:
       break;
   }
@@ -138,23 +137,23 @@ void TextNfa::append(Fragment& to, const Fragment& part) const {
   budget_.spend(part.size());
 }
 
-TextNfa::Fragment TextNfa::choice(const std::vector<Fragment>& parts) const {
-  Fragment all;
+TextNfa::Fragment TextNfa::choice(std::span<const std::int32_t> parts, const std::vector<Fragment>& all) const {
+  Fragment whole;
   std::vector<std::size_t> ends;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const std::size_t fork = all.size();
-    all.push_back({});
-    append(all, parts[i]);
-    ends.push_back(all.size() - 1);
+    const std::size_t fork = whole.size();
+    whole.push_back({});
+    append(whole, all[static_cast<std::size_t>(parts[i])]);
+    ends.push_back(whole.size() - 1);
     if (i + 1 < parts.size()) {
-      all[fork].other = static_cast<std::int32_t>(all.size());
+      whole[fork].other = static_cast<std::int32_t>(whole.size());
     }
   }
   for (const std::size_t end : ends) {
-    all[end].next = static_cast<std::int32_t>(all.size());
+    whole[end].next = static_cast<std::int32_t>(whole.size());
   }
-  all.push_back({});
-  return all;
+  whole.push_back({});
+  return whole;
 }
 
 TextNfa::Fragment TextNfa::repeated(const Fragment& part, std::uint32_t minimum, std::uint32_t maximum) const {

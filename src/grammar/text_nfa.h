@@ -2,12 +2,13 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/work_budget.h"
-#include "grammar/grammar.h"
+#include "grammar/builder.h"
 
 namespace rocmforge {
 
@@ -21,7 +22,7 @@ class TextNfa {
   /// `budget` must outlive the object; every call throws its exceptions.
   explicit TextNfa(WorkBudget& budget) : budget_(budget) {}
 
-  /// Adds the texts that a pattern finds something in. Throws Error like pattern_grammar().
+  /// Adds the texts that a pattern finds something in. Throws Error like json_pattern().
   void add_pattern(std::string_view pattern);
   /// Adds a finite language.
   void add_texts(const std::vector<std::string>& texts);
@@ -49,12 +50,12 @@ class TextNfa {
   using Fragment = std::vector<Place>;
 
   [[nodiscard]] Places closure(const std::vector<std::int32_t>& from) const;
-  void add_language(const Grammar& grammar);
-  Fragment fragment_of(const Grammar& grammar, const GrammarExpression& one, std::vector<Fragment>& parts);
+  void add_language(GrammarBuilder& builder, GrammarNode root);
+  Fragment fragment_of(const Grammar& grammar, const GrammarExpression& one, const std::vector<Fragment>& all);
   Fragment characters_fragment(std::vector<CodeRange> ranges);
   Fragment literal(std::string_view text);
   void append(Fragment& to, const Fragment& part) const;
-  [[nodiscard]] Fragment choice(const std::vector<Fragment>& parts) const;
+  [[nodiscard]] Fragment choice(std::span<const std::int32_t> parts, const std::vector<Fragment>& all) const;
   [[nodiscard]] Fragment repeated(const Fragment& part, std::uint32_t minimum, std::uint32_t maximum) const;
 
   WorkBudget& budget_;

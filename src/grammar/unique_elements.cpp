@@ -66,57 +66,66 @@ bool add_values(const SchemaFacets& facets, std::vector<Json>& all) {
   return true;
 }
 
-std::string in_any_order(const std::vector<std::string>& texts, std::uint64_t minimum, std::uint64_t maximum,
-                         std::string_view hint, GrammarText& grammar) {
+/// A value, behind a comma unless it is the first, and what may follow it.
+GrammarNode element(GrammarNode value, bool is_first, GrammarNode rest, JsonGrammar& json) {
+  return json.grammar().sequence({is_first ? value : json.comma(value), rest});
+}
+
+GrammarNode in_any_order(std::span<const GrammarNode> values, std::uint64_t minimum, std::uint64_t maximum,
+                         std::string_view name, JsonGrammar& json) {
   // A rule for what may follow each set of elements.
-  const std::uint32_t all = (1u << texts.size()) - 1;
-  std::vector<std::string> names;
+  GrammarBuilder& grammar = json.grammar();
+  const std::uint32_t all = (1u << values.size()) - 1;
+  std::vector<GrammarRule> rules;
   for (std::uint32_t used = 0; used <= all; ++used) {
-    names.push_back(grammar.reserve(hint));
+    rules.push_back(grammar.declare(name));
   }
   for (std::uint32_t used = 0; used <= all; ++used) {
     const auto count = static_cast<std::uint64_t>(std::popcount(used));
-    std::vector<std::string> parts;
-    for (std::size_t i = 0; i < texts.size() && count < maximum; ++i) {
+    std::vector<GrammarNode> parts;
+    for (std::size_t i = 0; i < values.size() && count < maximum; ++i) {
       if ((used >> i & 1) == 0) {
-        parts.push_back(fmt::format("{}{} {}", count == 0 ? "" : "\",\" ws ", texts[i], names[used | 1u << i]));
+        parts.push_back(element(values[i], count == 0, grammar.reference(rules[used | 1u << i]), json));
       }
     }
     if (count >= minimum) {
-      parts.emplace_back("\"\"");
+      parts.push_back(grammar.literal(""));
     }
-    grammar.define(names[used], GrammarText::choice(parts));
+    grammar.define(rules[used], grammar.choice(parts));
   }
-  return names[0];
+  return grammar.reference(rules[0]);
 }
 
-std::string in_order(const std::vector<std::string>& texts, std::uint64_t minimum, std::uint64_t maximum,
-                     std::string_view hint, GrammarText& grammar) {
+GrammarNode in_order(std::span<const GrammarNode> values, std::uint64_t minimum, std::uint64_t maximum,
+                     std::string_view name, JsonGrammar& json) {
   // A rule for what may follow a number of elements, of those from one place on. Without a bound, the number matters only
   // until it reaches the least.
-  const std::uint64_t counted = maximum < texts.size() ? maximum : std::max<std::uint64_t>(minimum, 1);
-  if (counted * texts.size() > most_ordered_rules) {
+  GrammarBuilder& grammar = json.grammar();
+  const std::uint64_t counted = maximum < values.size() ? maximum : std::max<std::uint64_t>(minimum, 1);
+  if (counted * values.size() > most_ordered_rules) {
     throw Error(fmt::format("takes more than {} rules", most_ordered_rules));
   }
-  std::vector<std::string> after(counted + 1), here(counted + 1);  // by number of elements
+  using Rest = std::optional<GrammarNode>;  // none: the array can't end
+  const GrammarNode end = grammar.literal("");
+  std::vector<Rest> after(counted + 1), here(counted + 1);  // by number of elements
   for (std::uint64_t count = 0; count <= counted; ++count) {
-    after[count] = count >= minimum ? grammar.add_once(hint, "\"\"") : "";
+    after[count] = count >= minimum ? Rest(end) : std::nullopt;
   }
-  for (std::size_t i = texts.size(); i-- > 0;) {
+  for (std::size_t i = values.size(); i-- > 0;) {
     for (std::uint64_t count = 0; count <= counted; ++count) {
       const std::uint64_t next = std::min(count + 1, counted);
-      std::vector<std::string> parts;
-      if ((count < counted || maximum >= texts.size()) && !after[next].empty()) {
-        parts.push_back(fmt::format("{}{} {}", count == 0 ? "" : "\",\" ws ", texts[i], after[next]));
+      std::vector<GrammarNode> parts;
+      if ((count < counted || maximum >= values.size()) && after[next]) {
+        parts.push_back(element(values[i], count == 0, *after[next], json));
       }
-      if (!after[count].empty()) {
-        parts.push_back(after[count]);
+      if (after[count]) {
+        parts.push_back(*after[count]);
       }
-      here[count] = parts.empty() ? "" : grammar.add(hint, GrammarText::choice(parts));
+      here[count] = parts.empty() ? std::nullopt : Rest(grammar.add_rule(name, grammar.choice(parts)));
     }
     after.swap(here);
   }
-  return after[0];
+  return *after[0];
 }
 
 }  // namespace
@@ -128,10 +137,10 @@ std::optional<std::vector<Json>> finite_values(const std::vector<SchemaFacets>& 
   return is_finite ? std::optional(std::move(all)) : std::nullopt;
 }
 
-std::string unique_elements_grammar(const std::vector<std::string>& texts, std::uint64_t minimum, std::uint64_t maximum,
-                                    std::string_view hint, GrammarText& grammar) {
-  return texts.size() <= most_unordered_values ? in_any_order(texts, minimum, maximum, hint, grammar)
-                                               : in_order(texts, minimum, maximum, hint, grammar);
+GrammarNode unique_elements_grammar(std::span<const GrammarNode> values, std::uint64_t minimum, std::uint64_t maximum,
+                                    std::string_view name, JsonGrammar& json) {
+  return values.size() <= most_unordered_values ? in_any_order(values, minimum, maximum, name, json)
+                                                : in_order(values, minimum, maximum, name, json);
 }
 
 }  // namespace rocmforge

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "server/api/constraints.h"
+#include "grammar/cache.h"
 #include "server/api/generation.h"
 #include "server/api/response_store.h"
 #include "server/engine/engine_loop.h"

@@ -11,7 +11,6 @@
 #include "chat/chat_template_files.h"
 #include "chat/tool_calls.h"
 #include "chat/written_calls.h"
-#include "grammar/json_schema.h"
 
 namespace rocmforge::test {
 namespace {
@@ -226,13 +225,13 @@ void expect_no_half_call(const WrittenAnswer& answer, const ParsedAnswer& whole)
 TEST(RandomCalls, OfEveryStyleComeBack) {
   std::vector<Style> styles(std::begin(styles_with_several_calls), std::end(styles_with_several_calls));
   styles.push_back(Style::harmony);
-  const auto to_gbnf = [](const ordered_json& schema) { return json_schema_to_gbnf(schema); };
   for (std::uint32_t seed = 0; seed < 510; ++seed) {
     const Style style = styles[seed % styles.size()];
     RandomDialogue dialogue(seed);
     const WrittenAnswer answer = written_answer(style, dialogue);
     SCOPED_TRACE(std::string(name(style)) + ", seed " + std::to_string(seed) + ": " + answer.text);
-    const ToolGrammar grammar = make_tool_grammar(style, dialogue.tools, {.is_required = true}, to_gbnf);
+    WorkBudget budget(grammar_compile_units, "compiling the grammar");
+    const ToolGrammar grammar = make_tool_grammar(style, dialogue.tools, {.is_required = true}, budget);
     ASSERT_TRUE(answer.calls.starts_with(grammar.opening));
     EXPECT_TRUE(accepts(grammar, answer.calls.substr(grammar.opening.size())));
     const ParsedAnswer whole = parse_answer(answer.text, answer.format);

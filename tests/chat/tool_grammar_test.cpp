@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "chat/written_calls.h"
-#include "grammar/json_schema.h"
 
 namespace rocmforge::test {
 namespace {
@@ -23,9 +22,11 @@ ordered_json tools() {
       "required": ["x"], "additionalProperties": false}}])");
 }
 
-std::string to_gbnf(const nlohmann::ordered_json& schema) { return json_schema_to_gbnf(schema); }
-
-ToolGrammar grammar_of(Style style, const ToolChoice& choice) { return make_tool_grammar(style, tools(), choice, to_gbnf); }
+ToolGrammar grammar_of(Style style, const ordered_json& tools, const ToolChoice& choice) {
+  WorkBudget budget(grammar_compile_units, "compiling the grammar");
+  return make_tool_grammar(style, tools, choice, budget);
+}
+ToolGrammar grammar_of(Style style, const ToolChoice& choice) { return grammar_of(style, tools(), choice); }
 
 const std::string add_call = R"({"name": "add", "arguments": {"a": 5, "b": [true]}})";
 const std::string now_call = R"({"name": "now", "arguments": {}})";
@@ -54,7 +55,7 @@ TEST(ToolGrammar, RequiredCalls) {
 TEST(ToolGrammar, TextInTagsIsAnythingButTheEndOfTheTag) {
   const auto text_tool = ordered_json::parse(R"([{"name": "say", "parameters": {"type": "object", "required": ["text"],
       "properties": {"text": {"type": "string"}, "loud": {"type": "boolean"}}}}, {"name": "any", "parameters": {"type": "object"}}])");
-  const ToolGrammar grammar = make_tool_grammar(Style::seed, text_tool, {.is_required = true}, to_gbnf);
+  const ToolGrammar grammar = grammar_of(Style::seed, text_tool, {.is_required = true});
   const auto fits = [&](const std::string& text) {
     return accepts(grammar, "\n<function=say>\n<parameter=text>" + text + "</parameter>\n</function>\n</seed:tool_call>");
   };
@@ -63,7 +64,7 @@ TEST(ToolGrammar, TextInTagsIsAnythingButTheEndOfTheTag) {
   EXPECT_TRUE(fits("x</parameter>\n<parameter=loud>true"));
   EXPECT_FALSE(fits("x</parameter>y"));
   EXPECT_TRUE(accepts(grammar, "\n<function=any>\n<parameter=x>1</parameter>\n</function>\n</seed:tool_call>"));
-  const ToolGrammar python = make_tool_grammar(Style::lfm2, text_tool, {.is_required = true}, to_gbnf);
+  const ToolGrammar python = grammar_of(Style::lfm2, text_tool, {.is_required = true});
   EXPECT_TRUE(accepts(python, "[say(text=\"a\", loud=True), any(x=[1], y=2)]<|tool_call_end|>"));
   EXPECT_FALSE(accepts(python, "[say(loud=True)]<|tool_call_end|>"));
 }
@@ -79,11 +80,11 @@ TEST(ToolGrammar, OneOfThemByNameAndOneAtATime) {
     EXPECT_FALSE(accepts(named, rest({add_call, add_call}))) << name(style);
     EXPECT_FALSE(grammar_of(style, {.parallel = false}).repeats);
     const ToolGrammar only_named = grammar_of(style, {.is_required = true, .name = "add"});
-    EXPECT_EQ(only_named.gbnf, named.gbnf) << "a function that is named is called once";
+    EXPECT_TRUE(only_named.grammar == named.grammar) << "a function that is named is called once";
     EXPECT_FALSE(only_named.repeats);
   }
   EXPECT_THROW(static_cast<void>(grammar_of(Style::hermes, {.is_required = true, .name = "nope"})), Error);
-  EXPECT_THROW(static_cast<void>(make_tool_grammar(Style::hermes, ordered_json::array(), {}, to_gbnf)), Error);
+  EXPECT_THROW(static_cast<void>(grammar_of(Style::hermes, ordered_json::array(), {})), Error);
 }
 
 TEST(ToolGrammar, AfterTheTriggerWhereACallIsFree) {

@@ -11,7 +11,6 @@
 #include "chat/tool_grammar.h"
 #include "grammar/automaton_states.h"
 #include "grammar/byte_automaton.h"
-#include "grammar/grammar.h"
 
 // Calls as models of each style write them, for tests of their parsers and grammars.
 
@@ -27,7 +26,7 @@ constexpr ToolCallStyle styles_with_several_calls[] = {
 /// Whether the whole text is one of the grammar.
 inline bool accepts(const ToolGrammar& grammar, const std::string& text) {
   WorkBudget budget(grammar_compile_units, "compiling the grammar");
-  AutomatonStates states(std::make_shared<const ByteAutomaton>(parse_gbnf(grammar.gbnf, budget), budget));
+  AutomatonStates states(std::make_shared<const ByteAutomaton>(grammar.grammar, budget));
   AutomatonStates::State state = states.start();
   for (const char c : text) {
     states.allow_work(1'000'000);

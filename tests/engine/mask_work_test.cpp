@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "engine/engine.h"
 #include "engine/fake_model.h"
+#include "grammar/gbnf_parser.h"
 #include "grammar/grammar_constraint.h"
 
 namespace rocmforge {
@@ -167,9 +168,9 @@ TEST(MaskWork, AnAmbiguousGrammarFailsAlone) {
   const auto meter = std::make_shared<Meter>();
   const FakeEngine fake = make_fake_engine(roomy());
   Request bad = make_request({5, 6, 7}, 200);
-  bad.constraint = make_grammar_constraint(ambiguous, trie);
+  bad.constraint = make_grammar_constraint(GrammarMatcher::create(parse_gbnf(ambiguous), trie));
   Request good = make_request({5, 6, 7}, 60);
-  good.constraint = make_grammar_constraint("root ::= ([a-z]{1,8} [ ,.])*", trie);
+  good.constraint = make_grammar_constraint(GrammarMatcher::create(parse_gbnf("root ::= ([a-z]{1,8} [ ,.])*"), trie));
   const RequestId bad_id = fake.engine->submit(std::move(bad));
   const RequestId good_id = fake.engine->submit(std::move(good));
   const RequestId free_id = fake.engine->submit(make_request({5, 6, 7}, 60));

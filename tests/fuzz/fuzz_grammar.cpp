@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/work_budget.h"
+#include "grammar/gbnf_parser.h"
 #include "grammar/grammar_constraint.h"
 #include "grammar/json_schema.h"
 
@@ -254,19 +255,19 @@ void run(const Input& input) {
   const std::span choices = all.subspan(std::min(all.size(), end + 1));
   WorkBudget budget(400'000, "compiling the grammar");
   try {
-    std::string gbnf;
+    Grammar grammar;
     if (input.data[0] % 4 == 1) {
       const Json schema = Json::parse(text, nullptr, false);
       if (schema.is_discarded()) {
         return;
       }
-      gbnf = json_schema_to_gbnf(schema, budget);
+      grammar = json_schema_grammar(schema, budget);
     } else if (input.data[0] % 4 == 3) {
-      gbnf = json_schema_to_gbnf(schema_at_scale(part), budget);
+      grammar = json_schema_grammar(schema_at_scale(part), budget);
     } else {
-      gbnf = input.data[0] % 4 == 0 ? text : gbnf_at_scale(part);
+      grammar = parse_gbnf(input.data[0] % 4 == 0 ? text : gbnf_at_scale(part), budget);
     }
-    const auto constraint = make_grammar_constraint(GrammarMatcher::create(gbnf, trie, budget));
+    const auto constraint = make_grammar_constraint(GrammarMatcher::create(std::move(grammar), trie, budget));
     write_text(*constraint, *trie, choices);
   } catch (const Error&) {  // refused with a reason: right
   }

@@ -45,7 +45,7 @@ std::int32_t token_of(const Tokenizer& tokenizer, std::string_view bytes) {
 TEST(GrammarConstraint, AllowsTokensOfTheTextAlone) {
   const auto tokenizer = small_tokenizer({"ab", "abc", " a", "b", "x"});
   const auto trie = std::make_shared<const TokenTrie>(*tokenizer);
-  const auto constraint = make_grammar_constraint("root ::= \" \"? \"abc\"? \"<tool>\"?", trie);
+  const auto constraint = test::constraint_of("root ::= \" \"? \"abc\"? \"<tool>\"?", trie);
   std::set<std::string> texts;
   for (const std::int32_t token : allowed_tokens(*constraint, *trie)) {
     EXPECT_TRUE(trie->is_end(token) || !trie->bytes(token).empty());
@@ -70,7 +70,7 @@ TEST(GrammarConstraint, AllowsTokensOfTheTextAlone) {
 TEST(GrammarConstraint, TokensMayEndInsideACharacter) {
   const auto tokenizer = small_tokenizer({"\u00e9"});
   const auto trie = std::make_shared<const TokenTrie>(*tokenizer);
-  const auto constraint = make_grammar_constraint("root ::= [\u00e0-\u00ef\u20ac]{2} \"!\"", trie);
+  const auto constraint = test::constraint_of("root ::= [\u00e0-\u00ef\u20ac]{2} \"!\"", trie);
   const auto leads = allowed_tokens(*constraint, *trie);
   EXPECT_EQ(leads.size(), 3u);  // C3, E2 and the whole character
   constraint->accept(token_of(*tokenizer, "\xE2"));
@@ -103,7 +103,7 @@ TEST(GrammarConstraint, MasksEqualTryingEveryToken) {
                               "root ::= \"[\" root \"]\" | \"[\" root \"]e\" | \"[[\" root \"}\" | \"\""}) {
     SCOPED_TRACE(grammar);
     const auto trie = small_trie(pieces);
-    const auto matcher = GrammarMatcher::create(grammar, trie);
+    const auto matcher = test::matcher_of(grammar, trie);
     for (int walk = 0; walk < 6; ++walk) {
       const auto constraint = make_grammar_constraint(matcher);
       GrammarMatcher::Cursor place(matcher);
@@ -133,7 +133,7 @@ TEST(GrammarConstraint, WalksOverRealVocabulariesStayInTheGrammar) {
   for (const char* name : {"gpt-2", "llama-spm", "phi-3", "deepseek-coder"}) {
     SCOPED_TRACE(name);
     const auto trie = std::make_shared<const TokenTrie>(*test::load_golden(name));
-    const auto matcher = GrammarMatcher::create(json_grammar, trie);
+    const auto matcher = test::matcher_of(json_grammar, trie);
     test::Walker walker(trie);
     int ended = 0;
     for (int walk = 0; walk < 10; ++walk) {
@@ -151,8 +151,8 @@ TEST(GrammarConstraint, WalksOverRealVocabulariesStayInTheGrammar) {
 
 TEST(GrammarConstraint, AMaskInPiecesIsTheSameAndItsWorkIsCounted) {
   const auto trie = std::make_shared<const TokenTrie>(*test::load_golden("gpt-2"));
-  const auto whole = make_grammar_constraint(json_grammar, trie);
-  const auto pieces = make_grammar_constraint(json_grammar, trie);  // a matcher of its own, with empty caches
+  const auto whole = test::constraint_of(json_grammar, trie);
+  const auto pieces = test::constraint_of(json_grammar, trie);  // a matcher of its own, with empty caches
   std::vector<std::uint32_t> expected(trie->mask_words()), mask(trie->mask_words());
   std::mt19937 random(3);
   for (int step = 0; step < 12; ++step) {
@@ -181,13 +181,13 @@ TEST(GrammarConstraint, OrdinaryMasksTakeASmallPartOfTheirLimit) {
   std::uint64_t most = 0;
   for (const char* name : {"gpt-2", "llama-spm", "deepseek-coder"}) {
     const auto trie = std::make_shared<const TokenTrie>(*test::load_golden(name));
-    for (const std::string& grammar :
-         {std::string(json_grammar), json_object_gbnf(), std::string("root ::= .{0,17} \"!\""),
-          std::string("root ::= [^a]+ \"a\""),
-          json_schema_to_gbnf(
+    for (const Grammar& grammar :
+         {parse_gbnf(json_grammar), json_object_grammar(), parse_gbnf("root ::= .{0,17} \"!\""),
+          parse_gbnf("root ::= [^a]+ \"a\""),
+          json_schema_grammar(
               {{"properties", {{"name", {{"pattern", "^[A-Z][a-z]+( [A-Z][a-z]+)*$"}}}, {"n", {{"minimum", -7.5}}}}}})}) {
       std::mt19937 random(8);
-      const auto constraint = make_grammar_constraint(grammar, trie);
+      const auto constraint = make_grammar_constraint(GrammarMatcher::create(grammar, trie));
       std::vector<std::uint32_t> mask(trie->mask_words());
       for (int step = 0; step < 60 && !constraint->finished(); ++step) {
         const std::uint64_t before = constraint->work();
@@ -203,8 +203,8 @@ TEST(GrammarConstraint, OrdinaryMasksTakeASmallPartOfTheirLimit) {
 
 TEST(GrammarConstraint, TellsItsMemory) {
   const auto trie = small_trie({"ab", "ba"});
-  const auto small = GrammarMatcher::create("root ::= \"a\"", trie);
-  const auto large = GrammarMatcher::create("root ::= ([a-z] [0-9] [A-Z]){3000}", trie);
+  const auto small = test::matcher_of("root ::= \"a\"", trie);
+  const auto large = test::matcher_of("root ::= ([a-z] [0-9] [A-Z]){3000}", trie);
   EXPECT_LT(small->memory_bytes(), 64u << 10);
   EXPECT_GT(large->memory_bytes(), std::size_t{9000} * 8);
   EXPECT_LT(large->memory_bytes(), std::size_t{2} << 20);
@@ -217,7 +217,7 @@ TEST(GrammarConstraint, TellsItsMemory) {
 TEST(GrammarConstraint, ClonesGoTheirOwnWay) {
   const auto tokenizer = small_tokenizer();
   const auto trie = std::make_shared<const TokenTrie>(*tokenizer);
-  const auto first = make_grammar_constraint("root ::= \"a\" (\"b\" | \"c\" \"d\")", trie);
+  const auto first = test::constraint_of("root ::= \"a\" (\"b\" | \"c\" \"d\")", trie);
   first->accept(token_of(*tokenizer, "a"));
   std::unique_ptr<TokenConstraint> third;
   {
@@ -238,7 +238,7 @@ TEST(GrammarConstraint, ClonesGoTheirOwnWay) {
 TEST(GrammarConstraint, WrongCallsAreFaultsOfTheCaller) {
   const auto tokenizer = small_tokenizer();
   const auto trie = std::make_shared<const TokenTrie>(*tokenizer);
-  const auto constraint = make_grammar_constraint("root ::= \"a\"", trie);
+  const auto constraint = test::constraint_of("root ::= \"a\"", trie);
   std::vector<std::uint32_t> short_mask(1);
   EXPECT_THROW(constraint->allowed(short_mask), LogicError);
   EXPECT_THROW(constraint->accept(2), LogicError);  // the text can't end yet
@@ -260,7 +260,7 @@ TEST(GrammarConstraint, NeedsAVocabularyThatCanEndAndGoOn) {
   vocabulary.types[3 + 'b'] = TokenType::unused;
   const auto tokenizer = Tokenizer::create(vocabulary);
   const auto trie = std::make_shared<const TokenTrie>(*tokenizer);
-  const auto constraint = make_grammar_constraint("root ::= \"ab\"", trie);
+  const auto constraint = test::constraint_of("root ::= \"ab\"", trie);
   constraint->accept(3 + 'a');
   std::vector<std::uint32_t> mask(trie->mask_words());
   try {
@@ -275,7 +275,7 @@ TEST(GrammarConstraint, EndlessTextsTakeBoundedMemory) {
   // Every byte of this text leads to a new state. The table must drop old states again and again, without an effect on
   // results.
   const auto trie = small_trie({"ab", "ba", "aab"});
-  const auto matcher = GrammarMatcher::create("root ::= (x{9000} \"!\")*\nx ::= [ab] | \"c\" [\u00e0-\uffff] \"c\"", trie);
+  const auto matcher = test::matcher_of("root ::= (x{9000} \"!\")*\nx ::= [ab] | \"c\" [\u00e0-\uffff] \"c\"", trie);
   std::mt19937 random(1);
   const auto constraint = make_grammar_constraint(matcher);
   const auto old = make_grammar_constraint(matcher);
@@ -290,7 +290,7 @@ TEST(GrammarConstraint, EndlessTextsTakeBoundedMemory) {
     constraint->accept(token);
     text += trie->bytes(token);
   }
-  GrammarMatcher::Cursor whole(GrammarMatcher::create("root ::= ([ab] | \"c\" [\u00e0-\uffff] \"c\" | \"!\")*", trie));
+  GrammarMatcher::Cursor whole(test::matcher_of("root ::= ([ab] | \"c\" [\u00e0-\uffff] \"c\" | \"!\")*", trie));
   EXPECT_TRUE(whole.accept(text));
   EXPECT_EQ(allowed_tokens(*old, *trie).size(), 3u + 3u);
 }
@@ -308,7 +308,7 @@ TEST(GrammarConstraint, HostileGrammarsEndWithAReason) {
   for (const std::string& grammar : grammars) {
     SCOPED_TRACE(grammar);
     try {
-      const auto constraint = make_grammar_constraint(grammar, trie);
+      const auto constraint = test::constraint_of(grammar, trie);
       for (int step = 0; step < 5000; ++step) {
         ASSERT_FALSE(allowed_tokens(*constraint, *trie).empty());
         constraint->accept(3 + 'a');
@@ -323,7 +323,7 @@ TEST(GrammarConstraint, HostileGrammarsEndWithAReason) {
 
 TEST(GrammarConstraint, ServesSeveralThreads) {
   const auto trie = small_trie({"{\"", "\":", "\"a", "},", "true", " "});
-  const auto matcher = GrammarMatcher::create(json_grammar, trie);
+  const auto matcher = test::matcher_of(json_grammar, trie);
   std::vector<std::thread> threads;
   std::vector<std::string> texts(4);
   for (std::size_t i = 0; i < texts.size(); ++i) {
@@ -349,7 +349,7 @@ TEST(GrammarConstraint, ServesSeveralThreads) {
 TEST(GrammarConstraintScale, MasksCostLessThanAWalkOverTheVocabulary) {
   const auto tokenizer = test::load_golden("gpt-2");
   const auto trie = std::make_shared<const TokenTrie>(*tokenizer);
-  const auto matcher = GrammarMatcher::create(json_grammar, trie);
+  const auto matcher = test::matcher_of(json_grammar, trie);
   std::vector<std::string> pieces;
   for (std::int32_t id = 0; id < 50257; ++id) {
     pieces.push_back(tokenizer->token_bytes(id));
@@ -390,7 +390,7 @@ TEST(LazyGrammar, MarksThatAreControlTokensTriggerItAndArePartOfIt) {
   }
   const auto tokenizer = Tokenizer::create(std::move(vocabulary));
   const auto trie = std::make_shared<const TokenTrie>(*tokenizer);
-  const auto matcher = GrammarMatcher::create("root ::= \"a\" \"<|message|>\" \"b\"", trie);
+  const auto matcher = test::matcher_of("root ::= \"a\" \"<|message|>\" \"b\"", trie);
   const auto constraint = make_lazy_grammar_constraint(matcher, {.text = "<|channel|>final<|message|>"});
   const auto allowed = [&] {
     std::set<std::string> texts;
@@ -415,7 +415,7 @@ TEST(LazyGrammar, MarksThatAreControlTokensTriggerItAndArePartOfIt) {
 TEST(LazyGrammar, FreeUntilTheTriggerThenBound) {
   const auto tokenizer = small_tokenizer({"<call", ">1", ">x", "x<call>", "call>2", "</call>", "<call>3</"});
   const auto trie = std::make_shared<const TokenTrie>(*tokenizer);
-  const auto matcher = GrammarMatcher::create("root ::= [0-9]+ \"</call>\"", trie);
+  const auto matcher = test::matcher_of("root ::= [0-9]+ \"</call>\"", trie);
   const auto constraint = make_lazy_grammar_constraint(matcher, {.text = "<call>", .repeats = true});
   const auto allows = [&](TokenConstraint& one, std::string_view bytes) {
     const auto tokens = allowed_tokens(one, *trie);
@@ -454,7 +454,7 @@ TEST(LazyGrammar, FreeUntilTheTriggerThenBound) {
 TEST(LazyGrammar, BeginsBehindReasoning) {
   const auto tokenizer = small_tokenizer({"<t>", "</t>", "</", "t>", "<call>", "</t><call>", "</t><call>x", "<call>x"});
   const auto trie = std::make_shared<const TokenTrie>(*tokenizer);
-  const auto matcher = GrammarMatcher::create("root ::= [0-9]+ \"</call>\"", trie);
+  const auto matcher = test::matcher_of("root ::= [0-9]+ \"</call>\"", trie);
   const auto every = static_cast<std::size_t>(trie->size());
   const auto after = [&](bool is_open, std::initializer_list<std::string_view> tokens) {
     const auto constraint = make_lazy_grammar_constraint(
@@ -480,7 +480,7 @@ TEST(LazyGrammar, BeginsBehindReasoning) {
 TEST(LazyGrammar, BeginsAtATokenOrAtTheStart) {
   const auto tokenizer = small_tokenizer({" {", "{1"});
   const auto trie = std::make_shared<const TokenTrie>(*tokenizer);
-  const auto matcher = GrammarMatcher::create("root ::= \"{\" [0-9]* \"}\"", trie);
+  const auto matcher = test::matcher_of("root ::= \"{\" [0-9]* \"}\"", trie);
   const auto by_token = make_lazy_grammar_constraint(matcher, {.tokens = {1}});
   by_token->accept(token_of(*tokenizer, "x"));
   by_token->accept(1);

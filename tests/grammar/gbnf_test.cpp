@@ -66,7 +66,7 @@ TEST(Gbnf, DerivesWhatItsRulesSay) {
   const auto trie = small_trie();
   for (const TextsCase& one : cases) {
     SCOPED_TRACE(one.grammar);
-    const auto matcher = GrammarMatcher::create(one.grammar, trie);
+    const auto matcher = test::matcher_of(one.grammar, trie);
     for (const std::string& text : one.inside) {
       EXPECT_TRUE(matches(matcher, text)) << text;
     }
@@ -120,7 +120,7 @@ TEST(Gbnf, SaysWhatIsWrongAndWhere) {
   for (const auto& [grammar, message] : cases) {
     SCOPED_TRACE(grammar);
     try {
-      (void)GrammarMatcher::create(grammar, trie);
+      (void)test::matcher_of(grammar, trie);
       ADD_FAILURE() << "expected: " << message;
     } catch (const Error& error) {
       EXPECT_THAT(error.what(), HasSubstr(message));
@@ -162,7 +162,7 @@ TEST(Gbnf, RefusesGrammarsThatWouldTakeTooMuch) {
   for (const auto& [grammar, message] : cases) {
     SCOPED_TRACE(grammar.substr(0, 60));
     try {
-      (void)GrammarMatcher::create(grammar, trie);
+      (void)test::matcher_of(grammar, trie);
       ADD_FAILURE() << "expected: " << message;
     } catch (const Error& error) {
       EXPECT_THAT(error.what(), HasSubstr(message));
@@ -302,7 +302,7 @@ TEST(Gbnf, AgreesWithARecognizerThatTriesEverything) {
     std::shared_ptr<GrammarMatcher> matcher;
     Grammar grammar;
     try {
-      matcher = GrammarMatcher::create(text, trie);
+      matcher = test::matcher_of(text, trie);
       grammar = parse_gbnf(text);
     } catch (const Error&) {  // the grammar may be left-recursive through an empty text
       ++refused;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "grammar/gbnf_parser.h"
 #include "grammar/grammar_constraint.h"
 #include "tokenizer/vocabulary_files.h"
 
@@ -52,6 +53,14 @@ inline std::shared_ptr<const Tokenizer> small_tokenizer(const std::vector<std::s
 
 inline std::shared_ptr<const TokenTrie> small_trie(const std::vector<std::string>& pieces = {}) {
   return std::make_shared<const TokenTrie>(*small_tokenizer(pieces));
+}
+
+inline std::shared_ptr<GrammarMatcher> matcher_of(const std::string& gbnf, std::shared_ptr<const TokenTrie> trie) {
+  return GrammarMatcher::create(parse_gbnf(gbnf), std::move(trie));
+}
+
+inline std::unique_ptr<TokenConstraint> constraint_of(const std::string& gbnf, std::shared_ptr<const TokenTrie> trie) {
+  return make_grammar_constraint(matcher_of(gbnf, std::move(trie)));
 }
 
 /// Whether a whole text belongs to a grammar.

@@ -183,7 +183,7 @@ TEST(GrammarScale, ACompileStopsWhenItsResultIsNoLongerWanted) {
   WorkBudget budget(grammar_compile_units, "compiling");
   budget.stop();
   EXPECT_THROW(parse_gbnf("root ::= \"a\"", budget), Interrupted);
-  EXPECT_THROW((void)json_schema_to_gbnf(Json{{"type", "integer"}}, budget), Interrupted);
+  EXPECT_THROW((void)json_schema_grammar(Json{{"type", "integer"}}, budget), Interrupted);
   const Grammar grammar = parse_gbnf("root ::= [a-z]{2,40}");
   EXPECT_THROW(ByteAutomaton(grammar, budget), Interrupted);
   WorkBudget small(30, "compiling");
@@ -250,7 +250,7 @@ Json object_of(int count, const Json& part) {
 }
 
 Outcome compile_schema(const Json& schema) {
-  return outcome_of([&](WorkBudget& budget) { (void)json_schema_to_gbnf(schema, budget); });
+  return outcome_of([&](WorkBudget& budget) { ByteAutomaton(json_schema_grammar(schema, budget), budget); });
 }
 
 Json with_pattern(const std::string& pattern) { return {{"type", "string"}, {"pattern", pattern}}; }

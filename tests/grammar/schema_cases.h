@@ -20,7 +20,7 @@ inline void check_cases(const std::vector<SchemaCase>& cases) {
   const auto trie = small_trie();
   for (const SchemaCase& one : cases) {
     SCOPED_TRACE(one.schema);
-    const auto matcher = GrammarMatcher::create(json_schema_to_gbnf(nlohmann::ordered_json::parse(one.schema)), trie);
+    const auto matcher = GrammarMatcher::create(json_schema_grammar(nlohmann::ordered_json::parse(one.schema)), trie);
     for (const std::string& text : one.inside) {
       EXPECT_TRUE(matches(matcher, text)) << text;
     }

@@ -50,10 +50,10 @@ TEST(JsonSchemaKeywords, MultiplesOfEveryUnitNearby) {
     SCOPED_TRACE(schema);
     const bool possible = (low <= 0 && high >= 0) || high / unit != (low - 1) / unit || (low <= 0) != (high <= 0);
     if (!possible) {
-      EXPECT_THROW((void)json_schema_to_gbnf(Json::parse(schema)), Error);
+      EXPECT_THROW((void)json_schema_grammar(Json::parse(schema)), Error);
       continue;
     }
-    const auto matcher = GrammarMatcher::create(json_schema_to_gbnf(Json::parse(schema)), trie);
+    const auto matcher = GrammarMatcher::create(json_schema_grammar(Json::parse(schema)), trie);
     for (int value = low - 5; value <= high + 5; ++value) {
       if (value % 10 != 0) {  // zeros at the end of a fraction are not always written
         EXPECT_EQ(matches(matcher, text(value)), value % unit == 0 && value >= low && value <= high) << text(value);
@@ -257,7 +257,7 @@ TEST(JsonSchemaKeywords, ManyPatternsAreRefusedSoon) {
         Json{{"type", "string"}, {"not", {{"enum", std::vector<std::string>(5'000, std::string(200, 'n'))}}}},
         Json{{"multipleOf", 999'999'999'999'989}}}) {
     try {  // work that doubles with each pattern would not end
-      (void)json_schema_to_gbnf(schema);
+      (void)json_schema_grammar(schema);
     } catch (const Error& error) {
       EXPECT_THAT(error.what(), testing::StartsWith("json_schema: "));
       EXPECT_THAT(error.what(), testing::HasSubstr("more than"));

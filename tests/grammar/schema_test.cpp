@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "grammar/byte_automaton.h"
 #include "grammar/decimal_range.h"
 #include "grammar/json_schema.h"
 #include "grammar_testing.h"
@@ -87,7 +88,7 @@ TEST(JsonSchema, BoundsHoldForEveryNumberNearby) {
                          {above ? "exclusiveMinimum" : "minimum", low},
                          {below ? "exclusiveMaximum" : "maximum", high}};
     SCOPED_TRACE(schema.dump());
-    const auto matcher = GrammarMatcher::create(json_schema_to_gbnf(schema), trie);
+    const auto matcher = GrammarMatcher::create(json_schema_grammar(schema), trie);
     for (int i = 0; i < 60; ++i) {
       const double base = i % 3 == 0 ? low : i % 3 == 1 ? high : number();
       const double value = base + static_cast<double>(static_cast<int>(random() % 9) - 4) / (i % 2 == 0 ? 1 : 32);
@@ -299,7 +300,7 @@ TEST(JsonSchema, NamesWhatItRefuses) {
   for (const auto& [schema, message] : cases) {
     SCOPED_TRACE(schema);
     try {
-      (void)json_schema_to_gbnf(Json::parse(schema));
+      (void)json_schema_grammar(Json::parse(schema));
       EXPECT_EQ(message, "");
     } catch (const Error& error) {
       ASSERT_NE(message, "") << error.what();
@@ -310,12 +311,20 @@ TEST(JsonSchema, NamesWhatItRefuses) {
   }
 }
 
-TEST(JsonSchema, RulesLeaveOtherNamesFree) {
-  for (std::uint32_t seed = 0; seed < 40; ++seed) {
-    for (const Grammar::Rule& rule : parse_gbnf(json_schema_to_gbnf(test::RandomSchema(seed).make())).rules) {
-      EXPECT_THAT(rule.name, testing::MatchesRegex("root|ws|((value|any|key|escape|string|digits)(-.*)?)"));
-    }
+TEST(JsonSchema, SeveralSchemasShareOneGrammar) {
+  WorkBudget budget(grammar_compile_units, "compiling");
+  GrammarBuilder builder(budget);
+  JsonGrammar json(builder);
+  std::vector<GrammarNode> parts;
+  for (const char* schema :
+       {R"({"type": "object", "properties": {"a": {"$ref": "#/$defs/x"}}, "$defs": {"x": {"type": "null"}}})",
+        R"({"type": "array", "items": {"$ref": "#/$defs/x"}, "$defs": {"x": {"type": "boolean"}}})"}) {
+    parts.insert(parts.end(), {json_schema_value(Json::parse(schema), json, budget), builder.literal(";")});
   }
+  const auto matcher = GrammarMatcher::create(builder.finish(builder.sequence(parts)), small_trie());
+  EXPECT_TRUE(matches(matcher, R"({"a": null};[true, false];)"));
+  EXPECT_FALSE(matches(matcher, R"({"a": true};[true];)"));
+  EXPECT_FALSE(matches(matcher, R"({"a": null};[null];)"));
 }
 
 TEST(JsonSchemaScale, HostileSchemasAreRefusedSoon) {
@@ -353,7 +362,8 @@ TEST(JsonSchemaScale, HostileSchemasAreRefusedSoon) {
                                                  {Json{{"type", "string"}, {"minLength", 999'999}}, "100000 repetitions"},
                                                  {counted, ""}}) {
     try {  // work that doubles with each level would not end
-      (void)json_schema_to_gbnf(schema);
+      WorkBudget budget(grammar_compile_units, "compiling");
+      static_cast<void>(ByteAutomaton(json_schema_grammar(schema, budget), budget));
       EXPECT_EQ(message, "");
     } catch (const Error& error) {
       EXPECT_THAT(error.what(), HasSubstr(message));
@@ -372,7 +382,7 @@ TEST(JsonSchema, EveryAnswerToRandomSchemasIsValid) {
     const Json schema = test::RandomSchema(seed).make();
     SCOPED_TRACE(fmt::format("seed {}: {}", seed, schema.dump()));
     const auto& trie = tries[seed % tries.size()];
-    const auto matcher = GrammarMatcher::create(json_schema_to_gbnf(schema), trie);
+    const auto matcher = GrammarMatcher::create(json_schema_grammar(schema), trie);
     test::SchemaValidator validator(schema);
     std::mt19937 random(seed);
     for (int walk = 0; walk < 3; ++walk) {
@@ -394,7 +404,7 @@ TEST(JsonSchema, EveryAnswerToRandomSchemasIsValid) {
 
 TEST(JsonObject, AnyObjectAndNothingElse) {
   const auto trie = small_trie();
-  const auto matcher = GrammarMatcher::create(json_object_gbnf(), trie);
+  const auto matcher = GrammarMatcher::create(json_object_grammar(), trie);
   const auto nested = [](int depth) {
     std::string text = "1";
     for (int i = 0; i < depth; ++i) {
@@ -412,7 +422,7 @@ TEST(JsonObject, AnyObjectAndNothingElse) {
   }
   std::mt19937 random(4);
   const auto large = std::make_shared<const TokenTrie>(*test::load_golden("deepseek-coder"));
-  const auto free = GrammarMatcher::create(json_object_gbnf(), large);
+  const auto free = GrammarMatcher::create(json_object_grammar(), large);
   test::Walker walker(large);
   for (int walk = 0; walk < 10; ++walk) {
     const test::Walk answer = walker.walk(*make_grammar_constraint(free), random, 40);

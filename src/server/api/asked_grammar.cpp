@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/json_document.h"
-#include "grammar/grammar_text.h"
+#include "grammar/gbnf_parser.h"
 #include "grammar/json_schema.h"
 #include "grammar/pattern_grammar.h"
 #include "server/api/api_error.h"
@@ -20,16 +20,22 @@ namespace {
 
 using AskedGrammars = std::vector<AskedGrammar>;
 
+/// The grammar that `make` returns. Its Error becomes an ApiError that names the field.
+template <class Make>
+AskedGrammar asked_by(const std::string& field, Make&& make) {
+  try {
+    return {make(), field};
+  } catch (const Error& error) {
+    throw ApiError(400, in_field(field, error.what()), field);
+  }
+}
+
 AskedGrammar from_schema(const Json& schema, const std::string& field, Reading& reading) {
   if (!schema.is_object() && !schema.is_boolean()) {
     throw ApiError(400, fmt::format("{} must be an object", field), field);
   }
-  try {
-    WorkBudget budget(grammar_compile_units, "json_schema: compiling it", &reading.budget);
-    return {json_schema_to_gbnf(schema, budget), field};
-  } catch (const Error& error) {
-    throw ApiError(400, fmt::format("{}: {}", field, error.what()), field);
-  }
+  WorkBudget budget(grammar_compile_units, "json_schema: compiling it", &reading.budget);
+  return asked_by(field, [&] { return json_schema_grammar(schema, budget); });
 }
 
 void read_response_format(Fields& request, Reading& reading, AskedGrammars& asked) {
@@ -41,7 +47,7 @@ void read_response_format(Fields& request, Reading& reading, AskedGrammars& aske
   const std::string type = fields.needed_choice("type", {"text", "json_object", "json_schema"});
   if (type == "json_object") {
     const Json* schema = fields.find("schema");
-    asked.push_back(schema == nullptr ? AskedGrammar{json_object_gbnf(), "response_format"}
+    asked.push_back(schema == nullptr ? AskedGrammar{json_object_grammar(), "response_format"}
                                       : from_schema(*schema, "response_format.schema", reading));
   } else if (type == "json_schema") {
     // llama-server documents the schema beside the type as well.
@@ -68,9 +74,10 @@ void read_response_format(Fields& request, Reading& reading, AskedGrammars& aske
   fields.finish();
 }
 
-void read_text_grammar(Fields& fields, std::string_view name, AskedGrammars& asked) {
-  if (const auto grammar = fields.text(name); grammar && !grammar->empty()) {
-    asked.push_back({*grammar, fields.full_name(name)});
+void read_text_grammar(Fields& fields, std::string_view name, Reading& reading, AskedGrammars& asked) {
+  if (const auto text = fields.text(name); text && !text->empty()) {
+    WorkBudget budget(grammar_compile_units, "grammar: reading it", &reading.budget);
+    asked.push_back(asked_by(fields.full_name(name), [&] { return parse_gbnf(*text, budget); }));
   }
 }
 
@@ -92,34 +99,31 @@ void read_schema(Fields& fields, std::string_view name, Reading& reading, AskedG
   asked.push_back(from_schema(document.root, fields.full_name(name), reading));
 }
 
-void read_pattern(Fields& fields, std::string_view name, AskedGrammars& asked) {
-  const auto pattern = fields.text(name);
-  if (!pattern) {
-    return;
-  }
-  try {
-    asked.push_back({pattern_gbnf(*pattern), fields.full_name(name)});
-  } catch (const Error& error) {
-    throw ApiError(400, fmt::format("{}: {}", fields.full_name(name), error.what()), fields.full_name(name));
+void read_pattern(Fields& fields, std::string_view name, Reading& reading, AskedGrammars& asked) {
+  if (const auto pattern = fields.text(name)) {
+    asked.push_back(asked_by(fields.full_name(name), [&] { return pattern_grammar(*pattern, reading.budget); }));
   }
 }
 
-void read_choices(Fields& fields, std::string_view name, AskedGrammars& asked) {
+void read_choices(Fields& fields, std::string_view name, Reading& reading, AskedGrammars& asked) {
   const Json* choices = fields.array(name);
   if (choices == nullptr) {
     return;
   }
-  std::vector<std::string> texts;
-  for (const Json& choice : *choices) {
-    if (!choice.is_string()) {
-      fields.fail(name, "must be an array of strings");
-    }
-    texts.push_back(GrammarText::literal(choice.get_ref<const std::string&>()));
-  }
-  if (texts.empty()) {
+  if (choices->empty()) {
     fields.fail(name, "names nothing to choose");
   }
-  asked.push_back({fmt::format("root ::= {}\n", GrammarText::choice(texts)), fields.full_name(name)});
+  if (!std::ranges::all_of(*choices, [](const Json& choice) { return choice.is_string(); })) {
+    fields.fail(name, "must be an array of strings");
+  }
+  asked.push_back(asked_by(fields.full_name(name), [&] {
+    GrammarBuilder grammar(reading.budget);
+    std::vector<GrammarNode> texts;
+    for (const Json& choice : *choices) {
+      texts.push_back(grammar.literal(choice.get_ref<const std::string&>()));
+    }
+    return grammar.finish(grammar.choice(texts));
+  }));
 }
 
 /// vLLM's object. Of its other members only values without an effect are accepted.
@@ -130,11 +134,11 @@ void read_structured_outputs(Fields& request, Reading& reading, AskedGrammars& a
   }
   Fields fields = request.inner(*object, "structured_outputs.");
   read_schema(fields, "json", reading, asked);
-  read_pattern(fields, "regex", asked);
-  read_choices(fields, "choice", asked);
-  read_text_grammar(fields, "grammar", asked);
+  read_pattern(fields, "regex", reading, asked);
+  read_choices(fields, "choice", reading, asked);
+  read_text_grammar(fields, "grammar", reading, asked);
   if (fields.boolean("json_object").value_or(false)) {
-    asked.push_back({json_object_gbnf(), fields.full_name("json_object")});
+    asked.push_back({json_object_grammar(), fields.full_name("json_object")});
   }
   const Json off = Json::array({false});
   fields.refuse_unless("structural_tag", Json::array(), "use tools");
@@ -146,6 +150,10 @@ void read_structured_outputs(Fields& request, Reading& reading, AskedGrammars& a
 }
 
 }  // namespace
+
+std::string in_field(const std::string& field, std::string_view problem) {
+  return problem.starts_with(field + ": ") ? std::string(problem) : fmt::format("{}: {}", field, problem);
+}
 
 void check_schema_name(const Fields& fields, const std::string& name) {
   const auto allowed = [](char c) {
@@ -159,19 +167,19 @@ void check_schema_name(const Fields& fields, const std::string& name) {
 std::optional<AskedGrammar> read_asked_grammar(Fields& fields, Reading& reading, const std::optional<AskedFormat>& own) {
   AskedGrammars asked;
   if (own) {
-    asked.push_back(own->schema == nullptr ? AskedGrammar{json_object_gbnf(), own->field}
+    asked.push_back(own->schema == nullptr ? AskedGrammar{json_object_grammar(), own->field}
                                            : from_schema(*own->schema, own->field, reading));
   }
-  read_text_grammar(fields, "grammar", asked);
+  read_text_grammar(fields, "grammar", reading, asked);
   if (const Json* schema = fields.find("json_schema")) {
     asked.push_back(from_schema(*schema, fields.full_name("json_schema"), reading));
   }
   read_response_format(fields, reading, asked);
   read_structured_outputs(fields, reading, asked);
   read_schema(fields, "guided_json", reading, asked);
-  read_pattern(fields, "guided_regex", asked);
-  read_choices(fields, "guided_choice", asked);
-  read_text_grammar(fields, "guided_grammar", asked);
+  read_pattern(fields, "guided_regex", reading, asked);
+  read_choices(fields, "guided_choice", reading, asked);
+  read_text_grammar(fields, "guided_grammar", reading, asked);
   if (asked.size() > 1) {
     throw ApiError(400, fmt::format("{} and {} can't both rule the answer", asked[0].field, asked[1].field), asked[1].field);
   }

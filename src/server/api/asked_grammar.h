@@ -4,6 +4,7 @@
 #include <string>
 
 #include "chat/conversation.h"
+#include "grammar/grammar.h"
 #include "server/api/fields.h"
 
 namespace rocmforge {
@@ -15,9 +16,12 @@ void check_schema_name(const Fields& fields, const std::string& name);
 
 /// The constraint that a request asks for.
 struct AskedGrammar {
-  std::string gbnf;
+  Grammar grammar;
   std::string field;  ///< the field that asks for it
 };
+
+/// `problem`, which names the field.
+std::string in_field(const std::string& field, std::string_view problem);
 
 /// Reads `grammar` (GBNF), `json_schema`, `response_format`, and vLLM's `structured_outputs`, `guided_json`, `guided_regex`,
 /// `guided_choice` and `guided_grammar`, of which one may be given; `own` is what the API's own field asks for. Empty

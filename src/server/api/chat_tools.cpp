@@ -6,24 +6,32 @@
 #include <utility>
 
 #include "base/error.h"
-#include "grammar/json_schema.h"
+#include "grammar/byte_automaton.h"
 #include "server/api/api_error.h"
+#include "server/api/constraints.h"
+#include "server/reading.h"
 
 namespace rocmforge {
 namespace {
 
 std::string name_of(const Json& tool) { return tool.at("function").at("name").get<std::string>(); }
 
+/// A grammar of calls and what it was compiled to; its own `grammar` is moved there.
+struct CompiledTools {
+  ToolGrammar grammar;
+  std::shared_ptr<GrammarMatcher> matcher;
+};
+
 /// Makes the grammar of tools. A tool whose schema can't be enforced takes any JSON object as arguments, and is added to
 /// `relaxed`; it does not change what other tools take. Throws ApiError(400) if such a tool is strict.
 class ToolGrammarMaker {
  public:
-  ToolGrammarMaker(ToolCallStyle style, Json tools, ToolChoice choice, WorkBudget& work)
-      : style_(style), tools_(std::move(tools)), choice_(std::move(choice)), work_(work) {}
+  ToolGrammarMaker(ToolCallStyle style, Json tools, ToolChoice choice, GrammarCache& grammars, Reading& reading)
+      : style_(style), tools_(std::move(tools)), choice_(std::move(choice)), grammars_(grammars), reading_(reading) {}
 
-  ToolGrammar make() {
+  CompiledTools make() {
     try {
-      return grammar_of(tools_, choice_);
+      return compile();
     } catch (const Error& error) {
       const bool known = choice_.name.empty() ||
                          std::ranges::any_of(tools_, [&](const Json& tool) { return name_of(tool) == choice_.name; });
@@ -37,7 +45,7 @@ class ToolGrammarMaker {
       }
     }
     try {
-      return grammar_of(tools_, choice_);
+      return compile();
     } catch (const Error& error) {
       return make_without_schemas(error);
     }
@@ -46,16 +54,17 @@ class ToolGrammarMaker {
   [[nodiscard]] const std::vector<std::string>& relaxed() const { return relaxed_; }
 
  private:
-  [[nodiscard]] ToolGrammar grammar_of(const Json& tools, const ToolChoice& choice) const {
-    return make_tool_grammar(style_, tools, choice, [this](const Json& schema) {
-      WorkBudget budget(grammar_compile_units, "json_schema: compiling it", &work_);
-      return json_schema_to_gbnf(schema, budget);
-    });
+  CompiledTools compile() {
+    CompiledTools made{.grammar = make_tool_grammar(style_, tools_, choice_, reading_.budget), .matcher = nullptr};
+    made.matcher = held_grammar(std::move(made.grammar.grammar), grammars_, reading_);
+    return made;
   }
 
   void relax_unsupported(Json& tool) {
     try {
-      (void)grammar_of(Json::array({tool}), {.is_required = true});
+      const ToolGrammar made = make_tool_grammar(style_, Json::array({tool}), {.is_required = true}, reading_.budget);
+      WorkBudget budget(grammar_compile_units, "grammar: compiling it", &reading_.budget);
+      static_cast<void>(ByteAutomaton(made.grammar, budget));
     } catch (const Error& error) {
       relax(tool, error);
     }
@@ -71,14 +80,14 @@ class ToolGrammarMaker {
   }
 
   /// For schemas that can be enforced alone but are too much together.
-  ToolGrammar make_without_schemas(const Error& reason) {
+  CompiledTools make_without_schemas(const Error& reason) {
     for (Json& tool : tools_) {
       if (std::ranges::find(relaxed_, name_of(tool)) == relaxed_.end()) {
         relax(tool, reason);
       }
     }
     try {
-      return grammar_of(tools_, choice_);
+      return compile();
     } catch (const Error& error) {
       throw ApiError(400, fmt::format("tools: {}", error.what()), "tools");
     }
@@ -87,7 +96,8 @@ class ToolGrammarMaker {
   ToolCallStyle style_;
   Json tools_;
   ToolChoice choice_;
-  WorkBudget& work_;
+  GrammarCache& grammars_;
+  Reading& reading_;
   std::vector<std::string> relaxed_;
 };
 
@@ -97,14 +107,6 @@ LeadingThought leading_thought(const AnswerFormat& format) {
     return {};
   }
   return {std::string(format.reasoning.begin), std::string(format.reasoning.end), format.reasoning_is_open};
-}
-
-std::shared_ptr<GrammarMatcher> matcher_of(const ToolGrammar& grammar, GrammarCache& grammars, Reading& reading) {
-  try {
-    return held_grammar(grammar.gbnf, grammars, reading);
-  } catch (const Error& error) {
-    throw ApiError(400, fmt::format("tools: {}", error.what()), "tools");
-  }
 }
 
 }  // namespace
@@ -135,8 +137,8 @@ ToolUse prepare_tools(ChatCall& call, bool splits_reasoning, const Backend& back
   use.format.single_call = selection.choice.is_single();
   use.format.tools = std::make_shared<const Json>(tools);
   use.format.style = detect_tool_call_style(*call.chat_template);
-  ToolGrammarMaker maker(use.format.style, std::move(tools), selection.choice, reading.budget);
-  const ToolGrammar grammar = maker.make();
+  ToolGrammarMaker maker(use.format.style, std::move(tools), selection.choice, backend.grammars, reading);
+  const auto [grammar, matcher] = maker.make();
   use.relaxed = maker.relaxed();
   for (const Tool& tool : *conversation.tools) {
     const bool is_offered = std::ranges::count(use.format.tool_names, tool.name) > 0;
@@ -144,7 +146,6 @@ ToolUse prepare_tools(ChatCall& call, bool splits_reasoning, const Backend& back
       use.relaxed.push_back(tool.name);
     }
   }
-  const auto matcher = matcher_of(grammar, backend.grammars, reading);
   if (selection.choice.is_required) {
     // A required call leaves no room for reasoning.
     const bool open = std::exchange(use.format.reasoning_is_open, false);

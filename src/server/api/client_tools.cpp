@@ -78,7 +78,8 @@ bool can_enforce(const TextSyntax& syntax) {
     return syntax.kind.empty();
   }
   try {
-    static_cast<void>(pattern_gbnf(syntax.definition));
+    WorkBudget budget(grammar_compile_units, "reading the pattern");
+    static_cast<void>(pattern_grammar(syntax.definition, budget));
     return true;
   } catch (const Error&) {
     return false;

@@ -9,8 +9,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "grammar/cache.h"
 #include "server/api/api_error.h"
-#include "server/api/constraints.h"
 #include "server/api/json.h"
 #include "server/api/json_pieces.h"
 #include "server/api/response_store.h"
