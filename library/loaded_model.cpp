@@ -15,7 +15,7 @@
 #include "answer_wait.h"
 #include "base/json_document.h"
 #include "base/work_budget.h"
-#include "grammar/grammar_matcher.h"
+#include "grammar/cache.h"
 #include "model_path.h"
 #include "named_options.h"
 #include "usage_error.h"

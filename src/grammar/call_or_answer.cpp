@@ -38,20 +38,16 @@ class CallOrAnswer final : public TokenConstraint {
  public:
   CallOrAnswer(std::unique_ptr<TokenConstraint> answer, std::unique_ptr<TokenConstraint> call,
                std::shared_ptr<const TriggerTokens> tokens, std::string mark)
-      : answer_(std::move(answer)), call_(std::move(call)), tokens_(std::move(tokens)), mark_(std::move(mark)) {
-    at_start_ = mark_.empty();
+      : answer_(std::move(answer)), call_(std::move(call)), tokens_(std::move(tokens)) {
+    now_.at_start = mark.empty();
+    now_.mark = std::move(mark);
   }
   CallOrAnswer(const CallOrAnswer& other)
-      : answer_(other.answer_ ? other.answer_->clone() : nullptr),
+      : TokenConstraint(other),
+        answer_(other.answer_ ? other.answer_->clone() : nullptr),
         call_(other.call_ ? other.call_->clone() : nullptr),
         tokens_(other.tokens_),
-        mark_(other.mark_),
-        tail_(other.tail_),
-        matched_(other.matched_),
-        at_start_(other.at_start_),
-        has_begun_(other.has_begun_),
-        is_call_(other.is_call_),
-        answer_mask_(other.answer_mask_) {}
+        now_(other.now_) {}
   CallOrAnswer& operator=(const CallOrAnswer&) = delete;
 
   void allowed(std::span<std::uint32_t> mask) override {
@@ -59,13 +55,13 @@ class CallOrAnswer final : public TokenConstraint {
   }
 
   bool allowed_within(std::uint64_t units, std::span<std::uint32_t> mask) override {
-    if (answer_ == nullptr && is_call_) {
+    if (answer_ == nullptr && now_.is_call) {
       return call_->allowed_within(units, mask);
     }
     if (!find_answer_mask(units)) {
       return false;
     }
-    if (is_call_) {
+    if (now_.is_call) {
       if (!call_->allowed_within(units, mask)) {
         return false;
       }
@@ -75,68 +71,103 @@ class CallOrAnswer final : public TokenConstraint {
         mask[static_cast<std::size_t>(token) / 32] |= 1u << (token % 32);
       }
     }
-    for (std::size_t i = 0; i < answer_mask_.size(); ++i) {
-      mask[i] |= answer_mask_[i];
+    for (std::size_t i = 0; i < now_.answer_mask.size(); ++i) {
+      mask[i] |= now_.answer_mask[i];
     }
     return true;
   }
 
-  [[nodiscard]] std::uint64_t work() const override { return (answer_ ? answer_->work() : 0) + (call_ ? call_->work() : 0); }
-
-  void accept(std::int32_t token) override {
-    if (answer_ != nullptr) {
-      check(find_answer_mask(std::numeric_limits<std::uint64_t>::max()), "work without an end suffices");
-    }
-    const bool is_answer = answer_ != nullptr && has_bit(answer_mask_, token);
-    const bool goes_on = is_call_ ? may_follow_call(token) : std::ranges::count(going_on(), token) > 0;
-    check(is_answer || goes_on, "the token was allowed");
-    if (goes_on) {
-      advance_call(token);
-    } else if (has_begun_ || at_start_) {
-      call_.reset();
-    }
-    if (is_answer) {
-      answer_->accept(token);
-    } else {
-      answer_.reset();
-    }
-    answer_mask_.clear();
-    find_start(token);
+  [[nodiscard]] std::uint64_t work() const override {
+    return dropped_work_ + (answer_ ? answer_->work() : 0) + (call_ ? call_->work() : 0);
   }
 
   [[nodiscard]] bool finished() const override {
-    const bool call_is_open = call_ != nullptr && has_begun_ && !call_->finished();
+    const bool call_is_open = call_ != nullptr && now_.has_begun && !call_->finished();
     return (answer_ == nullptr || answer_->finished()) && !call_is_open;
   }
 
   [[nodiscard]] std::unique_ptr<TokenConstraint> clone() const override { return std::make_unique<CallOrAnswer>(*this); }
+  void go_to(const TokenConstraint& earlier) override {
+    const auto& place = dynamic_cast<const CallOrAnswer&>(earlier);
+    bring(answer_, place.answer_.get());
+    bring(call_, place.call_.get());
+    now_ = place.now_;
+  }
 
  private:
+  /// What changes with the text, beside the two constraints.
+  struct Position {
+    std::string mark{}, tail{};
+    std::size_t matched = 0;                   ///< bytes of the trigger
+    bool at_start = false;                     ///< a call may begin here
+    bool has_begun = false;                    ///< the trigger has begun
+    bool is_call = false;                      ///< the trigger is complete
+    std::vector<std::uint32_t> answer_mask{};  ///< at this position, once it is known
+  };
+
+  void drop(std::unique_ptr<TokenConstraint>& one) {
+    dropped_work_ += one == nullptr ? 0 : one->work();
+    one.reset();
+  }
+
+  /// Brings one of the two constraints to the position of `place`, null where that is null.
+  void bring(std::unique_ptr<TokenConstraint>& one, const TokenConstraint* place) {
+    if (place == nullptr) {
+      drop(one);
+    } else if (one != nullptr) {
+      one->go_to(*place);
+    } else {
+      one = place->clone();
+      dropped_work_ -= one->work();  // it was counted when the constraint was dropped
+    }
+  }
+
+  void advance(std::int32_t token) override {
+    if (answer_ != nullptr) {
+      check(find_answer_mask(std::numeric_limits<std::uint64_t>::max()), "work without an end suffices");
+    }
+    const bool is_answer = answer_ != nullptr && has_bit(now_.answer_mask, token);
+    const bool goes_on = now_.is_call ? may_follow_call(token) : std::ranges::count(going_on(), token) > 0;
+    check(is_answer || goes_on, "the token was allowed");
+    if (goes_on) {
+      advance_call(token);
+    } else if (now_.has_begun || now_.at_start) {
+      drop(call_);
+    }
+    if (is_answer) {
+      answer_->accept(token);
+    } else {
+      drop(answer_);
+    }
+    now_.answer_mask.clear();
+    find_start(token);
+  }
+
   /// The tokens that continue the trigger.
   [[nodiscard]] std::vector<std::int32_t> going_on() const {
     std::vector<std::int32_t> list;
-    if (call_ == nullptr || is_call_ || (!at_start_ && !has_begun_)) {
+    if (call_ == nullptr || now_.is_call || (!now_.at_start && !now_.has_begun)) {
       return list;
     }
-    const std::string_view rest = std::string_view(tokens_->trigger.text).substr(matched_);
+    const std::string_view rest = std::string_view(tokens_->trigger.text).substr(now_.matched);
     for (const std::int32_t token : tokens_->parts) {
       if (rest.starts_with(tokens_->trie->bytes(token))) {
         list.push_back(token);
       }
     }
-    if (matched_ == 0) {
+    if (now_.matched == 0) {
       list.insert(list.end(), tokens_->trigger.tokens.begin(), tokens_->trigger.tokens.end());
     }
     return list;
   }
 
   void advance_call(std::int32_t token) {
-    has_begun_ = true;
+    now_.has_begun = true;
     call_->accept(token);
-    if (!is_call_) {
-      matched_ += tokens_->trie->bytes(token).size();
-      is_call_ = matched_ == tokens_->trigger.text.size() ||
-                 std::ranges::find(tokens_->trigger.tokens, token) != tokens_->trigger.tokens.end();
+    if (!now_.is_call) {
+      now_.matched += tokens_->trie->bytes(token).size();
+      now_.is_call = now_.matched == tokens_->trigger.text.size() ||
+                     std::ranges::find(tokens_->trigger.tokens, token) != tokens_->trigger.tokens.end();
     }
   }
 
@@ -151,41 +182,37 @@ class CallOrAnswer final : public TokenConstraint {
   }
 
   [[nodiscard]] bool find_answer_mask(std::uint64_t units) {
-    if (answer_ == nullptr || !answer_mask_.empty()) {
+    if (answer_ == nullptr || !now_.answer_mask.empty()) {
       return true;
     }
     std::vector<std::uint32_t> mask(tokens_->trie->mask_words());
     if (!answer_->allowed_within(units, mask)) {
       return false;
     }
-    answer_mask_ = std::move(mask);
+    now_.answer_mask = std::move(mask);
     return true;
   }
 
   /// Sees whether the text now ends with the mark behind which the answer begins.
   void find_start(std::int32_t token) {
-    at_start_ = false;
-    if (mark_.empty() || has_begun_) {
+    now_.at_start = false;
+    if (now_.mark.empty() || now_.has_begun) {
       return;
     }
-    tail_ += tokens_->trie->bytes(token);
-    at_start_ = tail_.ends_with(mark_);
-    if (at_start_) {
-      mark_.clear();
-    } else if (tail_.size() > mark_.size()) {
-      tail_.erase(0, tail_.size() - mark_.size());
+    now_.tail += tokens_->trie->bytes(token);
+    now_.at_start = now_.tail.ends_with(now_.mark);
+    if (now_.at_start) {
+      now_.mark.clear();
+    } else if (now_.tail.size() > now_.mark.size()) {
+      now_.tail.erase(0, now_.tail.size() - now_.mark.size());
     }
   }
 
   std::unique_ptr<TokenConstraint> answer_;  ///< null once the text is none
   std::unique_ptr<TokenConstraint> call_;    ///< null once the text is none
   std::shared_ptr<const TriggerTokens> tokens_;
-  std::string mark_, tail_;
-  std::size_t matched_ = 0;                 ///< bytes of the trigger
-  bool at_start_ = false;                   ///< a call may begin here
-  bool has_begun_ = false;                  ///< the trigger has begun
-  bool is_call_ = false;                    ///< the trigger is complete
-  std::vector<std::uint32_t> answer_mask_;  ///< at this position, once it is known
+  Position now_;
+  std::uint64_t dropped_work_ = 0;  ///< of constraints that are null by now
 };
 
 }  // namespace

@@ -16,7 +16,15 @@ class GrammarConstraint final : public TokenConstraint {
   }
   [[nodiscard]] std::uint64_t work() const override { return cursor_.work(); }
 
-  void accept(std::int32_t token) override {
+  [[nodiscard]] bool finished() const override { return ended_ || cursor_.at_end(); }
+
+  [[nodiscard]] std::unique_ptr<TokenConstraint> clone() const override {
+    return std::make_unique<GrammarConstraint>(*this);
+  }
+  void go_to(const TokenConstraint& earlier) override { *this = dynamic_cast<const GrammarConstraint&>(earlier); }
+
+ private:
+  void advance(std::int32_t token) override {
     if (trie_->is_end(token)) {
       check(cursor_.may_end(), "the text may not end here");
       ended_ = true;
@@ -26,13 +34,6 @@ class GrammarConstraint final : public TokenConstraint {
     check(!ended_ && cursor_.accept(trie_->bytes(token)), "the token was allowed");
   }
 
-  [[nodiscard]] bool finished() const override { return ended_ || cursor_.at_end(); }
-
-  [[nodiscard]] std::unique_ptr<TokenConstraint> clone() const override {
-    return std::make_unique<GrammarConstraint>(*this);
-  }
-
- private:
   std::shared_ptr<const TokenTrie> trie_;
   GrammarMatcher::Cursor cursor_;
   bool ended_ = false;

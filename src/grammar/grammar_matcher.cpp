@@ -207,6 +207,16 @@ GrammarMatcher::Cursor::Cursor(const Cursor& other) : matcher_(other.matcher_) {
   slot_ = matcher_->open_slot(matcher_->slots_[other.slot_].state);
 }
 
+GrammarMatcher::Cursor& GrammarMatcher::Cursor::operator=(const Cursor& other) {
+  check(matcher_ == other.matcher_, "a cursor stays in its grammar");
+  const std::scoped_lock lock(matcher_->mutex_);
+  const State state = matcher_->slots_[other.slot_].state;
+  if (state != matcher_->slots_[slot_].state) {
+    matcher_->slots_[slot_] = {state};
+  }
+  return *this;
+}
+
 GrammarMatcher::Cursor::~Cursor() {
   const std::scoped_lock lock(matcher_->mutex_);
   matcher_->slots_[slot_] = {};

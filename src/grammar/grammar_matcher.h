@@ -37,7 +37,8 @@ class GrammarMatcher {
    public:
     explicit Cursor(std::shared_ptr<GrammarMatcher> matcher);
     Cursor(const Cursor& other);
-    Cursor& operator=(const Cursor& other) = delete;
+    /// Goes to the position of a cursor of the same matcher. work() stays.
+    Cursor& operator=(const Cursor& other);
     ~Cursor();
 
     /// Sets the bits of all tokens whose bytes may follow and, where the text may end, of all tokens that end it; clears all

@@ -197,7 +197,23 @@ class LazyConstraint final : public TokenConstraint {
 
   [[nodiscard]] std::uint64_t work() const override { return work_ + (cursor_ ? cursor_->work() : 0); }
 
-  void accept(std::int32_t token) override {
+  [[nodiscard]] bool finished() const override { return ended_ || (cursor_ && cursor_->at_end()); }
+
+  [[nodiscard]] std::unique_ptr<TokenConstraint> clone() const override { return std::make_unique<LazyConstraint>(*this); }
+  void go_to(const TokenConstraint& earlier) override {
+    const std::uint64_t work = this->work();
+    *this = dynamic_cast<const LazyConstraint&>(earlier);
+    work_ = work - (cursor_ ? cursor_->work() : 0);
+  }
+
+ private:
+  enum class Place : std::uint8_t {
+    before,   ///< only blanks so far, or a part of the mark that begins reasoning
+    thought,  ///< reasoning; tail_ is its last text, which may be the start of its end
+    behind,
+  };
+
+  void advance(std::int32_t token) override {
     const TokenTrie& trie = grammar_->trie();
     if (trie.is_end(token) && !grammar_->is_trigger(token)) {
       check(!cursor_ || cursor_->may_end(), "the text may not end here");
@@ -219,17 +235,6 @@ class LazyConstraint final : public TokenConstraint {
       progress_ = grammar_->trigger().at_start_only ? never : grammar_->start();
     }
   }
-
-  [[nodiscard]] bool finished() const override { return ended_ || (cursor_ && cursor_->at_end()); }
-
-  [[nodiscard]] std::unique_ptr<TokenConstraint> clone() const override { return std::make_unique<LazyConstraint>(*this); }
-
- private:
-  enum class Place : std::uint8_t {
-    before,   ///< only blanks so far, or a part of the mark that begins reasoning
-    thought,  ///< reasoning; tail_ is its last text, which may be the start of its end
-    behind,
-  };
 
   /// Advances through the reasoning at the beginning. Returns the part of `bytes` behind it.
   std::string_view accept_thought(std::string_view bytes) {

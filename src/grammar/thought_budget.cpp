@@ -42,17 +42,46 @@ class BoundedThoughts final : public TokenConstraint {
 
   [[nodiscard]] std::uint64_t work() const override { return inner_ == nullptr ? 0 : inner_->work(); }
 
-  void accept(std::int32_t token) override {
+  [[nodiscard]] bool finished() const override { return inner_ != nullptr && inner_->finished(); }
+
+  [[nodiscard]] std::unique_ptr<TokenConstraint> clone() const override {
+    auto copy = std::make_unique<BoundedThoughts>(shared_, inner_ == nullptr ? nullptr : inner_->clone());
+    copy->now_ = now_;
+    return copy;
+  }
+  void go_to(const TokenConstraint& earlier) override {
+    const auto& place = dynamic_cast<const BoundedThoughts&>(earlier);
+    if (inner_ != nullptr) {
+      inner_->go_to(*place.inner_);
+    }
+    now_ = place.now_;
+  }
+
+ private:
+  enum class Place {
+    before,    ///< only blanks so far, or a part of the mark that begins reasoning
+    thoughts,  ///< reasoning; `text` is its last text, which may be the start of its end
+    closing,   ///< the first `closed` tokens of the forced end
+    behind,
+  };
+  struct Position {
+    Place place = Place::before;
+    std::string text{};
+    std::int32_t count = 0;  ///< tokens of reasoning
+    std::size_t closed = 0;
+  };
+
+  void advance(std::int32_t token) override {
     if (inner_ != nullptr) {
       inner_->accept(token);
     }
-    switch (place_) {
+    switch (now_.place) {
       case Place::before:
-        text_ += bytes(token);
+        now_.text += bytes(token);
         step_before();
         break;
       case Place::thoughts:
-        ++count_;
+        ++now_.count;
         step_thoughts(token);
         break;
       case Place::closing:
@@ -62,25 +91,6 @@ class BoundedThoughts final : public TokenConstraint {
         break;
     }
   }
-
-  [[nodiscard]] bool finished() const override { return inner_ != nullptr && inner_->finished(); }
-
-  [[nodiscard]] std::unique_ptr<TokenConstraint> clone() const override {
-    auto copy = std::make_unique<BoundedThoughts>(shared_, inner_ == nullptr ? nullptr : inner_->clone());
-    copy->place_ = place_;
-    copy->text_ = text_;
-    copy->count_ = count_;
-    copy->closed_ = closed_;
-    return copy;
-  }
-
- private:
-  enum class Place {
-    before,    ///< only blanks so far, or a part of the mark that begins reasoning
-    thoughts,  ///< reasoning; text_ is its last text, which may be the start of its end
-    closing,   ///< the first `closed_` tokens of the forced end
-    behind,
-  };
 
   [[nodiscard]] const ThoughtBudget& budget() const { return shared_->budget; }
   [[nodiscard]] std::string bytes(std::int32_t token) const { return shared_->tokenizer->token_bytes(token, true); }
@@ -96,58 +106,55 @@ class BoundedThoughts final : public TokenConstraint {
         mask[size / 32] = (1u << (size % 32)) - 1;
       }
     }
-    if (place_ != Place::closing) {
+    if (now_.place != Place::closing) {
       return;
     }
-    const auto token = static_cast<std::size_t>(budget().closing[closed_]);
+    const auto token = static_cast<std::size_t>(budget().closing[now_.closed]);
     if ((mask[token / 32] >> (token % 32) & 1u) != 0) {
       std::ranges::fill(mask, 0u);
       mask[token / 32] = 1u << (token % 32);
     }
   }
 
-  void begin_thoughts() { place_ = count_ >= budget().tokens ? Place::closing : Place::thoughts; }
+  void begin_thoughts() { now_.place = now_.count >= budget().tokens ? Place::closing : Place::thoughts; }
 
   void step_before() {
-    text_.erase(0, std::min(text_.find_first_not_of(" \t\r\n"), text_.size()));
-    if (text_.starts_with(budget().begin)) {
-      text_.erase(0, budget().begin.size());
+    now_.text.erase(0, std::min(now_.text.find_first_not_of(" \t\r\n"), now_.text.size()));
+    if (now_.text.starts_with(budget().begin)) {
+      now_.text.erase(0, budget().begin.size());
       begin_thoughts();
-    } else if (!budget().begin.starts_with(text_)) {
+    } else if (!budget().begin.starts_with(now_.text)) {
       go_behind();
     }
   }
 
   void step_thoughts(std::int32_t token) {
-    text_ += bytes(token);
-    if (text_.find(budget().end) != std::string::npos) {
+    now_.text += bytes(token);
+    if (now_.text.find(budget().end) != std::string::npos) {
       go_behind();
       return;
     }
-    text_.erase(0, text_.size() - std::min(text_.size(), budget().end.size() - 1));
+    now_.text.erase(0, now_.text.size() - std::min(now_.text.size(), budget().end.size() - 1));
     begin_thoughts();
   }
 
   void step_closing(std::int32_t token) {
-    if (token != budget().closing[closed_]) {
-      closed_ = 0;
+    if (token != budget().closing[now_.closed]) {
+      now_.closed = 0;
       step_thoughts(token);
-    } else if (++closed_ == budget().closing.size()) {
+    } else if (++now_.closed == budget().closing.size()) {
       go_behind();
     }
   }
 
   void go_behind() {
-    place_ = Place::behind;
-    text_.clear();
+    now_.place = Place::behind;
+    now_.text.clear();
   }
 
   std::shared_ptr<const SharedBudget> shared_;
   std::unique_ptr<TokenConstraint> inner_;
-  Place place_ = Place::before;
-  std::string text_;
-  std::int32_t count_ = 0;
-  std::size_t closed_ = 0;
+  Position now_;
 };
 
 }  // namespace

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 namespace rocmforge {
 
@@ -25,17 +27,41 @@ class TokenConstraint {
     return true;
   }
 
-  /// Units of work that all calls have used.
+  /// Units of work that all calls have used. Never decreases.
   [[nodiscard]] virtual std::uint64_t work() const { return 0; }
 
   /// Advances by `token`, which was allowed.
-  virtual void accept(std::int32_t token) = 0;
+  void accept(std::int32_t token);
+
+  /// The most tokens that rewind() can go back over.
+  static constexpr std::size_t most_draft_tokens = 32;
+
+  /// Marks this place, in place of an earlier one. After more than most_draft_tokens tokens the mark is dropped.
+  void checkpoint();
+
+  /// Goes back over the last `count` tokens, which were accepted since the mark. The mark stays where it is.
+  void rewind(std::size_t count);
 
   /// Whether only an end token may follow.
   [[nodiscard]] virtual bool finished() const = 0;
 
-  /// An independent constraint at the same position of the text.
+  /// An independent constraint at the same position of the text, without a mark.
   [[nodiscard]] virtual std::unique_ptr<TokenConstraint> clone() const = 0;
+
+  /// Goes back to the position of `earlier`, a clone() of this object. work() and the mark stay.
+  virtual void go_to(const TokenConstraint& earlier) = 0;
+
+ protected:
+  TokenConstraint() = default;
+  // A mark belongs to one object: it is neither copied nor assigned.
+  TokenConstraint(const TokenConstraint& /*other*/) {}
+  TokenConstraint& operator=(const TokenConstraint& /*other*/) { return *this; }
+
+  virtual void advance(std::int32_t token) = 0;
+
+ private:
+  std::unique_ptr<TokenConstraint> mark_;
+  std::vector<std::int32_t> since_mark_;
 };
 
 }  // namespace rocmforge

@@ -294,14 +294,15 @@ class Spelling final : public TokenConstraint {
       }
     }
   }
-  void accept(std::int32_t token) override { so_far_ += static_cast<char>(token - 3); }
   [[nodiscard]] bool finished() const override {
     return std::ranges::all_of(words_,
                                [this](const std::string& word) { return !word.starts_with(so_far_) || word == so_far_; });
   }
   [[nodiscard]] std::unique_ptr<TokenConstraint> clone() const override { return std::make_unique<Spelling>(*this); }
+  void go_to(const TokenConstraint& earlier) override { *this = dynamic_cast<const Spelling&>(earlier); }
 
  private:
+  void advance(std::int32_t token) override { so_far_ += static_cast<char>(token - 3); }
   static void set(std::span<std::uint32_t> mask, std::int32_t token) {
     mask[static_cast<std::size_t>(token / 32)] |= 1u << (token % 32);
   }

@@ -55,14 +55,15 @@ class Laborious final : public TokenConstraint {
     return left_ == 0;
   }
   [[nodiscard]] std::uint64_t work() const override { return work_; }
-  void accept(std::int32_t token) override {
+  [[nodiscard]] bool finished() const override { return false; }
+  [[nodiscard]] std::unique_ptr<TokenConstraint> clone() const override { return std::make_unique<Laborious>(*this); }
+  void go_to(const TokenConstraint& earlier) override { left_ = dynamic_cast<const Laborious&>(earlier).left_; }
+
+ private:
+  void advance(std::int32_t token) override {
     check(token >= 3 + 'a' && token <= 3 + 'z', "the token was allowed");
     left_ = cost_;
   }
-  [[nodiscard]] bool finished() const override { return false; }
-  [[nodiscard]] std::unique_ptr<TokenConstraint> clone() const override { return std::make_unique<Laborious>(*this); }
-
- private:
   std::uint64_t cost_, left_, work_ = 0;
   std::shared_ptr<Meter> meter_;
 };

@@ -172,11 +172,12 @@ class EveryThird final : public TokenConstraint {
       mask[static_cast<std::size_t>(token / 32)] |= 1u << (token % 32);
     }
   }
-  void accept(std::int32_t) override {}
   [[nodiscard]] bool finished() const override { return false; }
   [[nodiscard]] std::unique_ptr<TokenConstraint> clone() const override { return std::make_unique<EveryThird>(*this); }
+  void go_to(const TokenConstraint&) override {}
 
  private:
+  void advance(std::int32_t) override {}
   std::int32_t vocab_;
 };
 

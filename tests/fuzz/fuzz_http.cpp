@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "engine/fake_model.h"
+#include "grammar/cache.h"
 #include "server/http/http_head.h"
 #include "server/routes.h"
 

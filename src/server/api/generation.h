@@ -9,7 +9,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "grammar/cache.h"
 #include "server/api/api_error.h"
 #include "server/api/json.h"
 #include "server/api/json_pieces.h"
@@ -21,6 +20,8 @@
 #include "server/exchange.h"
 
 namespace rocmforge {
+
+class GrammarCache;
 
 class Generation;
 
