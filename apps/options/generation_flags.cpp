@@ -132,10 +132,12 @@ std::optional<Grammar> GrammarFlags::grammar() const {
   if (flag.empty()) {
     return std::nullopt;
   }
+  const std::string text = this->text();
   if (is_schema()) {
-    return naming_flag(flag, [&] { return json_schema_grammar(read_schema(flag, text())); });
+    const nlohmann::ordered_json schema = read_schema(flag, text);
+    return naming_flag(flag, [&] { return json_schema_grammar(schema); });
   }
-  return naming_flag(flag, [&] { return parse_gbnf(text()); });
+  return naming_flag(flag, [&] { return parse_gbnf(text); });
 }
 
 void GrammarFlags::validate() const {

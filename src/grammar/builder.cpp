@@ -87,6 +87,25 @@ GrammarNode GrammarBuilder::repeat(GrammarNode part, std::uint64_t minimum, std:
   return node;
 }
 
+GrammarNode GrammarBuilder::automaton(std::span<const AutomatonState> states) {
+  check(!states.empty(), "an automaton begins at a state");
+  const auto first = static_cast<std::uint32_t>(grammar_.states.size());
+  std::size_t size = states.size();
+  for (const AutomatonState& state : states) {
+    size += state.edges.size();
+  }
+  const GrammarNode node =
+      add({.kind = Kind::automaton, .first = first, .count = static_cast<std::uint32_t>(states.size())}, size);
+  for (const AutomatonState& state : states) {
+    const auto first_edge = static_cast<std::uint32_t>(grammar_.edges.size());
+    grammar_.states.push_back({first_edge, static_cast<std::uint32_t>(state.edges.size()), state.ends});
+    for (const auto& [part, target] : state.edges) {
+      grammar_.edges.push_back({std::int32_t(part), static_cast<std::uint32_t>(target)});
+    }
+  }
+  return node;
+}
+
 GrammarRule GrammarBuilder::declare(std::string_view name) {
   if (grammar_.rules.size() == most_rules) {
     throw Error("grammar: more than " + std::to_string(most_rules) + " rules");
@@ -153,7 +172,7 @@ void GrammarBuilder::check_finite() const {
     pending.pop_back();
     if (one.kind == Kind::reference) {
       reach_rule(one.rule);
-    } else if (one.kind != Kind::literal && one.kind != Kind::characters) {
+    } else if (Grammar::has_parts(one)) {
       std::ranges::for_each(grammar_.parts_of(one), reach);
     }
   }

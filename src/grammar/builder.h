@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/work_budget.h"
@@ -17,6 +18,12 @@ namespace rocmforge {
 enum class GrammarNode : std::int32_t {};
 /// A rule of a grammar that is being built.
 enum class GrammarRule : std::int32_t {};
+
+/// A state of an automaton that is being built: Grammar::State.
+struct AutomatonState {
+  std::vector<std::pair<GrammarNode, std::size_t>> edges{};  ///< the texts of an edge, and the state that it leads to
+  bool ends = false;                                         ///< a text may end here
+};
 
 /// Builds a grammar from pieces. Every function spends a few units for each node and part, and throws Error where the
 /// grammar exceeds most_rules, most_repetitions or largest_size.
@@ -46,6 +53,9 @@ class GrammarBuilder {
   GrammarNode repeat(GrammarNode part, std::uint64_t minimum, std::uint64_t maximum);
   GrammarNode optional(GrammarNode part) { return repeat(part, 0, 1); }
   GrammarNode any_number(GrammarNode part) { return repeat(part, 0, unbounded); }
+  /// The texts from the first state to one where a text may end. Some end can be reached from each state, and edges hold
+  /// characters, literals that are not empty, and choices of them.
+  GrammarNode automaton(std::span<const AutomatonState> states);
 
   /// A rule that is defined later, or never if nothing refers to it. Messages show the first 40 bytes of `name`.
   GrammarRule declare(std::string_view name);

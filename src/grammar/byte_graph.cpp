@@ -85,9 +85,10 @@ class ByteGraphBuilder {
     is_leaf_.resize(count);
     for (std::size_t i = 0; i < count; ++i) {
       const GrammarExpression& one = grammar_.expressions[i];
-      const bool has_parts = one.kind == Kind::sequence || one.kind == Kind::choice || one.kind == Kind::repeat;
-      std::uint32_t size = 1 + (has_parts || one.kind == Kind::reference ? 0 : one.count / 4);
-      bool leaf = one.kind != Kind::reference &&
+      const bool has_parts = Grammar::has_parts(one);
+      const bool has_length = one.kind == Kind::literal || one.kind == Kind::characters;
+      std::uint32_t size = 1 + (has_length ? one.count / 4 : one.kind == Kind::automaton ? one.count : 0);
+      bool leaf = one.kind != Kind::reference && one.kind != Kind::automaton &&
                   (one.kind != Kind::repeat ||
                    (one.minimum <= 4 && (one.maximum == GrammarExpression::unbounded || one.maximum <= 4)));
       if (has_parts) {
@@ -301,6 +302,27 @@ class ByteGraphBuilder {
     }
   }
 
+  /// A node for each state.
+  void compile_automaton(const GrammarExpression& automaton) {
+    const std::int32_t to = add_node();
+    std::vector<std::int32_t> nodes;
+    for (const Grammar::State& state : grammar_.states_of(automaton)) {
+      nodes.push_back(add_node());
+      if (state.ends) {
+        node(nodes.back()).empty.push_back(to);
+      }
+    }
+    node(from_).empty.push_back(nodes.front());
+    tasks_.push_back({Task::Kind::move, to});
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      for (const Grammar::Edge& edge : grammar_.edges_of(grammar_.states_of(automaton)[i])) {
+        tasks_.push_back({Task::Kind::join, nodes[edge.target]});
+        tasks_.push_back({Task::Kind::compile, edge.part});
+        tasks_.push_back({Task::Kind::move, nodes[i]});
+      }
+    }
+  }
+
   void compile_literal(std::string_view text) {
     for (const char c : text) {
       const std::int32_t to = add_node();
@@ -328,6 +350,8 @@ class ByteGraphBuilder {
         return compile_choice(grammar_.parts_of(expression));
       case Kind::repeat:
         return compile_repeat(number);
+      case Kind::automaton:
+        return compile_automaton(expression);
     }
   }
 

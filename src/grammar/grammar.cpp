@@ -66,7 +66,7 @@ std::vector<bool> expressions_that_derive(const Grammar& grammar, Derivation der
       const GrammarExpression& one = grammar.expressions[i];
       if (one.kind == Kind::reference) {
         take(i, static_cast<std::size_t>(grammar.rules[static_cast<std::size_t>(one.rule)].body));
-      } else if (one.kind != Kind::literal && one.kind != Kind::characters) {
+      } else if (Grammar::has_parts(one)) {
         for (const std::int32_t part : grammar.parts_of(one)) {
           take(i, static_cast<std::size_t>(part));
         }
@@ -84,8 +84,9 @@ std::vector<bool> expressions_that_derive(const Grammar& grammar, Derivation der
   std::vector<std::size_t> pending;
   for (std::size_t i = 0; i < count; ++i) {
     const GrammarExpression& one = grammar.expressions[i];
-    if (one.kind == Kind::literal || one.kind == Kind::characters) {
-      const bool is_empty = one.kind == Kind::literal && one.count == 0;
+    if (one.kind == Kind::literal || one.kind == Kind::characters || one.kind == Kind::automaton) {
+      const bool is_empty =
+          one.kind == Kind::automaton ? grammar.states_of(one).front().ends : one.kind == Kind::literal && one.count == 0;
       missing[i] = derivation == Derivation::finite || is_empty ? 0 : never;
     } else {
       missing[i] = one.kind == Kind::sequence ? one.count : one.kind == Kind::repeat && one.minimum == 0 ? 0 : 1;

@@ -30,6 +30,7 @@ struct GrammarExpression {
     sequence,    ///< all of Grammar::parts, one after another
     choice,      ///< one of Grammar::parts
     repeat,      ///< the one part, `minimum` to `maximum` times
+    automaton,   ///< the texts along the edges of Grammar::states, from the first state to one where a text may end
   };
   static constexpr std::uint32_t unbounded = std::numeric_limits<std::uint32_t>::max();
 
@@ -51,13 +52,32 @@ struct Grammar {
     bool operator==(const Rule&) const = default;
   };
 
+  /// A state of an automaton. A text may end at some state beyond each, and no edge has an empty text.
+  struct State {
+    std::uint32_t first = 0, count = 0;  ///< its edges
+    bool ends = false;
+    bool operator==(const State&) const = default;
+  };
+  struct Edge {
+    std::int32_t part = -1;    ///< an expression that refers to no rule
+    std::uint32_t target = 0;  ///< counted from the automaton's first state
+    bool operator==(const Edge&) const = default;
+  };
+
   std::vector<GrammarExpression> expressions;  ///< each after its parts; may be a part of several others
   std::vector<std::int32_t> parts;             ///< numbers of expressions
   std::vector<CodeRange> ranges;
+  std::vector<State> states;
+  std::vector<Edge> edges;
   std::string text;
   std::vector<Rule> rules;
   std::int32_t root = 0;
 
+  /// Whether an expression is made of Grammar::parts.
+  [[nodiscard]] static bool has_parts(const GrammarExpression& one) {
+    using Kind = GrammarExpression::Kind;
+    return one.kind == Kind::sequence || one.kind == Kind::choice || one.kind == Kind::repeat;
+  }
   [[nodiscard]] const GrammarExpression& at(std::int32_t expression) const {
     return expressions[static_cast<std::size_t>(expression)];
   }
@@ -67,6 +87,12 @@ struct Grammar {
   [[nodiscard]] std::span<const CodeRange> ranges_of(const GrammarExpression& one) const {
     return std::span(ranges).subspan(one.first, one.count);
   }
+  [[nodiscard]] std::span<const State> states_of(const GrammarExpression& one) const {
+    return std::span(states).subspan(one.first, one.count);
+  }
+  [[nodiscard]] std::span<const Edge> edges_of(const State& one) const {
+    return std::span(edges).subspan(one.first, one.count);
+  }
   [[nodiscard]] std::string_view text_of(const GrammarExpression& one) const {
     return std::string_view(text).substr(one.first, one.count);
   }
@@ -74,7 +100,8 @@ struct Grammar {
   /// Its size, without the rules' names.
   [[nodiscard]] std::size_t memory_bytes() const {
     return expressions.capacity() * sizeof(GrammarExpression) + parts.capacity() * sizeof(std::int32_t) +
-           ranges.capacity() * sizeof(CodeRange) + text.capacity() + rules.capacity() * sizeof(Rule);
+           ranges.capacity() * sizeof(CodeRange) + states.capacity() * sizeof(State) + edges.capacity() * sizeof(Edge) +
+           text.capacity() + rules.capacity() * sizeof(Rule);
   }
   bool operator==(const Grammar&) const = default;
 };

@@ -227,7 +227,6 @@ std::vector<TextAutomaton::Counted> TextAutomaton::counted(const Distances& dist
 
 std::optional<GrammarNode> TextAutomaton::write(const Wanted& wanted, std::uint64_t minimum, std::uint64_t maximum,
                                                 std::string_view name, JsonGrammar& json) const {
-  GrammarBuilder& grammar = json.grammar();
   bool is_cut = is_cut_;
   const std::vector<Counted> all = counted(distances(wanted), minimum, maximum, is_cut);
   std::vector<std::vector<std::int32_t>> targets(all.size());
@@ -245,32 +244,28 @@ std::optional<GrammarNode> TextAutomaton::write(const Wanted& wanted, std::uint6
     }
     return std::nullopt;
   }
-  std::vector<std::optional<GrammarRule>> rules(all.size());  // none for a state from which no text ends
+  std::vector<std::size_t> numbers(all.size());  // of the states from which some text ends
+  std::vector<AutomatonState> states;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    rules[i] = shortest[i] == without_end ? std::nullopt : std::optional(grammar.declare(name));
+    numbers[i] = states.size();
+    if (shortest[i] != without_end) {
+      states.push_back({.ends = all[i].ends});
+    }
   }
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (!rules[i]) {
-      continue;
-    }
-    std::vector<GrammarNode> parts;
-    if (all[i].ends) {
-      parts.push_back(grammar.literal(""));
-    }
-    for (auto one = all[i].next.begin(); one != all[i].next.end();) {
-      const std::int32_t target = one->first;
+    for (auto one = all[i].next.begin(); shortest[i] != without_end && one != all[i].next.end();) {
+      const auto target = static_cast<std::size_t>(one->first);
       std::vector<CodeRange> ranges;
-      for (; one != all[i].next.end() && one->first == target; ++one) {
+      for (; one != all[i].next.end() && static_cast<std::size_t>(one->first) == target; ++one) {
         ranges.insert(ranges.end(), classes_[one->second].begin(), classes_[one->second].end());
       }
       budget_.spend(4 + ranges.size());
-      if (const auto rule = rules[static_cast<std::size_t>(target)]) {
-        parts.push_back(grammar.sequence({json.characters(normalize(std::move(ranges))), grammar.reference(*rule)}));
+      if (shortest[target] != without_end) {
+        states[numbers[i]].edges.emplace_back(json.characters(normalize(std::move(ranges))), numbers[target]);
       }
     }
-    grammar.define(*rules[i], grammar.choice(parts));
   }
-  return grammar.reference(*rules[0]);
+  return json.grammar().add_rule(name, json.grammar().automaton(states));
 }
 
 }  // namespace rocmforge

@@ -95,6 +95,7 @@ TextNfa::Fragment TextNfa::fragment_of(const Grammar& grammar, const GrammarExpr
     case Kind::repeat:
       return repeated(all[static_cast<std::size_t>(grammar.parts_of(one).front())], one.minimum, one.maximum);
     case Kind::reference:
+    case Kind::automaton:
       break;
   }
   throw LogicError("a pattern's grammar has one rule");

@@ -76,6 +76,37 @@ TEST_F(Builder, RulesMayReferToLaterOnes) {
   EXPECT_FALSE(matches(matcher, "[]]"));
 }
 
+TEST_F(Builder, AnAutomatonHasTheTextsAlongItsEdges) {
+  const std::vector<AutomatonState> states = {
+      {.edges = {{builder.literal("a"), 1}, {builder.choice({builder.literal("xy"), digit()}), 2}}},
+      {.edges = {{builder.literal("b"), 0}}, .ends = true},
+      {.ends = true}};
+  const GrammarNode node = builder.automaton(states);
+  const GrammarNode nothing = builder.automaton(std::vector<AutomatonState>{{.ends = true}});
+  const auto matcher = finished(builder.choice(
+      {node, builder.sequence({builder.literal("("), builder.repeat(node, 2, 3), nothing, builder.literal(")")})}));
+  for (const char* text : {"a", "aba", "xy", "7", "ababxy", "ab7", "(aa)", "(abaxy7)", "(axya)"}) {
+    EXPECT_TRUE(matches(matcher, text)) << text;
+  }
+  for (const char* text : {"", "ab", "x", "aa", "77", "(a)", "()", "(aaaa)", "(ab)"}) {
+    EXPECT_FALSE(matches(matcher, text)) << text;
+  }
+  EXPECT_THROW((void)builder.automaton(std::vector<AutomatonState>{}), LogicError);
+}
+
+TEST_F(Builder, AnAutomatonThatMayEndAtItsStartMayBeLeftOut) {
+  const std::vector<AutomatonState> letters = {{.edges = {{builder.literal("a"), 0}}, .ends = true}};
+  const GrammarNode node = builder.automaton(letters);
+  const GrammarRule list = builder.declare("list");
+  builder.define(list, builder.sequence({node, builder.choice({builder.literal(";"), builder.reference(list)})}));
+  EXPECT_THROW((void)GrammarMatcher::create(GrammarBuilder(builder).finish(list), test::small_trie()), Error)
+      << "the list can begin with itself";
+  const auto matcher = finished(builder.sequence({node, builder.literal("!"), node}));
+  for (const char* text : {"!", "aa!", "!a", "a!aaa"}) {
+    EXPECT_TRUE(matches(matcher, text)) << text;
+  }
+}
+
 TEST_F(Builder, RepetitionsOfOneOrNothingAreNoNodes) {
   const GrammarNode piece = digit();
   EXPECT_EQ(builder.repeat(piece, 1, 1), piece);

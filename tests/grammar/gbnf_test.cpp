@@ -240,6 +240,8 @@ class Recognizer {
         }
         return all;
       }
+      case Kind::automaton:
+        break;  // texts of grammars have none
     }
     return {};
   }
