@@ -57,7 +57,7 @@ class GrammarBuilder {
   /// characters, literals that are not empty, and choices of them.
   GrammarNode automaton(std::span<const AutomatonState> states);
 
-  /// A rule that is defined later, or never if nothing refers to it. Messages show the first 40 bytes of `name`.
+  /// A rule that is defined later, or never if nothing refers to it. Messages show the first 60 bytes of `name`.
   GrammarRule declare(std::string_view name);
   /// `line`: Grammar::Rule::line.
   void define(GrammarRule rule, GrammarNode body, std::int32_t line = 0);
