@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "checks/difference.h"
 #include "checks/inputs.h"
 #include "checks/problem.h"
 
