@@ -126,7 +126,8 @@ class Stream {
 
   /// Whether launches may be held back, so that later ones can join them. False at first, and for a stream of another owner.
   [[nodiscard]] bool may_hold() const { return owned_ && merge_; }
-  void allow_merging(bool allowed) { merge_ = allowed; }
+  /// Allocates the counters the first time that it is allowed.
+  void allow_merging(bool allowed);
   /// Holds `launch` back until anything else is put on the stream, the host waits for it, or device memory is freed.
   void hold(std::unique_ptr<HeldLaunch> launch);
   /// The launch that is held back, or null. It may take in the launch that would follow it.
@@ -134,9 +135,8 @@ class Stream {
   /// Puts the held launch on the stream, if there is one.
   void put_held();
   /// Counters for work-groups that wait for each other: most_counters of them, zero before and after each launch that uses
-  /// them. Null until add_counters(), which allocates.
+  /// them. Null until merging is allowed.
   [[nodiscard]] std::uint32_t* counters() const { return counters_.as<std::uint32_t>(); }
-  void add_counters();
   static constexpr std::size_t most_counters = 16;
 
   /// Runs the kernel `kernel` of the source `object`. `args` is its only parameter.

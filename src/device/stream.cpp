@@ -102,8 +102,9 @@ void Stream::put_held() {
   }
 }
 
-void Stream::add_counters() {
-  if (counters_.data() == nullptr) {
+void Stream::allow_merging(bool allowed) {
+  merge_ = allowed;
+  if (allowed && counters_.data() == nullptr) {
     counters_ = device_->allocate(most_counters * sizeof(std::uint32_t), "a stream's counters");
   }
 }

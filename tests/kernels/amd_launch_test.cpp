@@ -30,7 +30,6 @@ class AmdLaunch : public testing::Test {
                   "ELF code");
     device_ =
         std::make_unique<Device>(std::make_unique<FakeDriver>(log_, "gfx1100"), KernelLibrary::from_folder(folder_.path()));
-    device_->stream().add_counters();
     device_->stream().allow_merging(true);
   }
 
@@ -102,7 +101,6 @@ TEST_F(AmdLaunch, WavesOf64TakeALaunchForEachProduct) {
   const auto log = std::make_shared<FakeDriver::Log>();
   const auto cdna = std::make_unique<Device>(std::make_unique<FakeDriver>(log, "gfx1100", false, 64),
                                              KernelLibrary::from_folder(folder_.path()));
-  cdna->stream().add_counters();
   cdna->stream().allow_merging(true);
   const MatmulOutput output{.dtype = DType::q4_k, .weight = place(0), .n = 8, .out = place(1), .stride = 8};
   ExecutionContext context{.stream = &cdna->stream()};

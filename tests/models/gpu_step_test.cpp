@@ -436,7 +436,6 @@ TEST_F(GpuStep, MemoryIsCountedBeforeItIsTaken) {
     }
     return bytes;
   };
-  device_->stream().add_counters();  // of the stream, not of a model
   const std::size_t before = held();
   {
     const auto runner = load();

@@ -1,6 +1,5 @@
 #include "kernels/amd/backend.h"
 
-#include "device/device.h"
 #include "kernels/amd/attention.h"
 #include "kernels/amd/experts.h"
 #include "kernels/amd/matmul.h"
@@ -8,9 +7,6 @@
 namespace rocmforge {
 
 void register_amd_kernels(KernelRegistry& registry, Device* device) {
-  if (device != nullptr) {
-    device->stream().add_counters();  // of matvec_chain.h
-  }
   registry.add<Matmul>(make_amd_matmul());
   registry.add<Matmul>(make_amd_dense_matmul(device));
   registry.add<Attention>(make_amd_attention_decode());
