@@ -79,11 +79,11 @@ class Layer {
                               .n = shape_.hidden,
                               .out = last,
                               .stride = shape_.hidden};
+    if (place.device->is_gpu()) {
+      place.device->stream().allow_merging(merge);
+    }
     const std::int64_t before = place.device->driver().counters().launches;
     arena.run([&](ExecutionContext& context) {
-      if (context.stream != nullptr) {
-        context.stream->allow_merging(merge);
-      }
       for (int step = 0; step < steps; ++step) {
         call(context, attended, shape_.heads, {&out, 1});
         call(context, hidden, shape_.hidden, up, norm, true);
@@ -91,11 +91,11 @@ class Layer {
         call(context, hidden, shape_.hidden, three, norm);
         call(context, qkv, shape_.heads, {&behind, 1});
       }
-      if (context.stream != nullptr) {
-        context.stream->allow_merging(false);
-      }
     });
     launches = place.device->driver().counters().launches - before;
+    if (place.device->is_gpu()) {
+      place.device->stream().allow_merging(false);
+    }
     return {arena.read(hidden, shape_.hidden), arena.read(gate, shape_.ffn), arena.read(qkv, shape_.heads + 128),
             arena.read(last, shape_.hidden)};
   }
