@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t piece_width = 16;
 constexpr double piece_factor = 15.0;
 constexpr double element_factor = 60.0;
-constexpr double least_norm = 1e-3;
+constexpr double least_norm = 1e-2;
 
 /// Neighbouring numbers of a row that are judged together.
 struct Piece {

@@ -38,7 +38,8 @@ double type_tolerance(DType type);
 ///   - the relative difference of all is at most `tolerance`,
 ///   - that of each piece of a row (16 numbers, or a whole shorter row) is at most 15 tolerances, and
 ///   - no number is further away than 60 tolerances times the root mean square of its piece.
-/// Of a piece, the norm is at least a thousandth of what pieces have on average: smaller ones are sums that nearly cancel.
+/// Of a piece, the norm is at least a hundredth of what pieces have on average: smaller ones are sums that nearly cancel, or
+/// 16 gates that an activation closes, whose inputs were rounded at the size of open ones.
 /// With a tolerance of 0, numbers must be equal. The result does not depend on `pool`, whose threads share the work.
 OutputDifference compare_outputs(std::span<const float> actual, std::span<const float> expected, std::int64_t width,
                                  double tolerance, ThreadPool* pool = nullptr);

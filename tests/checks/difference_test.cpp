@@ -61,6 +61,17 @@ TEST(CompareOutputs, NumbersThatAreNotFiniteMustBeTheSame) {
   EXPECT_EQ(found.first_row, 1);
 }
 
+/// An activation closes all gates of a piece but for a little: their products were rounded at the size of open ones.
+TEST(CompareOutputs, APieceOfSmallNumbersMayBeRoundedLikeTheOthers) {
+  std::vector<float> expected = rows_of_numbers(100);
+  std::fill_n(expected.begin() + 16, 16, 1e-4f);
+  std::vector<float> actual = expected;
+  actual[20] += 2e-4f;  // less than a tolerance of what numbers have on average
+  EXPECT_TRUE(compare_outputs(actual, expected, width, 1e-3).right());
+  actual[20] += 2e-3f;
+  EXPECT_EQ(compare_outputs(actual, expected, width, 1e-3).wrong, 1);
+}
+
 TEST(CompareOutputs, ManySmallErrorsAreWrongTogether) {
   const std::vector<float> expected = rows_of_numbers(10);
   std::vector<float> actual = expected;
