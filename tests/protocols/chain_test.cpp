@@ -74,9 +74,11 @@ class Chain {
   };
 
   void run(const Place& place) {
-    const auto [launch, call, group, number, all] = place;
+    const int launch = place.launch;
+    const std::size_t call = place.call;
     Actor& actor = walk_.actor("group");
-    actor.wait_until([this, launch, number, all] {  // the launch before has ended, and it is this group's turn and place
+    // The launch before has ended, and it is this group's turn and place.
+    actor.wait_until([this, launch, number = place.number, all = place.all] {
       const bool ready = launch == 0 || (ended_[launch - 1] == all && unseen_ == 0);
       return ready && started_[launch] == number && started_[launch] - ended_[launch] < work_.room;
     });
@@ -88,7 +90,7 @@ class Chain {
       }
       actor.read_all(outputs_[call - 1], content);
     }
-    store(actor, *outputs_[call][static_cast<std::size_t>(group)], content);
+    store(actor, *outputs_[call][static_cast<std::size_t>(place.group)], content);
     actor.act([this, call] { arrive(call); });
     actor.act([this, launch] { ++ended_[launch]; });
   }
