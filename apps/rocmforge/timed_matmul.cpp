@@ -58,8 +58,8 @@ std::span<const float> MatmulInputs::expected(std::int64_t tokens) {
 WeightCopies::WeightCopies(Device& device, ExecutionContext& context, const MatmulKernel& kernel,
                            const MatmulInputs& inputs) {
   std::span<const std::byte> weight = inputs.rows();
-  DeviceBuffer packed;
   Device host;
+  DeviceBuffer packed;  // of host
   if (const std::size_t packed_bytes = kernel.packed_bytes(inputs.spec()); packed_bytes > 0) {
     // Kernels may require alignment: pack into memory of the CPU device, as a model's loader does.
     packed = host.allocate(packed_bytes, "a packed weight");

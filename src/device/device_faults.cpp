@@ -41,7 +41,8 @@ struct HsaEvent {
 };
 
 /// An event that is no memory fault is left to the runtime, which aborts with a message of its own.
-int on_event(const HsaEvent* event, void* /*data*/) {
+int on_event(const void* data, void* /*of_registration*/) {
+  const auto* event = static_cast<const HsaEvent*>(data);
   if (event != nullptr && event->type == memory_fault_event) {
     try {
       report_device_fault({event->address, event->reasons});
@@ -56,7 +57,7 @@ bool register_handler() {
   if (library == nullptr) {
     return false;
   }
-  using Callback = int (*)(const HsaEvent*, void*);
+  using Callback = int (*)(const void* event, void* data);
   const auto add = reinterpret_cast<int (*)(Callback, void*)>(::dlsym(library, hsa_register));
   return add != nullptr && add(on_event, nullptr) == hsa_success;
 }

@@ -10,7 +10,7 @@ struct Event {
   std::uint64_t address;
   std::uint32_t reasons;
 };
-using Callback = int (*)(const Event*, void*);
+using Callback = int (*)(const void* event, void* data);
 
 Callback registered = nullptr;
 void* registered_data = nullptr;
