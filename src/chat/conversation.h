@@ -94,9 +94,9 @@ struct Conversation {
   std::optional<AskedFormat> format{};
   Reasoning reasoning{};
   nlohmann::ordered_json arguments = nlohmann::ordered_json::object();  ///< variables of the template
-  bool add_generation_prompt = true;   ///< ChatRequest::add_generation_prompt
-  bool continue_final_message = true;  ///< ChatRequest::continue_final_message
-  std::string field = "messages";      ///< the request's field that holds the messages, for messages about them
+  bool add_generation_prompt = true;                                    ///< ChatRequest::add_generation_prompt
+  bool continue_final_message = true;                                   ///< ChatRequest::continue_final_message
+  std::string field = "messages";  ///< the request's field that holds the messages, for messages about them
 
   /// Whether it ends with an assistant's message that an answer can continue.
   [[nodiscard]] bool ends_with_answer() const;

@@ -131,7 +131,8 @@ TEST(CheckParent, ChecksOfTheDeviceAreNotKernelsToAvoid) {
                        .oracle = ""});
   EXPECT_TRUE(run.failed());
   EXPECT_TRUE(app::failed_kernels(run).empty());
-  EXPECT_THAT(app::screen_report(run), HasSubstr("WRONG: runtime graph, 200 kernels in a chain: 3 of 300 numbers are wrong"));
+  EXPECT_THAT(app::screen_report(run),
+              HasSubstr("WRONG: runtime graph, 200 kernels in a chain: 3 of 300 numbers are wrong"));
 }
 
 TEST(CheckParent, ItStopsBehindThreeDeathsInARow) {

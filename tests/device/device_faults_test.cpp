@@ -32,10 +32,11 @@ class DeviceFaults : public testing::Test {
 TEST_F(DeviceFaults, AddressReasonAndLaunchesAreOneLine) {
   launch_trace().note("matvec_packed");
   launch_trace().note("rms_norm");
-  EXPECT_THAT(describe(DeviceFault{0x7f0012345000, 0x3}),
-              testing::AllOf(HasSubstr("the GPU faulted at address 0x7f0012345000 (page not present, write to a read-only page); "
-                                       "launched last: "),
-                             HasSubstr("matvec_packed, rms_norm")));
+  EXPECT_THAT(
+      describe(DeviceFault{0x7f0012345000, 0x3}),
+      testing::AllOf(HasSubstr("the GPU faulted at address 0x7f0012345000 (page not present, write to a read-only page); "
+                               "launched last: "),
+                     HasSubstr("matvec_packed, rms_norm")));
   EXPECT_THAT(describe(DeviceFault{0, 0x80000000u}), HasSubstr("(reset after a hang)"));
   EXPECT_THAT(describe(DeviceFault{0, 0x400}), HasSubstr("(reason 0x400)"));
   EXPECT_EQ(describe(DeviceFault{0, 1}).find('\n'), std::string::npos);

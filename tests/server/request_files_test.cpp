@@ -63,7 +63,8 @@ class RequestFiles : public testing::TestWithParam<std::string> {};
 TEST_P(RequestFiles, AreAnsweredAsTheySay) {
   const std::string file = test::test_data("server/requests/" + GetParam() + ".test");
   TestServerOptions options = options_that_show_all();
-  options.server.chat_template = "{{ raise_exception('no') if messages[0].content == 'refuse' }}" + options.server.chat_template;
+  options.server.chat_template =
+      "{{ raise_exception('no') if messages[0].content == 'refuse' }}" + options.server.chat_template;
   const FakeServer server(options);
   const std::vector<RequestBlock> blocks = read_blocks(file);
   ASSERT_GT(blocks.size(), 10u) << file;
