@@ -1,7 +1,5 @@
 #include "server/api/anthropic_request.h"
 
-#include <fmt/format.h>
-
 #include <optional>
 #include <string>
 #include <utility>
@@ -33,11 +31,10 @@ void read_blocks(Fields& fields, std::string_view name, const Take& take) {
   if (!content->is_array()) {
     fields.fail(name, "must be a string or an array of blocks");
   }
-  for (std::size_t i = 0; i < content->size(); ++i) {
-    Fields block = fields.inner((*content)[i], fmt::format("{}[{}].", fields.full_name(name), i));
+  fields.each(name, content, [&take](Fields& block) {
     const std::string type = block.needed_text("type");
     take(block, type);
-  }
+  });
 }
 
 /// The results of calls become messages of their own, before the text.
@@ -90,18 +87,15 @@ std::vector<Message> read_messages(Fields& fields) {
   if (given == nullptr || given->empty()) {
     fields.fail("messages", "must be an array of at least one message");
   }
-  if (given->size() > most_messages) {
-    fields.fail("messages", fmt::format("must be an array of 1 to {} messages", most_messages));
-  }
-  for (std::size_t i = 0; i < given->size(); ++i) {
-    Fields message = fields.inner((*given)[i], fmt::format("messages[{}].", i));
+  check_message_count(fields, "messages", given->size());
+  fields.each("messages", given, [&messages](Fields& message) {
     const std::string role = message.needed_choice("role", {"user", "assistant", "system"});
     if (role == "system") {
       messages.push_back({.role = Role::system, .content = shown_content(message, "content")});
     } else {
       role == "user" ? add_user_message(message, messages) : add_assistant_message(message, messages);
     }
-  }
+  });
   return messages;
 }
 
@@ -115,10 +109,7 @@ Json read_function(Fields& tool) {
     }
     return function ? *std::move(function) : Json();
   }
-  Json function = {{"name", tool.needed_text("name")}};
-  if (function["name"] == "") {
-    tool.fail("name", "is missing");
-  }
+  Json function = {{"name", needed_tool_name(tool)}};
   if (const auto description = tool.text("description")) {
     function["description"] = *description;
   }
@@ -130,18 +121,13 @@ Json read_function(Fields& tool) {
 }
 
 std::optional<std::vector<Tool>> read_own_tools(Fields& fields) {
-  const Json* given = fields.array("tools");
-  if (given != nullptr && given->size() > most_tools) {
-    fields.fail("tools", fmt::format("holds {} tools, at most {}", given->size(), most_tools));
-  }
   std::vector<Tool> tools;
-  for (std::size_t i = 0; given != nullptr && i < given->size(); ++i) {
-    Fields tool = fields.inner((*given)[i], fmt::format("tools[{}].", i));
+  fields.each("tools", find_tools(fields, "tools"), [&tools](Fields& tool) {
     if (Json function = read_function(tool); !function.is_null()) {
       std::string name = string_of(function, "name");
       tools.push_back({.name = std::move(name), .declaration = wrapped_function(std::move(function))});
     }
-  }
+  });
   return tools.empty() ? std::nullopt : std::optional(std::move(tools));
 }
 

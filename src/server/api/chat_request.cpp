@@ -30,10 +30,7 @@ Content read_content(Fields& message) {
     message.fail("content", "must be a string or an array of parts");
   }
   std::vector<Part> parts;
-  for (std::size_t i = 0; i < content->size(); ++i) {
-    Fields part = message.inner((*content)[i], fmt::format("{}[{}].", message.full_name("content"), i));
-    parts.emplace_back(TextPart{shown_text(part)});
-  }
+  message.each("content", content, [&parts](Fields& part) { parts.emplace_back(TextPart{shown_text(part)}); });
   return parts;
 }
 
@@ -76,11 +73,8 @@ void take_text(const Json& value, std::string& into, bool& is_taken) {
 Message read_message(Fields& fields) {
   const std::string role = fields.needed_choice("role", {"system", "developer", "user", "assistant", "tool"});
   Message message{.role = *role_of(role), .content = read_content(fields)};
-  const Json* calls = fields.array("tool_calls");
-  for (std::size_t i = 0; calls != nullptr && i < calls->size(); ++i) {
-    Fields call((*calls)[i], fmt::format("{}[{}].", fields.full_name("tool_calls"), i));
-    message.calls.push_back(read_call(call));
-  }
+  fields.each("tool_calls", fields.array("tool_calls"),
+              [&message](Fields& call) { message.calls.push_back(read_call(call)); });
   static_cast<void>(fields.text("reasoning_content"));
   Json::object_t others;
   for (const auto& [name, value] : fields.json().items()) {
@@ -104,15 +98,10 @@ Message read_message(Fields& fields) {
 
 std::vector<Message> read_messages(Fields& fields) {
   const Json* given = fields.array("messages");
-  if (given == nullptr || given->empty() || given->size() > most_messages) {
-    fields.fail("messages", fmt::format("must be an array of 1 to {} messages", most_messages));
-  }
+  check_message_count(fields, "messages", given == nullptr ? 0 : given->size(), 1);
   std::vector<Message> messages;
   messages.reserve(given->size());
-  for (std::size_t i = 0; i < given->size(); ++i) {
-    Fields message = fields.inner((*given)[i], fmt::format("messages[{}].", i));
-    messages.push_back(read_message(message));
-  }
+  fields.each("messages", given, [&messages](Fields& message) { messages.push_back(read_message(message)); });
   return messages;
 }
 
@@ -143,10 +132,7 @@ void read_allowed_tools(Fields& fields, ToolSelection& selection) {
   if (tools == nullptr || tools->empty()) {
     inner.fail("tools", "names no tool");
   }
-  for (std::size_t i = 0; i < tools->size(); ++i) {
-    Fields tool((*tools)[i], fmt::format("tool_choice.allowed_tools.tools[{}].", i));
-    selection.allowed.push_back(function_name(tool));
-  }
+  inner.each("tools", tools, [&selection](Fields& tool) { selection.allowed.push_back(function_name(tool)); });
 }
 
 }  // namespace
@@ -173,34 +159,47 @@ Conversation read_chat_request(Fields& fields, Reading& reading) {
   return conversation;
 }
 
+void check_message_count(const Fields& fields, std::string_view name, std::size_t count, std::size_t least) {
+  if (count < least || count > most_messages) {
+    fields.fail(name, fmt::format("must be an array of 1 to {} messages", most_messages));
+  }
+}
+
+const Json* find_tools(Fields& fields, std::string_view name) {
+  const Json* tools = fields.array(name);
+  if (tools != nullptr && tools->size() > most_tools) {
+    fields.fail(name, fmt::format("holds {} tools, at most {}", tools->size(), most_tools));
+  }
+  return tools;
+}
+
+std::string needed_tool_name(Fields& tool) {
+  std::string name = tool.needed_text("name");
+  if (name.empty()) {
+    tool.fail("name", "is missing");
+  }
+  return name;
+}
+
 std::optional<std::vector<Tool>> read_tools(Fields& fields) {
-  const Json* given = fields.array("tools");
+  const Json* given = find_tools(fields, "tools");
   if (given == nullptr) {
     return std::nullopt;
   }
-  if (given->size() > most_tools) {
-    fields.fail("tools", fmt::format("holds {} tools, at most {}", given->size(), most_tools));
-  }
   std::vector<Tool> tools;
-  for (std::size_t i = 0; i < given->size(); ++i) {
-    Fields tool = fields.inner((*given)[i], fmt::format("tools[{}].", i));
+  fields.each("tools", given, [&tools](Fields& tool) {
     const std::string type = tool.text("type").value_or("function");
     if (type == "custom") {
       tools.push_back(read_custom_tool(tool));
-      continue;
-    }
-    if (type != "function") {
+    } else if (type != "function") {
       tool.note(type);
-      continue;
+    } else {
+      Fields inner(tool.needed_object("function"), tool.full_name("function") + ".");
+      std::string name = needed_tool_name(inner);
+      static_cast<void>(inner.object("parameters"));
+      tools.push_back({.name = std::move(name), .declaration = tool.json()});
     }
-    Fields inner(tool.needed_object("function"), tool.full_name("function") + ".");
-    std::string name = inner.needed_text("name");
-    if (name.empty()) {
-      inner.fail("name", "is missing");
-    }
-    static_cast<void>(inner.object("parameters"));
-    tools.push_back({.name = std::move(name), .declaration = (*given)[i]});
-  }
+  });
   return tools;
 }
 

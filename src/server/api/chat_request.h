@@ -2,6 +2,8 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "chat/conversation.h"
@@ -22,6 +24,14 @@ Conversation read_conversation(Fields& fields, Reading& reading);
 /// The same, with what a request for an answer says of it: `tool_choice`, `parallel_tool_calls`, and the limits of
 /// reasoning.
 Conversation read_chat_request(Fields& fields, Reading& reading);
+
+/// Throws ApiError(400) for more than most_messages, or fewer than `least`, in the field `name`.
+void check_message_count(const Fields& fields, std::string_view name, std::size_t count, std::size_t least = 0);
+
+/// The array of tools that is the member `name`, null for none. Throws ApiError(400) for more than most_tools.
+const Json* find_tools(Fields& fields, std::string_view name);
+/// The name of a tool, which is not empty. Throws ApiError(400).
+std::string needed_tool_name(Fields& tool);
 
 /// `tools` by OpenAI's names. Tools that run on a vendor's server are left out. Throws ApiError(400).
 std::optional<std::vector<Tool>> read_tools(Fields& fields);

@@ -41,6 +41,10 @@ Fields Fields::inner(const Json& object, std::string path) const {
   return fields;
 }
 
+Fields Fields::element(std::string_view name, const Json& array, std::size_t index) const {
+  return inner(array[index], fmt::format("{}[{}].", full_name(name), index));
+}
+
 void Fields::fail(std::string_view name, std::string_view problem) const {
   throw ApiError(400, fmt::format("{} {}", full_name(name), problem), full_name(name));
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <map>
@@ -31,6 +32,16 @@ class Fields {
   explicit Fields(const Json& object, std::string path = {});
   /// The fields of an object inside this one; its unknown fields count as this one's.
   [[nodiscard]] Fields inner(const Json& object, std::string path) const;
+  /// The fields of the object at `index` of the array that is the member `name`.
+  [[nodiscard]] Fields element(std::string_view name, const Json& array, std::size_t index) const;
+  /// Calls act(Fields&) for each object of an array, which is the member `name`; not at all for null.
+  template <class Act>
+  void each(std::string_view name, const Json* array, Act&& act) const {
+    for (std::size_t i = 0; array != nullptr && i < array->size(); ++i) {
+      Fields fields = element(name, *array, i);
+      act(fields);
+    }
+  }
 
   [[nodiscard]] const Json& json() const { return *object_; }
 

@@ -66,15 +66,13 @@ class MessageReader {
       message.call_id = id_of(std::min(answered_++, std::max(calls_ - 1, 0)));
       message.name = fields.text("tool_name").value_or("");
     }
-    const Json* calls = fields.array("tool_calls");
-    for (std::size_t i = 0; calls != nullptr && i < calls->size(); ++i) {
-      Fields call((*calls)[i], fmt::format("{}[{}].", fields.full_name("tool_calls"), i));
+    fields.each("tool_calls", fields.array("tool_calls"), [&](Fields& call) {
       Fields inner(call.needed_object("function"), call.full_name("function") + ".");
       const Json* arguments = inner.object("arguments");
       std::string name = inner.needed_text("name");
       message.calls.push_back(
           {.id = id_of(calls_++), .name = std::move(name), .arguments = arguments == nullptr ? "{}" : to_text(*arguments)});
-    }
+    });
     return message;
   }
 
@@ -92,14 +90,9 @@ Conversation read_ollama_chat(Fields& fields, Reading& reading) {
   hold_conversation(reading);
   Conversation conversation;
   const Json* given = fields.array("messages");
-  if (given != nullptr && given->size() > most_messages) {
-    fields.fail("messages", fmt::format("must be an array of 1 to {} messages", most_messages));
-  }
+  check_message_count(fields, "messages", given == nullptr ? 0 : given->size());
   ollama::MessageReader reader;
-  for (std::size_t i = 0; given != nullptr && i < given->size(); ++i) {
-    Fields message = fields.inner((*given)[i], fmt::format("messages[{}].", i));
-    conversation.messages.push_back(reader.read(message));
-  }
+  fields.each("messages", given, [&](Fields& message) { conversation.messages.push_back(reader.read(message)); });
   if (!conversation.messages.empty()) {
     ollama::read_shared(fields, conversation);
     ollama::read_own(fields, conversation);

@@ -22,7 +22,7 @@ void add_found_tools(Fields& fields, const Json& input, OfferedTools& tools) {
   for (std::size_t i = 0; i < input.size(); ++i) {
     const std::string type = input[i].is_object() ? string_of(input[i], "type") : "";
     if (type == "tool_search_output" || type == "additional_tools") {
-      Fields item = fields.inner(input[i], fmt::format("input[{}].", i));
+      Fields item = fields.element("input", input, i);
       tools.add_all(item, "tools");
     }
   }
@@ -47,14 +47,9 @@ std::vector<Message> read_messages(Fields& fields, std::vector<Message> earlier,
   if (input->is_string()) {
     conversation.add_text(input->get<std::string>());
   }
-  for (std::size_t i = 0; input->is_array() && i < input->size(); ++i) {
-    Fields item = fields.inner((*input)[i], fmt::format("input[{}].", i));
-    conversation.add(item);
-  }
+  fields.each("input", input->is_array() ? input : nullptr, [&conversation](Fields& item) { conversation.add(item); });
   messages = conversation.take();
-  if (messages.size() > most_messages) {
-    fields.fail("input", fmt::format("must be an array of 1 to {} messages", most_messages));
-  }
+  check_message_count(fields, "input", messages.size());
   return messages;
 }
 
@@ -70,10 +65,7 @@ void read_allowed_tools(Fields& choice, const OfferedTools& tools, ToolSelection
   if (named == nullptr || named->empty()) {
     choice.fail("tools", "names no tool");
   }
-  for (std::size_t i = 0; i < named->size(); ++i) {
-    Fields tool = choice.inner((*named)[i], fmt::format("tool_choice.tools[{}].", i));
-    selection.allowed.push_back(function_named(tool, tools));
-  }
+  choice.each("tools", named, [&](Fields& tool) { selection.allowed.push_back(function_named(tool, tools)); });
   selection.choice.is_required = choice.choice("mode", {"auto", "required"}) == "required";
 }
 

@@ -83,14 +83,6 @@ Named described_action(Fields& tool, const std::string& type) {
   return as_function(*std::move(function));
 }
 
-std::string needed_name(Fields& tool) {
-  std::string name = tool.needed_text("name");
-  if (name.empty()) {
-    tool.fail("name", "is missing");
-  }
-  return name;
-}
-
 }  // namespace
 
 void OfferedTools::offer(OfferedTool tool, const Named& named) {
@@ -113,18 +105,17 @@ void OfferedTools::offer(OfferedTool tool, const Named& named) {
 
 void OfferedTools::add_namespace(Fields& tool) {
   const std::string in_namespace = tool.needed_text("name");
-  const Json* inner = tool.array("tools");
-  for (std::size_t i = 0; inner != nullptr && i < inner->size(); ++i) {
-    Fields each = tool.inner((*inner)[i], fmt::format("{}[{}].", tool.full_name("tools"), i));
+  tool.each("tools", tool.array("tools"), [&](Fields& each) {
     const std::string type = each.text("type").value_or("function");
     if (type == "custom") {
-      offer({.item = CallItem::text, .name = needed_name(each), .in_namespace = in_namespace}, described_text_tool(each));
+      offer({.item = CallItem::text, .name = needed_tool_name(each), .in_namespace = in_namespace},
+            described_text_tool(each));
     } else if (type == "function") {
-      offer({.name = needed_name(each), .in_namespace = in_namespace}, described_function(each));
+      offer({.name = needed_tool_name(each), .in_namespace = in_namespace}, described_function(each));
     } else {
       each.note(type);
     }
-  }
+  });
 }
 
 void OfferedTools::add(Fields& tool) {
@@ -133,10 +124,10 @@ void OfferedTools::add(Fields& tool) {
     return add_namespace(tool);
   }
   if (type == "function") {
-    return offer({.name = needed_name(tool)}, described_function(tool));
+    return offer({.name = needed_tool_name(tool)}, described_function(tool));
   }
   if (type == "custom") {
-    return offer({.item = CallItem::text, .name = needed_name(tool)}, described_text_tool(tool));
+    return offer({.item = CallItem::text, .name = needed_tool_name(tool)}, described_text_tool(tool));
   }
   const Named action = described_action(tool, type);
   if (action == nullptr) {
@@ -150,14 +141,7 @@ void OfferedTools::add(Fields& tool) {
 }
 
 void OfferedTools::add_all(Fields& fields, std::string_view name) {
-  const Json* given = fields.array(name);
-  if (given != nullptr && given->size() > most_tools) {
-    fields.fail(name, fmt::format("holds {} tools, at most {}", given->size(), most_tools));
-  }
-  for (std::size_t i = 0; given != nullptr && i < given->size(); ++i) {
-    Fields tool = fields.inner((*given)[i], fmt::format("{}[{}].", fields.full_name(name), i));
-    add(tool);
-  }
+  fields.each(name, find_tools(fields, name), [this](Fields& tool) { add(tool); });
 }
 
 std::string OfferedTools::model_name(std::string_view name, std::string_view in_namespace) const {
