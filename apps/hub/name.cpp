@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/split.h"
 #include "base/utf8.h"
 
 namespace rocmforge::hub {
@@ -27,16 +28,6 @@ bool is_word(std::string_view text) {
            return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
                   c == '.';
          });
-}
-
-std::vector<std::string_view> split_parts(std::string_view text) {
-  std::vector<std::string_view> parts;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find('/', begin), text.size());
-    parts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
 }
 
 std::string join_parts(const std::vector<std::string_view>& parts, std::size_t begin) {
@@ -69,7 +60,7 @@ bool read_ollama(std::string_view text, ModelName& name) {
   if (!take_choice(text, name.choice)) {
     return false;
   }
-  const std::vector<std::string_view> parts = split_parts(text);
+  const std::vector<std::string_view> parts = split(text, '/');
   name.repository = parts.size() == 1 ? "library/" + std::string(parts[0]) : std::string(text);
   return parts.size() <= 2 && std::ranges::all_of(parts, is_word);
 }
@@ -79,7 +70,7 @@ bool read_hugging_face(std::string_view text, ModelName& name) {
   if (!names_file && !take_choice(text, name.choice)) {
     return false;
   }
-  const std::vector<std::string_view> parts = split_parts(text);
+  const std::vector<std::string_view> parts = split(text, '/');
   if (parts.size() < 2 || !is_word(parts[0]) || !is_word(parts[1])) {
     return false;
   }
@@ -105,7 +96,7 @@ bool is_safe_path(std::string_view path) {
   if (replace_invalid_utf8(path, held) != path || printable(path) != path || path.find('\\') != std::string_view::npos) {
     return false;
   }
-  return std::ranges::all_of(split_parts(path), [](std::string_view part) {
+  return std::ranges::all_of(split(path, '/'), [](std::string_view part) {
     return !part.empty() && part != "." && part != ".." && part.size() <= longest_part;
   });
 }

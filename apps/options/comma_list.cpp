@@ -1,17 +1,12 @@
 #include "comma_list.h"
 
-#include <algorithm>
+#include "base/split.h"
 
 namespace rocmforge::app {
 
 std::vector<std::string> split_at_commas(std::string_view text) {
-  std::vector<std::string> parts;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    parts.emplace_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
+  const std::vector<std::string_view> parts = split(text, ',');
+  return {parts.begin(), parts.end()};
 }
 
 }  // namespace rocmforge::app

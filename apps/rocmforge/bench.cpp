@@ -253,8 +253,7 @@ Command bench_command() {
           "once a step, beside the reading speed of the memory measured in the same run with the same threads. GMAC/s "
           "counts products with weights. With --batch-sizes B, B sequences generate at once and t/s is of all of them. "
           "Afterwards each kernel of these steps is called at their shapes, and every element is compared with an oracle "
-          "(see "
-          "bench step); one that is wrong makes the exit code 1.",
+          "(see bench step); one that is wrong makes the exit code 1.",
       .examples = {"rocmforge bench", "rocmforge bench model.gguf -p 128,512 -n 64 -t 1,2,4 -r 3",
                    "rocmforge bench model.gguf -p 0 -n 64 --batch-sizes 1,8 -d 0,1024",
                    "rocmforge bench model.gguf -pg 512,128 --json"},

@@ -144,8 +144,7 @@ Command bench_attention_command() {
           "16,384 tokens on a GPU. Decode walks through as many caches as the L2 cache cannot hold. Before the timed calls "
           "each of these caches is used once with a poisoned output, and every element is compared with the plain kernel of "
           "the device, on a CPU with the scalar reference; so is what the last timed call left. A kernel that is wrong "
-          "makes "
-          "the exit code 1.",
+          "makes the exit code 1.",
       .examples = {"rocmforge bench attention --heads 32:8 --head-dim 64,128 --prefill 2048 --decode 1x4096,64x4096"},
       .options = {{"--heads", &flags->heads, "Query and KV heads", "Q:KV"},
                   {"--head-dim", &flags->head_dims, "Elements of a head", "LIST"},

@@ -113,11 +113,9 @@ Command bench_matmul_command() {
                      .summary = "Time each matrix product kernel, checked in the same run",
                      .notes =
                          "Weights are read from memory: enough copies are used in turn that none is in a cache. Before the "
-                         "timed calls each "
-                         "copy is used once with a poisoned output, and every element is compared with the plain kernel of "
-                         "the device, on a "
-                         "CPU with the scalar reference; so is what the last timed call left. A kernel that is wrong makes "
-                         "the exit code 1.",
+                         "timed calls each copy is used once with a poisoned output, and every element is compared with "
+                         "the plain kernel of the device, on a CPU with the scalar reference; so is what the last timed "
+                         "call left. A kernel that is wrong makes the exit code 1.",
                      .examples = {"rocmforge bench matmul --formats q4_k,f16 --shapes 14336x4096 --tokens 1,8,2048"},
                      .options = {{"--formats", &flags->formats, "Formats of the weights", "LIST"},
                                  {"--shapes", &flags->shapes, "Rows x columns of the weights", "LIST"},

@@ -8,11 +8,13 @@
 #include <type_traits>
 #include <variant>
 
+#include "checks/device_cases.h"
 #include "kernels/register_all.h"
-#include "test_device.h"
 
 namespace rocmforge {
 namespace {
+
+using test::DeviceCases;
 
 /// The processor with all kernels, and cases small enough for a test.
 class SmallCases : public testing::Test {
@@ -229,20 +231,10 @@ TEST_F(SmallCases, TheLargestShapesComeSecond) {
   EXPECT_EQ(tokens[3], rising[rising.size() - 2]);
 }
 
-/// On the device that ROCMFORGE_TEST_DEVICE names, which may be an emulated GPU: arrays in its memory, work on its streams,
-/// and the plain kernels of the device as oracle.
-TEST(DeviceCases, TinyKernelsOfTheTestDeviceAreRight) {
-  const test::TestDevice opened = test::open_test_device();
-  if (opened.device == nullptr) {
-    GTEST_SKIP() << opened.problem;
-  }
-  Device& device = *opened.device;
-  ThreadPool pool(2);
-  KernelRegistry registry;
-  register_all_kernels(registry, &device);
+TEST_F(DeviceCases, TinyKernelsOfTheTestDeviceAreRight) {
   std::vector<KernelRegistry::AnyUse> uses;
   const auto add = [&]<class Op>(std::type_identity<Op>, const typename Op::Spec& spec) {
-    uses.emplace_back(KernelUse<Op>{spec, registry.choose<Op>(spec, device.info()).kernel});
+    uses.emplace_back(KernelUse<Op>{spec, registry_.choose<Op>(spec, device().info()).kernel});
   };
   const KvLayout pages{.dtype = DType::f16, .block_tokens = 16, .kv_heads = 2, .head_dim = 64};
   add(std::type_identity<RmsNorm>(), {64, 1e-5f});
@@ -259,38 +251,30 @@ TEST(DeviceCases, TinyKernelsOfTheTestDeviceAreRight) {
        .key_weight = DType::f16,
        .value_weight = DType::q8_0,
        .layout = {.dtype = DType::f16, .block_tokens = 16, .kv_heads = 1, .head_dim = 48, .value_dim = 32}});
-  CheckBench bench(device, registry, pool);
+  CheckBench bench(device(), registry_, pool_);
   const CaseOptions options{.limits = {.max_tokens = 1, .max_step_tokens = 17, .max_kv_len = 100}};
-  for (const KernelCase& one : cases_of(uses, registry, device.info(), options)) {
+  for (const KernelCase& one : cases_of(uses, registry_, device().info(), options)) {
     const CallResult result = one.run(bench);
     EXPECT_EQ(result.problem, "") << one.operation << " " << one.kernel << ", " << one.shape;
     EXPECT_GT(result.elements, 0);
-    EXPECT_EQ(result.oracle, device.is_gpu() ? "check" : "reference");
+    EXPECT_EQ(result.oracle, device().is_gpu() ? "check" : "reference");
   }
 }
 
 /// A decode step that appends its own K and V, where the device has a kernel for that.
-TEST(DeviceCases, TinyAppendsInsideAttentionAreRight) {
-  const test::TestDevice opened = test::open_test_device();
-  if (opened.device == nullptr) {
-    GTEST_SKIP() << opened.problem;
-  }
-  Device& device = *opened.device;
-  ThreadPool pool(2);
-  KernelRegistry registry;
-  register_all_kernels(registry, &device);
+TEST_F(DeviceCases, TinyAppendsInsideAttentionAreRight) {
   Attention::Spec spec = heads(DType::f16);
   spec.decode = true;
-  CheckBench bench(device, registry, pool);
+  CheckBench bench(device(), registry_, pool_);
   int appends = 0;
-  for (const auto& kernel : registry.all<Attention>()) {
-    if (kernel->device() != device.info().kind || is_oracle(kernel->priority()) ||
-        !kernel->supports(spec, device.info()).ok) {
+  for (const auto& kernel : registry_.all<Attention>()) {
+    if (kernel->device() != device().info().kind || is_oracle(kernel->priority()) ||
+        !kernel->supports(spec, device().info()).ok) {
       continue;
     }
     const KernelUse<Attention> use{spec, kernel.get(), kernel->layout(spec)};
     const CaseOptions options{.limits = {.max_step_tokens = 17, .max_kv_len = 100}};
-    for (const KernelCase& one : cases_of({use}, registry, device.info(), options)) {
+    for (const KernelCase& one : cases_of({use}, registry_, device().info(), options)) {
       if (one.shape.starts_with("append")) {
         EXPECT_EQ(one.run(bench).problem, "") << one.kernel;
         ++appends;

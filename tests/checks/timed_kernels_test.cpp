@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "checks/bad_kernels.h"
+#include "checks/device_cases.h"
 #include "checks/oracle.h"
 #include "step_check.h"
 #include "test_device.h"
@@ -190,22 +191,13 @@ TEST_F(TimedKernels, ARowThatAttentionLeavesOutIsNotWritten) {
   EXPECT_EQ(found.first_row, 39 * 4);
 }
 
-/// On the device that ROCMFORGE_TEST_DEVICE names, which may be an emulated GPU: its plain kernels are the oracle.
-TEST(DeviceCases, TimedCallsOfTheTestDeviceAreCompared) {
-  const TestDevice opened = open_test_device();
-  if (opened.device == nullptr) {
-    GTEST_SKIP() << opened.problem;
-  }
-  Device& device = *opened.device;
-  ThreadPool pool(2);
-  KernelRegistry registry;
-  register_all_kernels(registry, &device);
-  ExecutionContext context{&pool, device.is_gpu() ? &device.stream() : nullptr};
+TEST_F(DeviceCases, TimedCallsOfTheTestDeviceAreCompared) {
+  ExecutionContext context{&pool_, device().is_gpu() ? &device().stream() : nullptr};
   const Matmul::Spec product{DType::f32, 16, 32};
-  const MatmulKernel& matmul = *registry.choose<Matmul>(product, device.info(), device.is_gpu() ? "gpu" : "").kernel;
-  MatmulInputs numbers(device, context, registry, product, 1);
-  const WeightCopies weights(device, context, matmul, numbers);
-  TimedMatmul products(device, context, matmul, numbers, weights, 1);
+  const MatmulKernel& matmul = *registry_.choose<Matmul>(product, device().info(), device().is_gpu() ? "gpu" : "").kernel;
+  MatmulInputs numbers(device(), context, registry_, product, 1);
+  const WeightCopies weights(device(), context, matmul, numbers);
+  TimedMatmul products(device(), context, matmul, numbers, weights, 1);
   const OutputDifference of_products = products.check_each();
   EXPECT_TRUE(of_products.right()) << describe(of_products, "out");
   EXPECT_EQ(of_products.elements, 16);
@@ -215,9 +207,9 @@ TEST(DeviceCases, TimedCallsOfTheTestDeviceAreCompared) {
   spec.q_heads = 2;
   spec.kv_heads = 1;
   const AttentionBackend& attention =
-      *registry.choose<Attention>(spec, device.info(), device.is_gpu() ? "paged_rows" : "").kernel;
-  AttentionInputs inputs(device, context, registry, spec, attention.layout(spec), {1, 3, 5});
-  const OutputDifference of_attention = TimedAttention(device, context, attention, inputs).check_each();
+      *registry_.choose<Attention>(spec, device().info(), device().is_gpu() ? "paged_rows" : "").kernel;
+  AttentionInputs inputs(device(), context, registry_, spec, attention.layout(spec), {1, 3, 5});
+  const OutputDifference of_attention = TimedAttention(device(), context, attention, inputs).check_each();
   EXPECT_TRUE(of_attention.right()) << describe(of_attention, "out");
   EXPECT_EQ(of_attention.elements, 3 * 2 * 64);
 }

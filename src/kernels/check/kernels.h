@@ -6,9 +6,8 @@
 
 namespace rocmforge {
 
-// Plain kernels for DeviceKind::hip or cuda: one output element, or one part of a state
-// or row, a thread, sums in double. Other
-// kernels are compared with them on the device itself, at any size.
+// Plain kernels for DeviceKind::hip or cuda: one output element, or one part of a state or row, a thread, sums in double.
+// Other kernels are compared with them on the device itself, at any size.
 std::unique_ptr<AttentionBackend> make_check_attention(DeviceKind kind);
 std::unique_ptr<MatmulKernel> make_check_matmul(DeviceKind kind);
 std::unique_ptr<ExpertMatmulKernel> make_check_expert_matmul(DeviceKind kind);
