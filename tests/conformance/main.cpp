@@ -1,8 +1,11 @@
 // The program's fixture: the device is opened once, tests run on it one after another, and their memory must be free again
 // at the end.
 
+#include <chrono>
 #include <cstdio>
+#include <cstdlib>
 
+#include "conformance/case_watch.h"
 #include "conformance/harness.h"
 
 namespace rocmforge::test {
@@ -53,6 +56,9 @@ int run(int argc, char** argv) {
   }
   std::printf("device: %s (%s)\n", harness().device.name.c_str(), harness().device.architecture.c_str());
   testing::AddGlobalTestEnvironment(new DeviceEnvironment);  // GoogleTest deletes it
+  if (const int limit = std::atoi(environment("ROCMFORGE_TEST_CASE_SECONDS").c_str()); limit > 0) {
+    testing::UnitTest::GetInstance()->listeners().Append(new CaseWatch(std::chrono::seconds(limit)));  // and this
+  }
   return RUN_ALL_TESTS();
 }
 

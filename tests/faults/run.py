@@ -11,9 +11,9 @@ build/kernels-shaken (build_kernels.py --shaken) for a race. Then run, as far as
     conformance   cases of tests/conformance
     protocol      a test of tests/protocols, compiled with the copied headers
 
-Found means: something fails and the kernel's name is in what it says, or the protocol's test fails. The table shows "wrong" where something fails
-and names no kernel. Fails where fewer than nine of ten are found. Tests pass without the faults: so do these checks, which is not
-repeated here.
+Found means: something fails and the name of the kernel or of its code object is in what it says, or the protocol's test fails. The table shows
+"wrong" where something fails and names no kernel. Fails where fewer than nine of ten are found. Tests pass without the faults: so do these
+checks, which is not repeated here.
 """
 import argparse
 import os
@@ -32,6 +32,7 @@ from shake import Problem, write_seeded
 FOLDER = ROOT / "build/faults"
 TREE = FOLDER / "tree"
 SEEDS = range(1, 6)  # of a race, until one shows it
+HANGS = 3  # tests/conformance/case_watch.h
 
 
 def copy_sources():
@@ -105,11 +106,16 @@ def say(command, environment, limit):
         return None, (late.stdout or b"").decode(errors="replace")
 
 
-def judge(status, said, names):
+def log_of(fault, column):
+    return FOLDER / f"{fault.kind.replace(' ', '_')}-{column}.log"
+
+
+def judge(status, said, fault):
     if status == 0:
         return "not found"
-    named = [name for name in names.split("|") if re.search(rf"\b{re.escape(name)}\b", said)]
-    how = "hangs" if status is None else "wrong" if status == 1 else f"status {status}"
+    named = [name for name in fault.kernel.split("|") if re.search(rf"\b{re.escape(name)}\b", said)]
+    named += [fault.object] if re.search(rf"\b{re.escape(fault.object)}", said) else []  # launches begin with it
+    how = "hangs" if status in (None, HANGS) else "wrong" if status == 1 else f"status {status}"
     return f"found: {named[0]} {how}" if named else how
 
 
@@ -119,33 +125,35 @@ class Checks:
         self.emulated = arguments.device.startswith("emulated:")
         self.build = ROOT / "build" / (arguments.preset or ("tested" if self.emulated else arguments.device.split(":")[0]))
 
-    def check(self, folder):
+    def check(self, fault, folder):
         command = [self.build / "apps/rocmforge/rocmforge", "check", "--device", self.arguments.device, "--kernel-dir", folder,
                    "--seconds", self.arguments.seconds]
         status, said = say(command, {}, self.arguments.seconds + 60)
+        log_of(fault, "check").write_text(said)
         wrong = [line for line in said.splitlines() if re.match(r"(WRONG|HUNG|CRASHED):", line)]
-        return status, "\n".join(wrong) or said
+        return judge(status, "\n".join(wrong), fault)
 
     def conformance(self, fault, folder):
         """The judgement; of a race that of the first seed that shows it."""
         if not fault.shaken:
-            return judge(*self._run_cases(fault, folder, {}), fault.kernel)
+            return judge(*self._run_cases(fault, folder, {}), fault)
         for seed in SEEDS:
             if self.emulated:
                 status, said = self._run_cases(fault, folder, {"ROCMFORGE_EMULATOR_SEED": str(seed)})
             else:
                 status, said = self._run_cases(fault, with_seed(folder, seed), {})
             if status != 0:
-                return f"{judge(status, said, fault.kernel)} with seed {seed}"
+                return f"{judge(status, said, fault)} with seed {seed}"
         return f"not found with {len(SEEDS)} seeds"
 
     def _run_cases(self, fault, folder, environment):
-        environment = environment | {"ROCMFORGE_TEST_DEVICE": self.arguments.device, "ROCMFORGE_KERNEL_DIR": str(folder)}
+        environment = environment | {"ROCMFORGE_TEST_DEVICE": self.arguments.device, "ROCMFORGE_KERNEL_DIR": str(folder),
+                                     "ROCMFORGE_TEST_CASE_SECONDS": str(int(self.arguments.limit))}
         command = [self.build / "tests/test_conformance", f"--gtest_filter={fault.filters}", "--gtest_fail_fast"]
-        status, said = say(command, environment, self.arguments.limit)
+        status, said = say(command, environment, 10 * self.arguments.limit)
         if status == 77 or re.search(r"\[=+\] 0 tests", said):
             raise Problem(f"'{fault.kind}': no case of {fault.filters} runs: {said.strip()[-300:]}")
-        (FOLDER / f"{fault.kind.replace(' ', '_')}.log").write_text(said)
+        log_of(fault, "conformance").write_text(said)
         return status, said
 
     def protocol(self, fault):
@@ -170,7 +178,7 @@ def look(fault, checks, architecture):
         shaken = fault.shaken and not checks.emulated
         folder = folder_with(fault, architecture, shaken)
     if checks.arguments.seconds > 0 and not checks.emulated:
-        yield "check", judge(*checks.check(folder), fault.kernel)
+        yield "check", checks.check(fault, folder)
     if fault.filters:
         yield "conformance", checks.conformance(fault, folder)
 
@@ -181,7 +189,7 @@ def main():
     parser.add_argument("--architecture", help="of its kernels; default: that of the emulated device, or sm_90a")
     parser.add_argument("--only", action="append", default=[], metavar="KIND", help="such as 'a counter not reset'; may be given several times")
     parser.add_argument("--seconds", type=float, default=0, help="for `rocmforge check`")
-    parser.add_argument("--limit", type=float, default=300, help="seconds for the cases of conformance; what takes longer hangs")
+    parser.add_argument("--limit", type=float, default=300, help="seconds for a case of conformance; one that takes longer hangs")
     parser.add_argument("--preset", help="the build whose programs run; default: cuda, hip, or tested for an emulated device")
     arguments = parser.parse_args()
     architecture = arguments.architecture or (arguments.device.split(":")[1] if ":" in arguments.device else "sm_90a")

@@ -167,6 +167,9 @@ __device__ inline void write_tiles(const typename Kind::Args& args, const std::u
   }
 }
 
+/// All roles once, each at a place of its own: __syncthreads() asks for one place for all threads.
+__device__ inline void meet() { named_barrier<2, matvec_all_threads>(); }
+
 template <class Kind>
 __device__ inline void run_matvec(const typename Kind::Args& args) {
   extern __shared__ __align__(128) std::uint8_t memory[];
@@ -199,7 +202,7 @@ __device__ inline void run_matvec(const typename Kind::Args& args) {
         arrive_at(barriers.image);
       }
     }
-    __syncthreads();
+    meet();
     while (!fetcher.done()) {
       fetcher.wait();
       fetcher.fill();
@@ -208,14 +211,14 @@ __device__ inline void run_matvec(const typename Kind::Args& args) {
   }
   if (warp > matvec_warps) {
     Kind::wait(args);
-    __syncthreads();
+    meet();
     write_tiles<Kind>(args, memory, barriers, partial, items, lane);
     return;
   }
   Kind kind(args, shared, memory, warp, lane);
   Kind::wait(args);
   kind.stage();
-  __syncthreads();
+  meet();
   if constexpr (Kind::has_image) {
     wait_for(barriers.image, 0);
   }
