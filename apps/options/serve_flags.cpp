@@ -12,7 +12,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "comma_list.h"
-#include "models/model_config.h"
+#include "models/config/model_config.h"
 #include "server/access.h"
 #include "usage_error.h"
 #include "weights/gguf_file.h"

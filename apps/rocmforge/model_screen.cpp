@@ -15,8 +15,8 @@
 #include "device/device.h"
 #include "flags.h"
 #include "model_summary.h"
-#include "models/model_config.h"
-#include "models/mtp_config.h"
+#include "models/config/model_config.h"
+#include "models/config/mtp_config.h"
 #include "text.h"
 
 namespace rocmforge::app {

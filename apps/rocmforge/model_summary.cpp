@@ -6,7 +6,7 @@
 #include <map>
 #include <span>
 
-#include "models/model_config.h"
+#include "models/config/model_config.h"
 
 namespace rocmforge::app {
 

@@ -4,7 +4,7 @@
 
 #include "checks/cases.h"
 #include "checks/model_shapes.h"
-#include "models/attention_pair.h"
+#include "models/plan/attention_pair.h"
 
 namespace rocmforge {
 namespace {

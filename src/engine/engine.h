@@ -12,7 +12,7 @@
 #include "device/device.h"
 #include "engine/logprobs.h"
 #include "engine/sampler.h"
-#include "kv/sequence_memory.h"
+#include "memory/sequence_memory.h"
 #include "models/model.h"
 #include "schedule/scheduler.h"
 #include "tokenizer/tokenizer.h"

@@ -5,7 +5,7 @@
 #include "base/thread_pool.h"
 #include "device/device.h"
 #include "engine/engine.h"
-#include "kv/sequence_memory.h"
+#include "memory/sequence_memory.h"
 #include "models/model.h"
 #include "ops/kernel_registry.h"
 #include "tokenizer/tokenizer.h"

@@ -5,10 +5,10 @@
 #include <span>
 #include <vector>
 
-#include "kv/page_table.h"
-#include "kv/sequence_memory.h"
+#include "memory/sequence_memory.h"
 #include "models/model.h"
 #include "ops/batch_plan.h"
+#include "schedule/pages/page_table.h"
 #include "schedule/sequence.h"
 
 namespace rocmforge {

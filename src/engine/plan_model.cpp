@@ -12,10 +12,10 @@
 #include "base/thread_pool.h"
 #include "engine/check_records.h"
 #include "kernels/register_all.h"
-#include "kv/kv_group.h"
-#include "kv/sequence_state.h"
-#include "kv/window_group.h"
-#include "models/model_config.h"
+#include "memory/kv_group.h"
+#include "models/config/model_config.h"
+#include "schedule/pages/sequence_state.h"
+#include "schedule/pages/window_group.h"
 
 namespace rocmforge {
 namespace {

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "kv/sequence_memory.h"
-#include "models/model_config.h"
+#include "memory/sequence_memory.h"
+#include "models/config/model_config.h"
 #include "ops/batch_plan.h"
 #include "ops/kernel_registry.h"
 #include "weights/gguf_file.h"

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-#include "models/mtp_config.h"
+#include "models/config/mtp_config.h"
 
 namespace rocmforge {
 namespace {

@@ -6,13 +6,13 @@
 #include <span>
 #include <vector>
 
-#include "models/block.h"
-#include "models/execution_plan.h"
 #include "models/model.h"
-#include "models/mtp_block.h"
-#include "models/operation.h"
-#include "models/output_head.h"
-#include "models/per_layer_input.h"
+#include "models/parts/block.h"
+#include "models/parts/mtp_block.h"
+#include "models/parts/operation.h"
+#include "models/parts/output_head.h"
+#include "models/parts/per_layer_input.h"
+#include "models/plan/execution_plan.h"
 #include "models/step/step_draws.h"
 #include "models/step/step_graphs.h"
 #include "models/step/step_inputs.h"

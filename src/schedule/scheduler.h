@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "kv/sequence_cache.h"
 #include "schedule/fair_order.h"
+#include "schedule/pages/sequence_cache.h"
 #include "schedule/request.h"
 #include "schedule/sequence.h"
 

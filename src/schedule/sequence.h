@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
-#include "kv/cached_sequence.h"
-#include "kv/sequence_cache.h"
-#include "kv/sequence_state.h"
+#include "schedule/pages/cached_sequence.h"
+#include "schedule/pages/sequence_cache.h"
+#include "schedule/pages/sequence_state.h"
 #include "schedule/request.h"
 
 namespace rocmforge {

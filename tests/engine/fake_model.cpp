@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "kernels/register_all.h"
-#include "kv/window_group.h"
+#include "schedule/pages/window_group.h"
 
 namespace rocmforge {
 

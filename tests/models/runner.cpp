@@ -8,7 +8,7 @@
 
 #include "kernels/reference/backend.h"
 #include "kernels/register_all.h"
-#include "kv/window_group.h"
+#include "schedule/pages/window_group.h"
 
 namespace rocmforge::testing {
 namespace {

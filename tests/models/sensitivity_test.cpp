@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
+#include "models/config/model_config.h"
 #include "models/error_text.h"
-#include "models/model_config.h"
 #include "models/model_file.h"
 #include "models/runner.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "models/operation.h"
+#include "models/parts/operation.h"
 #include "ops/attention.h"
 
 namespace rocmforge {

@@ -1,0 +1,84 @@
+#include "memory/kv_cache.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "base/error.h"
+
+namespace rocmforge {
+
+namespace {
+
+double gibibytes(long double bytes) { return static_cast<double>(bytes / (1024.0L * 1024.0L * 1024.0L)); }
+
+void check_planes(const std::vector<KvLayout>& planes) {
+  for (const KvLayout& layout : planes) {
+    check(layout.dtype == DType::f32 || layout.dtype == DType::f16 || layout.dtype == DType::bf16 ||
+              layout.dtype == DType::q8_0,
+          "a cache holds f32, f16, bf16 or q8_0");
+    check(layout.block_tokens > 0 && layout.kv_heads > 0 && layout.head_dim > 0, "the cache's layout is empty");
+    check(layout.block_tokens == planes.front().block_tokens, "a block has as many positions in every layer");
+  }
+}
+
+}  // namespace
+
+KvCache::KvCache(Device& device, std::vector<KvLayout> planes, std::int32_t num_blocks)
+    : device_(&device), planes_(std::move(planes)), num_blocks_(num_blocks) {
+  check(num_blocks > 0, "a cache has at least one block");
+  check_planes(planes_);
+  if (planes_.empty()) {
+    return;
+  }
+  const auto fail = [&](std::string_view reason) {
+    long double total = 0.0L;
+    for (const KvLayout& layout : planes_) {
+      total += static_cast<long double>(layout.block_bytes()) * num_blocks;
+    }
+    throw Error(fmt::format("the KV cache for {} tokens needs {:.2f} GiB ({} layers, {} blocks of {} tokens): {}",
+                            std::int64_t{num_blocks} * planes_.front().block_tokens, gibibytes(total), planes_.size(),
+                            num_blocks, planes_.front().block_tokens, reason));
+  };
+  std::size_t bytes = 0;
+  for (const KvLayout& layout : planes_) {
+    starts_.push_back(bytes);
+    std::size_t plane_bytes = 0;
+    if (__builtin_mul_overflow(layout.block_bytes(), static_cast<std::size_t>(num_blocks), &plane_bytes) ||
+        __builtin_add_overflow(bytes, plane_bytes, &bytes)) {
+      fail("more than the address space");
+    }
+  }
+  try {
+    memory_ = device.allocate(bytes, "the KV cache");
+  } catch (const Error& error) {
+    fail(error.what());
+  }
+}
+
+KvCacheView KvCache::plane(std::int32_t index) const {
+  check(index >= 0 && index < num_planes(), "the cache has no such plane");
+  return {memory_.data() + starts_[static_cast<std::size_t>(index)], num_blocks_};
+}
+
+void KvCache::copy_block(std::int32_t from, std::int32_t to) {
+  check(from >= 0 && from < num_blocks_ && to >= 0 && to < num_blocks_, "the cache has no such block");
+  if (from == to) {
+    return;
+  }
+  for (std::int32_t index = 0; index < num_planes(); ++index) {
+    const std::size_t block_bytes = planes_[static_cast<std::size_t>(index)].block_bytes();
+    auto* blocks = static_cast<std::byte*>(plane(index).data);
+    std::byte* target = blocks + block_bytes * static_cast<std::size_t>(to);
+    const std::byte* source = blocks + block_bytes * static_cast<std::size_t>(from);
+    if (device_->is_gpu()) {
+      device_->stream().copy_on_device(target, source, block_bytes);
+    } else {
+      std::memcpy(target, source, block_bytes);
+    }
+  }
+}
+
+}  // namespace rocmforge

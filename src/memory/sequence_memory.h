@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "device/device.h"
+#include "memory/kv_cache.h"
+#include "memory/kv_group.h"
+#include "ops/state_slots.h"
+
+namespace rocmforge {
+
+/// The device memory of sequences: pages for K and V of their positions, in groups, and slots of a fixed size for
+/// the recurrent state of layers without pages.
+class SequenceMemory {
+ public:
+  struct Size {
+    std::vector<std::int32_t> blocks;  ///< of each group
+    std::int32_t block_tokens = 0;     ///< 0: the largest of the planes' layouts
+    std::size_t slot_bytes = 0;
+    std::int32_t slots = 0;
+  };
+
+  /// Throws Error with the sizes when the memory can't be allocated. `device` must outlive it.
+  SequenceMemory(Device& device, const KvGroups& groups, const Size& size);
+
+  [[nodiscard]] std::int32_t num_groups() const { return static_cast<std::int32_t>(pages_.size()); }
+  /// Group 0 has no window.
+  [[nodiscard]] KvCache& pages(std::int32_t group = 0) { return pages_.at(static_cast<std::size_t>(group)); }
+  [[nodiscard]] const KvCache& pages(std::int32_t group = 0) const { return pages_.at(static_cast<std::size_t>(group)); }
+  [[nodiscard]] const KvGroups& groups() const { return groups_; }
+  /// Blocks of each group.
+  [[nodiscard]] const std::vector<std::int32_t>& num_blocks() const { return num_blocks_; }
+  [[nodiscard]] std::int32_t block_tokens() const { return block_tokens_; }
+  /// Bytes of the pages of all groups.
+  [[nodiscard]] std::size_t page_bytes() const;
+  [[nodiscard]] StateView states() const;
+  [[nodiscard]] std::size_t state_bytes() const { return states_.size_bytes(); }
+
+ private:
+  KvGroups groups_;
+  std::vector<KvCache> pages_;
+  std::vector<std::int32_t> num_blocks_;
+  std::int32_t block_tokens_;
+  std::size_t slot_bytes_;
+  std::int32_t slots_;
+  DeviceBuffer states_;
+};
+
+}  // namespace rocmforge

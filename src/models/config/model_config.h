@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/config/layer_config.h"
+#include "weights/gguf_file.h"
+
+namespace rocmforge {
+
+/// How the hidden states of a text become one vector, in the numbers of a file's `pooling_type`. rank: they become a score.
+enum class PoolingType { none, mean, cls, last, rank };
+
+/// The numbers of a decoder-only transformer, read from a file's metadata: defaults first, then the file's values, then
+/// checked.
+struct ModelConfig {
+  std::string architecture;  ///< general.architecture
+  std::string name;          ///< general.name, "" when absent
+  std::int32_t layers = 0;
+  std::int32_t hidden = 0;
+  std::int32_t vocab = 0;
+  std::int32_t context_length = 0;  ///< the model was trained for this many positions
+  NormKind norm_kind = NormKind::rms;
+  bool norm_needs_bias = false;             ///< of a LayerNorm; one in the file is always used
+  float norm_eps = 1e-5f;                   ///< of every norm
+  std::string output_norm = "output_norm";  ///< its tensor, without ".weight"
+  float embedding_scale = 1.0f;             ///< multiplies the rows of the embedding
+  bool learned_positions = false;           ///< a row of tensor position_embd is added for each position
+  std::int32_t per_layer_width = 0;      ///< elements of each layer in an embedding of its own: PerLayerEmbedding; 0: none
+  float logit_scale = 1.0f;              ///< multiplies the logits
+  float logit_soft_cap = 0.0f;           ///< after logit_scale, logits become c * tanh(logit / c); 0 for none
+  std::optional<PoolingType> pooling{};  ///< empty: the file does not say
+  std::int32_t mtp_blocks = 0;           ///< blocks of multi-token prediction at the end of the file: MtpBlock
+  std::vector<LayerConfig> blocks;       ///< [layers + mtp_blocks]
+
+  [[nodiscard]] const LayerConfig& layer(int index) const { return blocks[static_cast<std::size_t>(index)]; }
+
+  /// `context` is the most positions that a sequence will have, 0 for context_length: some models use another rotation in
+  /// long contexts. Throws Error naming the key for a missing or impossible value, or the architecture with the list of
+  /// those supported.
+  static ModelConfig from_gguf(const GgufFile& file, std::int32_t context = 0);
+};
+
+/// Architectures that can be loaded, for messages and `--help`.
+std::vector<std::string> supported_architectures();
+
+}  // namespace rocmforge

@@ -1,0 +1,20 @@
+#include "models/config/model_tensors.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+
+namespace rocmforge {
+
+bool has_shape(const GgufTensor& tensor, const Shape& shape) { return tensor.tensor.shape.squeezed() == shape.squeezed(); }
+
+const GgufTensor& expect_tensor(const GgufFile& file, std::string_view name, const Shape& shape) {
+  const GgufTensor& found = file.tensor(name);
+  if (!has_shape(found, shape)) {
+    throw Error(fmt::format("{}: tensor '{}' is {}, expected {}", file.path().string(), name, found.tensor.shape.to_string(),
+                            shape.to_string()));
+  }
+  return found;
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "models/config/metadata_reader.h"
+#include "models/config/model_config.h"
+
+namespace rocmforge {
+
+/// Reads the rotation of a model's heads from the common keys: base, scaling (none, linear, YaRN) and the file's frequency
+/// factors (`rope_freqs`, or `rope_factors_long` and `rope_factors_short`, chosen by `context`, the most positions of a
+/// sequence). `whole_pairs` is RopeScaling's, for which there is no key.
+RopeConfig read_rope(MetadataReader& metadata, std::int32_t head_dim, std::int32_t trained_context, std::int32_t context,
+                     bool whole_pairs = true);
+
+/// Frequencies of `n_rot` elements with this base, without scaling.
+std::shared_ptr<const RopeFrequencies> plain_frequencies(std::int32_t n_rot, double base);
+
+/// Whether the file gives YaRN's whole magnitude (rope.scaling.yarn_attn_factor), as converters write the attention factor
+/// of a configuration. The architecture's own rule for the magnitude does not apply then.
+bool names_yarn_magnitude(MetadataReader& metadata);
+
+/// rope.freq_base, above 1; 10000 when absent.
+double read_rope_base(MetadataReader& metadata);
+
+/// rope.freq_base_swa, the base of layers with a window, above 1. Without a value for an absent key it is required.
+double read_window_rope_base(MetadataReader& metadata, std::optional<double> absent = {});
+
+}  // namespace rocmforge

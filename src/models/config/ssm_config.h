@@ -1,0 +1,12 @@
+#pragma once
+
+#include "models/config/layer_config.h"
+#include "models/config/metadata_reader.h"
+
+namespace rocmforge {
+
+/// Reads the keys of a Mamba-2 mixer, `ssm.inner_size` and related ones. Throws Error naming the key for inconsistent
+/// numbers.
+SsmConfig read_ssm(MetadataReader& metadata);
+
+}  // namespace rocmforge

@@ -1,0 +1,118 @@
+#include "models/parts/block.h"
+
+#include <fmt/format.h>
+
+#include "models/parts/attention_mixer.h"
+#include "models/parts/delta_net_mixer.h"
+#include "models/parts/dense_feed_forward.h"
+#include "models/parts/experts_feed_forward.h"
+#include "models/parts/latent_mixer.h"
+#include "models/parts/short_conv_mixer.h"
+#include "models/parts/ssm_mixer.h"
+#include "models/parts/two_feed_forwards.h"
+
+namespace rocmforge {
+
+std::string block_tensor(int index, std::string_view part) { return fmt::format("blk.{}.{}", index, part); }
+
+std::string_view feed_forward_scale(const ModelConfig& config, int index) {
+  return config.per_layer_width > 0 ? std::string_view() : config.layer(index).graph.output_scale;
+}
+
+std::optional<NormName> block_norm(const ModelConfig& config, int index, std::string_view part) {
+  if (part.empty()) {
+    return std::nullopt;
+  }
+  return NormName{block_tensor(index, part), config.norm_kind, config.norm_eps, config.norm_needs_bias};
+}
+
+namespace {
+
+std::unique_ptr<Mixer> make_mixer(ExecutionPlan& plan, const ModelConfig& config, int index,
+                                  const std::optional<KvPlace>& shared) {
+  switch (config.layer(index).mixer) {
+    case MixerKind::attention:
+      if (config.layer(index).attention.latent.rank > 0) {
+        return std::make_unique<LatentMixer>(plan, config, index);
+      }
+      return std::make_unique<AttentionMixer>(plan, config, index, shared);
+    case MixerKind::short_conv:
+      return std::make_unique<ShortConvMixer>(plan, config, index);
+    case MixerKind::ssm:
+      return std::make_unique<SsmMixer>(plan, config, index);
+    case MixerKind::delta_net:
+      return std::make_unique<DeltaNetMixer>(plan, config, index);
+  }
+  fail_check("unknown mixer");
+}
+
+}  // namespace
+
+Block::Block(ExecutionPlan& plan, const ModelConfig& config, int index, std::span<const std::unique_ptr<Block>> earlier) {
+  const LayerConfig& layer = config.layer(index);
+  if (layer.has_mixer()) {
+    std::optional<KvPlace> shared;
+    if (layer.mixer == MixerKind::attention && !layer.attention.has_keys()) {
+      shared = earlier[static_cast<std::size_t>(layer.attention.keys_of)]->kv_place();
+    }
+    mixer_ = make_mixer(plan, config, index, shared);
+    keeps_ = !shared;
+  }
+  if (layer.has_feed_forward()) {
+    add_feed_forward(plan, config, index);
+  }
+  const Operations& project = mixer_ != nullptr ? mixer_->project() : none_;
+  const Operations& feed = feed_forward_ != nullptr ? feed_forward_->operations() : none_;
+  for (const Operations* part : {&project, &feed}) {
+    finish_.insert(finish_.end(), part->begin(), part->end());
+  }
+  if (config.per_layer_width > 0) {
+    per_layer_.emplace(plan, config, index);
+    per_layer_->append(finish_);
+  }
+  join_sums(plan);
+}
+
+void Block::join_sums(ExecutionPlan& plan) {
+  ResidualSum* mixed = mixer_ != nullptr ? mixer_->sum() : nullptr;
+  ResidualSum* fed = feed_forward_ != nullptr ? feed_forward_->sum() : nullptr;
+  FusedLinear* feeding = feed_forward_ != nullptr ? feed_forward_->first_product() : nullptr;
+  if (mixed == nullptr || fed == nullptr || feeding == nullptr) {
+    return;
+  }
+  plan.join(*mixed, *feeding);
+  fed->first = mixed;
+  if (per_layer_) {
+    plan.join(*fed, per_layer_->first_product());
+  } else {
+    last_sum_ = fed;
+  }
+}
+
+void Block::join(ExecutionPlan& plan, Block& before) {
+  FusedLinear* mixing = mixer_ != nullptr ? mixer_->first_product() : nullptr;
+  if (before.last_sum_ != nullptr && mixing != nullptr) {
+    plan.join(*before.last_sum_, *mixing);
+  }
+}
+
+void Block::add_feed_forward(ExecutionPlan& plan, const ModelConfig& config, int index) {
+  const BlockGraph& graph = config.layer(index).graph;
+  FeedForwardInput input{block_norm(config, index, graph.ffn_norm), &Buffers::hidden};
+  if (graph.parallel) {
+    // Computed again from the residual stream without the mixer's output, because rows may have been dropped between the
+    // halves.
+    parallel_norm_ = plan.norm(*block_norm(config, index, graph.ffn_norm), config.hidden);
+    parallel_norm_->append(finish_, &Buffers::hidden, &Buffers::normed);
+    input = {std::nullopt, &Buffers::normed};
+  }
+  if (const FeedForwardConfig& ffn = config.layer(index).feed_forward; ffn.experts.count > 0 && ffn.experts.apart) {
+    feed_forward_ = std::make_unique<TwoFeedForwards>(plan, config, index);
+  } else if (ffn.experts.count > 0) {
+    feed_forward_ = std::make_unique<ExpertsFeedForward>(plan, config, index, input);
+  } else {
+    feed_forward_ = std::make_unique<DenseFeedForward>(plan, config, index, input, DenseFeedForward::Part{ffn.width});
+  }
+}
+
+}  // namespace rocmforge

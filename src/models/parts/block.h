@@ -1,0 +1,106 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "models/config/model_config.h"
+#include "models/parts/operation.h"
+#include "models/parts/per_layer_input.h"
+#include "models/plan/execution_plan.h"
+
+namespace rocmforge {
+
+/// The part of a block that mixes positions, as operations in two halves: after the first half of the last layer, rows
+/// without wanted results are dropped. The mixer owns its operations and is not moved.
+class Mixer {
+ public:
+  Mixer() = default;
+  virtual ~Mixer() = default;
+  Mixer(const Mixer&) = delete;
+  Mixer& operator=(const Mixer&) = delete;
+
+  /// From Buffers::hidden, with its norm, to the sequence's memory and to Buffers::gathered [tokens, width].
+  [[nodiscard]] const Operations& mix() const { return mix_; }
+  /// From Buffers::gathered to the residual stream, row by row.
+  [[nodiscard]] const Operations& project() const { return project_; }
+  [[nodiscard]] std::int64_t width() const { return width_; }
+  /// The first product of mix() if it reads Buffers::hidden, and the ResidualSum at the end of project() if there is one;
+  /// else null.
+  [[nodiscard]] virtual FusedLinear* first_product() { return nullptr; }
+  [[nodiscard]] virtual ResidualSum* sum() { return nullptr; }
+  /// Whether it has K and V in pages.
+  [[nodiscard]] virtual bool has_pages() const = 0;
+  /// The place of its K and V.
+  [[nodiscard]] const KvPlace& kv_place() const { return kv_place_; }
+
+ protected:
+  Operations mix_;
+  Operations project_;
+  std::int64_t width_ = 0;
+  KvPlace kv_place_{};
+};
+
+/// The part of a block that computes each row by itself, from a FeedForwardInput to the residual stream. Not moved.
+class FeedForward {
+ public:
+  FeedForward() = default;
+  virtual ~FeedForward() = default;
+  FeedForward(const FeedForward&) = delete;
+  FeedForward& operator=(const FeedForward&) = delete;
+
+  [[nodiscard]] const Operations& operations() const { return operations_; }
+  /// As for a mixer.
+  [[nodiscard]] virtual FusedLinear* first_product() { return nullptr; }
+  [[nodiscard]] virtual ResidualSum* sum() { return nullptr; }
+
+ protected:
+  Operations operations_;
+};
+
+/// One layer of a model: a mixer and a feed-forward part, or one of them, combined as LayerConfig::graph says.
+class Block {
+ public:
+  /// `config` must outlive the block; `earlier` are the blocks before it.
+  Block(ExecutionPlan& plan, const ModelConfig& config, int index, std::span<const std::unique_ptr<Block>> earlier);
+  /// Fuses the sum at the end of `before` into the block's first product. The block always runs right after `before`.
+  void join(ExecutionPlan& plan, Block& before);
+
+  /// The mixer's first half; nothing without a mixer.
+  [[nodiscard]] const Operations& mix() const { return mixer_ != nullptr ? mixer_->mix() : none_; }
+  /// Elements of a row of its output in Buffers::gathered, 0 without a mixer.
+  [[nodiscard]] std::int64_t mixed_width() const { return mixer_ != nullptr ? mixer_->width() : 0; }
+  [[nodiscard]] bool has_pages() const { return mixer_ != nullptr && mixer_->has_pages(); }
+  /// Whether later steps read its results: K and V of its own, or a state.
+  [[nodiscard]] bool keeps() const { return keeps_; }
+  /// Only for a block that has pages.
+  [[nodiscard]] const KvPlace& kv_place() const { return mixer_->kv_place(); }
+  /// The operations after mix(), row by row: they update Buffers::hidden and use Buffers::gathered.
+  [[nodiscard]] const Operations& finish() const { return finish_; }
+
+ private:
+  void add_feed_forward(ExecutionPlan& plan, const ModelConfig& config, int index);
+  /// Joins the sums within the block to the products after them.
+  void join_sums(ExecutionPlan& plan);
+
+  std::unique_ptr<Mixer> mixer_;  ///< null in a block without one
+  std::optional<Norm> parallel_norm_;
+  std::unique_ptr<FeedForward> feed_forward_;  ///< likewise
+  std::optional<PerLayerInput> per_layer_;
+  bool keeps_ = false;
+  ResidualSum* last_sum_ = nullptr;  ///< the block's second, at its end
+  Operations none_;
+  Operations finish_;
+};
+
+/// "blk.7.attn_output"
+std::string block_tensor(int index, std::string_view part);
+/// The scale at the end of block `index`, if the feed-forward part is its end; else "".
+std::string_view feed_forward_scale(const ModelConfig& config, int index);
+/// The norm of block `index` with this tensor, or none for "".
+std::optional<NormName> block_norm(const ModelConfig& config, int index, std::string_view part);
+
+}  // namespace rocmforge

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "models/parts/linear.h"
+#include "ops/experts.h"
+#include "weights/gguf_file.h"
+
+namespace rocmforge {
+
+/// One place of the feed-forward part (gate, up or down) in all experts, and the kernel chosen for it.
+struct ExpertMatrix {
+  /// One tensor with the experts one after another, or one tensor for each expert.
+  std::vector<const GgufTensor*> tensors;
+  const GgufTensor* shared = nullptr;  ///< the last expert, where it has a tensor of its own
+  std::int64_t first_row = 0;          ///< of an expert's rows in the stacked tensor, where up may follow gate
+  std::int64_t tensor_rows = 0;        ///< rows of each expert in the stacked tensor
+  ExpertMatmul::Spec spec;
+  const ExpertMatmulKernel* kernel = nullptr;
+  const WeightVector* bias = nullptr;   ///< [experts, tensor_rows] or null
+  const WeightVector* scale = nullptr;  ///< [experts] or null
+  const void* data = nullptr;           ///< expert 0 in the kernel's layout, when weights are loaded
+
+  [[nodiscard]] bool stacked() const { return tensors.size() == 1; }
+  /// Whether the kernel reads the rows of the stacked tensor in place.
+  [[nodiscard]] bool in_place() const { return stacked() && shared == nullptr && kernel->packed_bytes(spec) == 0; }
+  /// Bytes from one expert to the next, in the kernel's layout.
+  [[nodiscard]] std::int64_t expert_bytes() const;
+  /// Bytes of weights that a slot reads.
+  [[nodiscard]] std::size_t slot_bytes() const;
+  /// Bytes of a copy of all experts.
+  [[nodiscard]] std::size_t bytes() const { return static_cast<std::size_t>(spec.experts * expert_bytes()); }
+  /// The rows of one expert in the file.
+  [[nodiscard]] const std::byte* rows(std::int64_t expert) const;
+  [[nodiscard]] ExpertWeight weight() const;
+};
+
+/// The tensor names of gate, up or down: "blk.0.ffn_gate_exps", or "blk.0.ffn_gate.3" for one tensor per expert, or the
+/// first or second half of the rows of "blk.0.ffn_gate_up_exps".
+struct ExpertTensorName {
+  std::string stacked;
+  std::string single{};  ///< the prefix for one tensor per expert: expert 3 is "single.3"; "" for none
+  std::string joined{};  ///< likewise
+  bool second_half = false;
+  bool needs_bias = false;
+  bool any_scale = false;  ///< experts may have scales in every format, not in NVFP4 alone
+  std::string shared{};    ///< the tensor of a shared expert, placed behind the others; "" for none
+};
+
+}  // namespace rocmforge

@@ -1,0 +1,113 @@
+#include "models/parts/experts_feed_forward.h"
+
+namespace rocmforge {
+namespace {
+
+/// On a GPU a shared expert as wide as the others becomes one of the stacked experts, used by every token, because a call of
+/// its own costs more than its work. If the formats of its tensors allow that, adds their names to `names` and returns true.
+bool stack_shared(const ExecutionPlan& plan, const ExpertConfig& own, bool gated, int index, RoutedExperts::Names& names) {
+  if (!plan.device().is_gpu() || !own.may_stack_shared()) {
+    return false;
+  }
+  RoutedExperts::Names with = names;
+  with.gate.shared = block_tensor(index, "ffn_gate_shexp");
+  with.up.shared = block_tensor(index, "ffn_up_shexp");
+  with.down.shared = block_tensor(index, "ffn_down_shexp");
+  with.router.shared_gates = own.shared_gate ? block_tensor(index, "ffn_gate_inp_shexp") : "";
+  if ((gated && !plan.can_stack_shared(with.gate)) || !plan.can_stack_shared(with.up) || !plan.can_stack_shared(with.down)) {
+    return false;
+  }
+  names = with;
+  return true;
+}
+
+}  // namespace
+
+ExpertsFeedForward::ExpertsFeedForward(ExecutionPlan& plan, const ModelConfig& config, int index,
+                                       const FeedForwardInput& input) {
+  const LayerConfig& layer = config.layer(index);
+  const ExpertConfig& own = layer.feed_forward.experts;
+  const bool gated = layer.feed_forward.gated;
+  check(layer.graph.ffn_post_norm.empty() && (input.norm || input.from == &Buffers::normed),
+        "experts read a norm's output, and none stands behind them");
+  const auto name = [index](std::string_view part) { return block_tensor(index, part); };
+  const std::string bias = name("exp_probs_b.bias");
+  const float residual_scale = layer.graph.residual_scale;
+  RoutedExperts::Config routed{.route = {.experts = own.count,
+                                         .used = own.used,
+                                         .score = own.score,
+                                         .bias = plan.has_tensor(bias),
+                                         .normalise = own.normalise,
+                                         .scale = own.latent_size > 0 ? own.scale : own.scale * residual_scale,
+                                         .groups = own.groups,
+                                         .groups_used = own.groups_used,
+                                         .group_best = own.group_best},
+                               .width = own.width,
+                               .hidden = config.hidden,
+                               .expert_rows = own.latent_size,
+                               .activation = layer.feed_forward.activation,
+                               .gated = gated};
+  RoutedExperts::Names names{
+      .router = {input.norm, name("ffn_gate_inp"), own.needs_bias, routed.route.bias ? bias : ""},
+      .gate = {.stacked = name("ffn_gate_exps"), .single = name("ffn_gate"), .joined = name("ffn_gate_up_exps")},
+      .up = {.stacked = name("ffn_up_exps"), .single = name("ffn_up"), .second_half = true},
+      .down = {.stacked = name("ffn_down_exps"), .single = name("ffn_down")}};
+  for (ExpertTensorName* place : {&names.gate, &names.up, &names.down}) {
+    place->needs_bias = own.needs_bias;
+  }
+  if (gated) {
+    names.up.joined = names.gate.joined;
+  }
+  const bool stacked = stack_shared(plan, own, gated, index, names);
+  if (stacked) {
+    routed.route.shared = 1;
+    routed.route.shared_gates = own.shared_gate;
+    routed.route.shared_scale = residual_scale;
+  }
+  routed_.emplace(plan, routed, names);
+  if (own.latent_size > 0) {
+    const std::string down = name("ffn_latent_down");
+    latents_.emplace(Latents{.size = own.latent_size,
+                             .down = plan.linear(down, {{down, own.latent_size}}, config.hidden),
+                             .up = ResidualOutput(plan, config, index, {.linear = "ffn_latent_up", .k = own.latent_size}),
+                             .clear = plan.resolve_for_width<Scale>({}, 2 * std::int64_t{own.latent_size})});
+  }
+  append_routed(input.from);
+  if (own.shared_width == 0 || stacked) {
+    return;
+  }
+  if (own.shared_gate) {
+    routed.route = {.experts = 1, .used = 1, .score = RouteScore::sigmoid, .scale = residual_scale};
+    routed.width = own.shared_width;
+    gated_.emplace(plan, routed,
+                   RoutedExperts::Names{.router = {.weight = name("ffn_gate_inp_shexp")},
+                                        .gate = {name("ffn_gate_shexp")},
+                                        .up = {name("ffn_up_shexp")},
+                                        .down = {name("ffn_down_shexp")}});
+    gated_->append(operations_, &Buffers::normed);
+    return;
+  }
+  shared_.emplace(plan, config, index, FeedForwardInput{std::nullopt, &Buffers::normed},
+                  DenseFeedForward::Part{own.shared_width, "_shexp"});
+  operations_.insert(operations_.end(), shared_->operations().begin(), shared_->operations().end());
+}
+
+void ExpertsFeedForward::append_routed(float* Buffers::*x) {
+  if (!latents_) {
+    routed_->append(operations_, x);
+    return;
+  }
+  routed_->append_router(operations_, x);
+  operations_.push_back({latents_->down.kind(), [this](const Step& step) {
+                           latents_->down.run(step, step.buffers.normed, step.buffers.gathered);
+                         }});
+  routed_->append_up(operations_, &Buffers::gathered, &Buffers::projected);
+  operations_.push_back({std::string(Scale::name), [this](const Step& step) {
+                           latents_->clear.run(
+                               {.x = step.buffers.gathered, .count = step.tokens * latents_->size, .factor = 0.0f}, step);
+                         }});
+  routed_->append_down(operations_, &Buffers::gathered, &Buffers::projected);
+  latents_->up.append(operations_);
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "models/parts/dense_feed_forward.h"
+#include "models/parts/residual_output.h"
+#include "models/parts/routed_experts.h"
+
+namespace rocmforge {
+
+/// Routed experts and a shared expert. The shared expert is one more of the stacked experts, or a part of its own: a dense
+/// part, or with a gate a single expert whose weight is the gate's sigmoid. Routed experts may work on latents; the router
+/// and the shared expert work on x:
+///   h += residual_scale * ffn_latent_up (sum of weight_e * expert_e(ffn_latent_down x)) + shared(x),  x = ffn_norm(h)
+class ExpertsFeedForward final : public FeedForward {
+ public:
+  ExpertsFeedForward(ExecutionPlan& plan, const ModelConfig& config, int index, const FeedForwardInput& input);
+
+ private:
+  /// The products around routed experts that work on latents of `size`.
+  struct Latents {
+    std::int64_t size = 0;
+    Linear down;
+    ResidualOutput up;
+    Resolved<Scale> clear;  ///< sets zeros, to which the experts add
+  };
+  void append_routed(float* Buffers::*x);
+
+  std::optional<RoutedExperts> routed_;
+  std::optional<Latents> latents_;
+  std::optional<RoutedExperts> gated_;
+  std::optional<DenseFeedForward> shared_;
+};
+
+}  // namespace rocmforge

@@ -1,0 +1,57 @@
+#include "models/parts/output_head.h"
+
+#include <string>
+#include <string_view>
+
+namespace rocmforge {
+
+OutputHead::OutputHead(ExecutionPlan& plan, const ModelConfig& config, const Names& names, std::int64_t mixed_width)
+    : gather_hidden_(plan.resolve_for_prompts<GatherRows>({config.hidden})) {
+  if (mixed_width > 0) {
+    gather_mixed_ = plan.resolve_for_prompts<GatherRows>({mixed_width});
+  }
+  if (names.shared == nullptr) {
+    layers_ = plan.fused_linear(names.operation, names.norm, {{names.head, config.vocab}}, config.hidden);
+  } else {
+    layers_ = *names.shared;
+    layers_.norm->weight = plan.vector(names.norm.name + ".weight", config.hidden);
+  }
+  if (config.logit_scale != 1.0f || config.logit_soft_cap > 0.0f) {
+    scale_ = plan.resolve_for_width<Scale>({}, 2 * std::int64_t{config.vocab});
+  }
+  add_rows();
+  add_logits(config);
+}
+
+void OutputHead::add_rows() {
+  const std::string gather(GatherRows::name);
+  pick_hidden_.push_back(
+      {gather, [this](const Step& step) {
+         gather_hidden_.run({step.buffers.normed, step.arrays->logit_rows, step.tokens, step.buffers.hidden}, step);
+       }});
+  if (gather_mixed_) {
+    pick_mixed_.push_back(
+        {gather, [this](const Step& step) {
+           gather_mixed_->run({step.buffers.projected, step.arrays->logit_rows, step.tokens, step.buffers.gathered}, step);
+         }});
+  }
+  hidden_states_.push_back(
+      {gather, [this](const Step& step) {
+         gather_hidden_.run({step.buffers.hidden, step.arrays->hidden_rows, step.tokens, step.buffers.projected}, step);
+       }});
+  hidden_states_.push_back({std::string(layers_.norm->kind()), [this](const Step& step) {
+                              layers_.norm->run(step.tokens, step.buffers.projected, step.buffers.projected, step);
+                            }});
+}
+
+void OutputHead::add_logits(const ModelConfig& config) {
+  layers_.append(logits_, &Buffers::hidden, &Buffers::logits);
+  if (scale_) {
+    logits_.push_back(
+        {std::string(Scale::name), [this, &config](const Step& step) {
+           scale_->run({step.buffers.logits, step.tokens * config.vocab, config.logit_scale, config.logit_soft_cap}, step);
+         }});
+  }
+}
+
+}  // namespace rocmforge

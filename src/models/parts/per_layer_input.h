@@ -1,0 +1,49 @@
+#pragma once
+
+#include "models/config/model_config.h"
+#include "models/parts/operation.h"
+#include "models/parts/residual_output.h"
+#include "models/plan/execution_plan.h"
+
+namespace rocmforge {
+
+/// An embedding of each token with P elements for every layer (Gemma 4 E), to Buffers::per_layer:
+///   (per_layer_proj_norm(per_layer_model_proj h / sqrt(hidden)) + sqrt(P) * per_layer_token_embd[token]) / sqrt(2)
+/// h is the scaled embedding. The norm is applied to each layer's P elements separately.
+class PerLayerEmbedding {
+ public:
+  PerLayerEmbedding(ExecutionPlan& plan, const ModelConfig& config);
+
+  /// From Buffers::hidden. Not moved once it has returned operations.
+  void append(Operations& operations) const;
+
+ private:
+  std::int64_t layers_;
+  std::int64_t width_;
+  Linear project_;
+  Norm norm_;
+  WeightTable* table_;
+};
+
+/// Adds the per-layer embedding at the end of a layer: h = (h + post_norm(proj (gelu(inp_gate h) * own))) * output_scale,
+/// where own are the layer's P elements.
+class PerLayerInput {
+ public:
+  PerLayerInput(ExecutionPlan& plan, const ModelConfig& config, int index);
+
+  void append(Operations& operations) const;
+  /// Reads Buffers::hidden.
+  [[nodiscard]] FusedLinear& first_product() { return gate_; }
+
+ private:
+  void activate(const Step& step) const;
+
+  std::int64_t width_;
+  std::int64_t offset_;  ///< of the layer's elements in a row of all layers
+  std::int64_t stride_;  ///< of those rows
+  FusedLinear gate_;     ///< without a norm
+  Resolved<GatedActivation> activation_;
+  ResidualOutput output_;
+};
+
+}  // namespace rocmforge

@@ -1,0 +1,52 @@
+#include "models/parts/residual_output.h"
+
+#include "models/parts/block.h"
+
+namespace rocmforge {
+
+ResidualOutput::ResidualOutput(ExecutionPlan& plan, const ModelConfig& config, int index, const Names& names)
+    : hidden_(config.hidden), scale_(config.layer(index).graph.residual_scale) {
+  const std::string name = block_tensor(index, names.linear);
+  linear_ = plan.linear(name, {{name, hidden_, names.needs_bias}}, names.k);
+  if (const auto norm = block_norm(config, index, names.norm)) {
+    norm_ = plan.norm(*norm, hidden_);
+  }
+  if (!names.output_scale.empty()) {
+    output_scale_ = plan.number(block_tensor(index, names.output_scale) + ".weight");
+  }
+  if (norm_ && norm_->kind() == RmsNorm::name) {
+    sum_ = ResidualSum{.norm = *norm_, .factor = scale_, .scale = output_scale_};
+    norm_.reset();
+  } else if (norm_ || scale_ != 1.0f || output_scale_ != 1.0f) {
+    add_ = plan.resolve_for_width<ResidualAdd>({}, 3 * hidden_);
+  }
+}
+
+void ResidualOutput::append(Operations& operations) const {
+  if (!sum_ && !add_) {
+    linear_.append_residual(operations, &Buffers::gathered, &Buffers::hidden);
+    return;
+  }
+  operations.push_back({linear_.kind(), [this](const Step& step) {
+                          linear_.run(step, step.buffers.gathered, sum_ ? sum_->input(step) : step.buffers.projected);
+                        }});
+  if (sum_) {
+    sum_->append(operations);
+    return;
+  }
+  if (norm_) {
+    norm_->append(operations, &Buffers::projected, &Buffers::projected);
+  }
+  operations.push_back({std::string(ResidualAdd::name), [this](const Step& step) {
+                          const Buffers& buffers = step.buffers;
+                          add_->run({.a = buffers.hidden,
+                                     .b = buffers.projected,
+                                     .count = step.tokens * hidden_,
+                                     .out = buffers.hidden,
+                                     .factor = scale_,
+                                     .scale = output_scale_},
+                                    step);
+                        }});
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "models/config/model_config.h"
+#include "models/parts/operation.h"
+#include "models/plan/execution_plan.h"
+
+namespace rocmforge {
+
+/// Adds a part's output to the residual stream: hidden = (hidden + scale * norm(W gathered)) * output_scale.
+/// Without norm and scales the product itself accumulates into hidden. Not moved once it has returned operations.
+class ResidualOutput {
+ public:
+  struct Names {
+    std::string_view linear;  ///< "attn_output"
+    std::int64_t k = 0;
+    std::string_view norm{};  ///< "" for none
+    bool needs_bias = false;
+    std::string_view output_scale{};  ///< "" for none
+  };
+
+  ResidualOutput() = default;
+  ResidualOutput(ExecutionPlan& plan, const ModelConfig& config, int index, const Names& names);
+
+  /// From Buffers::gathered [tokens, k] to Buffers::hidden; Buffers::projected may be written on the way. The sum may be
+  /// joined to a later call (ResidualSum).
+  void append(Operations& operations) const;
+  /// The sum with an RMSNorm; null where the output is added in another way.
+  [[nodiscard]] ResidualSum* sum() { return sum_ ? &*sum_ : nullptr; }
+
+ private:
+  Linear linear_;
+  std::optional<ResidualSum> sum_;            ///< with an RMSNorm
+  std::optional<Norm> norm_;                  ///< another one
+  std::optional<Resolved<ResidualAdd>> add_;  ///< none when the product or the sum adds
+  std::int64_t hidden_ = 0;
+  float scale_ = 1.0f;
+  float output_scale_ = 1.0f;
+};
+
+}  // namespace rocmforge

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "models/parts/operation.h"
+#include "models/plan/execution_plan.h"
+
+namespace rocmforge {
+
+/// A router and its experts: hidden += sum of weight_e * down_e (activation(gate_e x) * (up_e x)) over the experts e of a
+/// token, or without gates of weight_e * down_e activation(up_e x). x = Buffers::normed, the output of the router's norm if
+/// it has one. Experts may read and write rows of another size than the router's. Not moved once it has returned operations.
+class RoutedExperts {
+ public:
+  struct Config {
+    RouteTokens::Spec route;
+    std::int64_t width = 0;        ///< of one expert
+    std::int64_t hidden = 0;       ///< of the router's rows
+    std::int64_t expert_rows = 0;  ///< elements of the rows that experts read and write; 0: hidden
+    Activation activation = Activation::silu;
+    bool gated = true;
+  };
+  /// The tensors of a block without ".weight".
+  struct Names {
+    RouterNames router;
+    ExpertTensorName gate;  ///< where there are gates
+    ExpertTensorName up;
+    ExpertTensorName down;
+  };
+
+  RoutedExperts(ExecutionPlan& plan, const Config& config, const Names& names);
+
+  /// `x`: what the router's norm reads.
+  void append(Operations& operations, float* Buffers::*x) const;
+  /// The same as separate parts, for callers with other operations between them, which must not write `slots`: the choice;
+  /// gate and up from `x` to `slots`; and down from `slots`, which adds to `out`.
+  void append_router(Operations& operations, float* Buffers::*x) const { router_.append(operations, x); }
+  void append_up(Operations& operations, float* Buffers::*x = &Buffers::normed,
+                 float* Buffers::*slots = &Buffers::gathered) const;
+  void append_down(Operations& operations, float* Buffers::*out, float* Buffers::*slots = &Buffers::gathered) const;
+
+ private:
+  void multiply(const Step& step, const std::vector<const ExpertMatrix*>& matrices, std::int64_t k,
+                const ExpertMatmul::Args::Before& before, const float* x, float* out) const;
+
+  Config config_;
+  Router router_;
+  std::string up_kind_;
+  std::string down_kind_;
+  std::vector<const ExpertMatrix*> gate_up_;
+  std::vector<const ExpertMatrix*> down_;
+  bool same_kernel_ = false;  ///< of gate, up and down
+};
+
+}  // namespace rocmforge

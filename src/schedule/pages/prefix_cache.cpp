@@ -1,0 +1,305 @@
+#include "schedule/pages/prefix_cache.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+
+namespace rocmforge {
+
+PrefixCache::PrefixCache(BlockAllocator& allocator, std::int32_t block_tokens, BlockHash hash, BlockAllocator* slots,
+                         std::span<const WindowGroup> windows)
+    : allocator_(&allocator),
+      block_tokens_(block_tokens),
+      hash_(hash),
+      entry_of_block_(static_cast<std::size_t>(allocator.num_blocks()), nullptr) {
+  check(block_tokens > 0, "a block holds at least one token");
+  if (slots != nullptr) {
+    states_.emplace(*slots, allocator.num_blocks());
+  }
+  for (const WindowGroup& window : windows) {
+    windows_.emplace_back(window, allocator.num_blocks());
+  }
+}
+
+PrefixCache::~PrefixCache() {
+  for (const auto& [key, entry] : entries_) {
+    allocator_->watch(entry.block, nullptr);
+    allocator_->release(entry.block);
+  }
+}
+
+std::uint64_t PrefixCache::hash_block(std::uint64_t parent, std::span<const std::int32_t> tokens) {
+  std::uint64_t hash = parent;
+  for (const std::int32_t token : tokens) {
+    // The finaliser of SplitMix64 (Steele, Lea, Flood 2014): every input bit reaches every output bit.
+    hash += 0x9e3779b97f4a7c15u + static_cast<std::uint32_t>(token);
+    hash = (hash ^ hash >> 30) * 0xbf58476d1ce4e5b9u;
+    hash = (hash ^ hash >> 27) * 0x94d049bb133111ebu;
+    hash ^= hash >> 31;
+  }
+  return hash != 0 ? hash : 1;
+}
+
+std::uint64_t PrefixCache::key_of(const Position& position, std::span<const std::int32_t> tokens) const {
+  if (position.parent != nullptr) {
+    return hash_(position.parent->key, tokens);
+  }
+  const std::vector<std::int32_t> salt(position.salt.begin(), position.salt.end());
+  return hash_(salt.empty() ? 0 : hash_(0, salt), tokens);
+}
+
+// There is one entry for each key, and an entry outlives its children. So entries with the same parent follow the same
+// tokens and the same salt, and comparing this block's tokens makes the whole match exact.
+PrefixCache::Entry* PrefixCache::find(std::uint64_t key, const Position& position, std::span<const std::int32_t> tokens) {
+  const auto found = entries_.find(key);
+  if (found == entries_.end() || found->second.parent != position.parent ||
+      (position.parent == nullptr && found->second.salt != position.salt) ||
+      !std::ranges::equal(found->second.tokens, tokens)) {
+    return nullptr;
+  }
+  return &found->second;
+}
+
+void PrefixCache::touch(std::span<Entry* const> chain) {
+  for (std::size_t i = chain.size(); i-- > 0;) {
+    if (Entry& entry = *chain[i]; entry.idle) {
+      ByAge& set = idle_set(entry);
+      auto node = set.extract(&entry);
+      entry.last_use = ++clock_;
+      set.insert(set.end(), std::move(node));
+    }
+  }
+}
+
+std::vector<BlockId> PrefixCache::match(std::span<const std::int32_t> tokens, std::string_view salt) {
+  std::vector<BlockId> blocks;
+  std::vector<Entry*> chain;
+  const auto length = static_cast<std::size_t>(block_tokens_);
+  Position position{.salt = salt};
+  for (std::size_t begin = 0; begin + length < tokens.size(); begin += length) {
+    const auto piece = tokens.subspan(begin, length);
+    Entry* entry = find(key_of(position, piece), position, piece);
+    if (entry == nullptr) {
+      break;
+    }
+    blocks.push_back(entry->block);
+    chain.push_back(entry);
+    position.parent = entry;
+  }
+  blocks.resize(usable(blocks));
+  chain.resize(blocks.size());
+  touch_kept(blocks);
+  touch(chain);
+  return blocks;
+}
+
+std::size_t PrefixCache::usable(std::span<const BlockId> blocks) const {
+  std::vector<std::size_t> behind_gap(windows_.size(), 0);  // blocks up to the last one that is missing in a window
+  std::size_t best = 0;
+  for (std::size_t count = 1; count <= blocks.size(); ++count) {
+    const BlockId block = blocks[count - 1];
+    bool serves = !states_ || states_->of(block) >= 0;
+    const auto position = static_cast<std::int32_t>(count) * block_tokens_;
+    for (std::size_t w = 0; w < windows_.size(); ++w) {
+      if (windows_[w].blocks.of(block) < 0) {
+        behind_gap[w] = count;
+      }
+      serves = serves && static_cast<std::size_t>(first_seen(windows_[w].tokens, position) / block_tokens_) >= behind_gap[w];
+    }
+    best = serves ? count : best;
+  }
+  return best;
+}
+
+void PrefixCache::touch_kept(std::span<const BlockId> blocks) {
+  if (blocks.empty()) {
+    return;
+  }
+  if (states_) {
+    states_->touch(blocks.back());
+  }
+  const auto position = static_cast<std::int32_t>(blocks.size()) * block_tokens_;
+  for (Window& window : windows_) {
+    for (auto i = static_cast<std::size_t>(first_seen(window.tokens, position) / block_tokens_); i < blocks.size(); ++i) {
+      window.blocks.touch(blocks[i]);
+    }
+  }
+}
+
+void PrefixCache::keep_windows(BlockId block, std::size_t index, std::span<const std::span<const BlockId>> window_blocks) {
+  for (std::size_t w = 0; w < window_blocks.size(); ++w) {
+    const BlockId own = window_blocks[w][index];
+    if (own >= 0 && windows_[w].blocks.of(block) < 0) {
+      windows_[w].blocks.put(block, own);
+    }
+  }
+}
+
+PrefixCache::Entry* PrefixCache::resume(const Progress& progress) {
+  const auto found = progress.blocks > 0 ? entries_.find(progress.key) : entries_.end();
+  return found != entries_.end() && found->second.serial == progress.serial ? &found->second : nullptr;
+}
+
+void PrefixCache::insert(std::span<const std::int32_t> tokens, std::span<const BlockId> blocks, Progress& progress,
+                         std::span<const std::span<const BlockId>> window_blocks, std::string_view salt) {
+  std::vector<Entry*> chain;
+  const auto length = static_cast<std::size_t>(block_tokens_);
+  std::size_t full_blocks = std::min(tokens.size() / length, blocks.size());
+  for (const std::span<const BlockId> window : window_blocks) {
+    full_blocks = std::min(full_blocks, window.size());
+  }
+  Position position{.parent = resume(progress), .salt = salt};
+  if (position.parent == nullptr) {
+    progress = {};
+  }
+  for (std::size_t i = progress.blocks; i < full_blocks; ++i) {
+    const auto piece = tokens.subspan(i * length, length);
+    const std::uint64_t key = key_of(position, piece);
+    Entry* entry = find(key, position, piece);
+    if (entry == nullptr) {
+      if (entries_.contains(key)) {
+        break;  // another block has this key; children can't be distinguished from its children
+      }
+      entry = &add(key, position, piece, blocks[i]);
+    }
+    keep_windows(entry->block, i, window_blocks);
+    chain.push_back(entry);
+    position.parent = entry;
+    progress = {i + 1, key, entry->serial};
+  }
+  touch(chain);
+}
+
+void PrefixCache::insert(std::span<const std::int32_t> tokens, std::span<const BlockId> blocks) {
+  Progress start;
+  insert(tokens, blocks, start);
+}
+
+void PrefixCache::keep_state(const Progress& progress, SlotId slot) {
+  const Entry* entry = resume(progress);
+  if (!states_ || entry == nullptr) {
+    return;
+  }
+  if (states_->of(entry->block) >= 0) {
+    states_->touch(entry->block);
+  } else {
+    states_->put(entry->block, slot);
+  }
+}
+
+void PrefixCache::evict_states(std::int32_t count) {
+  if (states_) {
+    states_->evict(count);
+  }
+}
+
+PrefixCache::Entry& PrefixCache::add(std::uint64_t key, const Position& position, std::span<const std::int32_t> tokens,
+                                     BlockId block) {
+  check(entry_of_block_[static_cast<std::size_t>(block)] == nullptr, "a block holds the tokens of one entry");
+  ByAge places;
+  std::vector<std::int32_t> copy(tokens.begin(), tokens.end());
+  std::string salt(position.parent == nullptr ? position.salt : std::string_view());
+  Entry& entry = entries_[key];
+  try {
+    places.insert(&entry);
+  } catch (...) {
+    entries_.erase(key);
+    throw;
+  }
+  entry.place = places.extract(places.begin());
+  allocator_->retain(block);
+  allocator_->watch(block, this);
+  entry.key = key;
+  entry.tokens = std::move(copy);
+  entry.salt = std::move(salt);
+  entry.block = block;
+  entry.serial = ++num_inserted_;
+  entry_of_block_[static_cast<std::size_t>(block)] = &entry;
+  link(entry, position.parent);
+  return entry;
+}
+
+void PrefixCache::gained_second_owner(BlockId block) {
+  Entry& entry = *entry_of_block_[static_cast<std::size_t>(block)];
+  entry.place = idle_set(entry).extract(&entry);
+  entry.idle = false;
+}
+
+void PrefixCache::left_with_one_owner(BlockId block) {
+  Entry& entry = *entry_of_block_[static_cast<std::size_t>(block)];
+  entry.idle = true;
+  entry.last_use = ++clock_;
+  ByAge& set = idle_set(entry);
+  set.insert(set.end(), std::move(entry.place));
+}
+
+void PrefixCache::link(Entry& entry, Entry* parent) {
+  entry.parent = parent;
+  if (parent == nullptr) {
+    return;
+  }
+  if (parent->idle && parent->first_child == nullptr) {
+    idle_inner_.insert(idle_ends_.extract(parent));
+  }
+  entry.next_sibling = parent->first_child;
+  if (entry.next_sibling != nullptr) {
+    entry.next_sibling->previous_sibling = &entry;
+  }
+  parent->first_child = &entry;
+}
+
+void PrefixCache::unlink(Entry& entry) {
+  if (entry.next_sibling != nullptr) {
+    entry.next_sibling->previous_sibling = entry.previous_sibling;
+  }
+  if (entry.previous_sibling != nullptr) {
+    entry.previous_sibling->next_sibling = entry.next_sibling;
+  } else if (Entry* parent = entry.parent; parent != nullptr) {
+    parent->first_child = entry.next_sibling;
+    if (parent->idle && parent->first_child == nullptr) {
+      idle_ends_.insert(idle_inner_.extract(parent));
+    }
+  }
+}
+
+void PrefixCache::evict(std::int32_t count) {
+  // The blocks after an inner block have owners, or they would have been freed first: they stay allocated.
+  while (!allocator_->can_allocate(count) && num_evictable() > 0) {
+    forget(**(idle_ends_.empty() ? idle_inner_ : idle_ends_).begin());
+  }
+}
+
+void PrefixCache::forget(Entry& entry) {
+  const auto remove = [this](Entry& each) {
+    ++num_visited_;
+    if (each.idle) {
+      idle_set(each).erase(&each);
+    }
+    entry_of_block_[static_cast<std::size_t>(each.block)] = nullptr;
+    if (states_) {
+      states_->drop(each.block);
+    }
+    for (Window& window : windows_) {
+      window.blocks.drop(each.block);
+    }
+    allocator_->watch(each.block, nullptr);
+    allocator_->release(each.block);
+    entries_.erase(each.key);
+  };
+  if (entry.first_child == nullptr) {
+    unlink(entry);
+    remove(entry);
+    return;
+  }
+  std::vector<Entry*> doomed{&entry};
+  for (std::size_t i = 0; i < doomed.size(); ++i) {
+    for (Entry* child = doomed[i]->first_child; child != nullptr; child = child->next_sibling) {
+      doomed.push_back(child);
+    }
+  }
+  unlink(entry);  // allocates nothing, like the next calls
+  std::ranges::for_each(doomed, [&](Entry* each) { remove(*each); });
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,161 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "schedule/pages/block_allocator.h"
+#include "schedule/pages/kept_ids.h"
+#include "schedule/pages/window_group.h"
+
+namespace rocmforge {
+
+/// Finds full blocks whose tokens (and all tokens before them) were computed already. Holds one reference to each block in
+/// the cache; frees the least recently used ones on request. A match compares the tokens themselves, not only their hash.
+/// Sequences find only blocks of sequences with the same salt: a text that keeps clients apart who shall not learn of each
+/// other's prompts.
+///
+/// Blocks without other owners are idle. They are kept in the order of their last use as they become idle, so that no call
+/// examines more entries than it matches, inserts or frees.
+class PrefixCache final : private BlockWatcher {
+ public:
+  /// The key of a block from the key of the one before it (0 for the first) and its tokens. Any function works: colliding
+  /// keys cost hits, but never give a wrong match.
+  using BlockHash = std::uint64_t (*)(std::uint64_t parent, std::span<const std::int32_t> tokens);
+  static std::uint64_t hash_block(std::uint64_t parent, std::span<const std::int32_t> tokens);
+
+  /// With `slots`, for models with recurrent state, a prefix ends at a block after which a state was kept. With `windows`,
+  /// it ends where each of these groups still has the blocks that the next position sees.
+  PrefixCache(BlockAllocator& allocator, std::int32_t block_tokens, BlockHash hash = hash_block,
+              BlockAllocator* slots = nullptr, std::span<const WindowGroup> windows = {});
+  ~PrefixCache();
+  PrefixCache(const PrefixCache&) = delete;
+  PrefixCache& operator=(const PrefixCache&) = delete;
+
+  /// The longest run of cached blocks that starts `tokens`; at most tokens.size() - 1 positions, since the last token must
+  /// still be computed to have logits. With slots a state was kept after the last of them; with windows the last ones have
+  /// their window's blocks. The caller must retain these blocks and this state before the next call.
+  std::vector<BlockId> match(std::span<const std::int32_t> tokens, std::string_view salt = {});
+
+  /// How many blocks of a growing sequence were inserted. The next insertion continues there if the last of them
+  /// is still in the cache. Belongs to one sequence, whose tokens up to there must not change.
+  struct Progress {
+    std::size_t blocks = 0;
+    std::uint64_t key = 0;     ///< of the last one
+    std::uint64_t serial = 0;  ///< of its entry
+  };
+  /// Inserts the full blocks of a sequence: blocks[i] holds tokens [i * block_tokens, (i + 1) * block_tokens). If memory
+  /// runs out, only the first of them are inserted. `window_blocks` are those of the same positions in each group with a
+  /// window, -1 for given-up blocks.
+  void insert(std::span<const std::int32_t> tokens, std::span<const BlockId> blocks, Progress& progress,
+              std::span<const std::span<const BlockId>> window_blocks = {}, std::string_view salt = {});
+  void insert(std::span<const std::int32_t> tokens, std::span<const BlockId> blocks);
+
+  /// Keeps the state after the last block of `progress`, in a slot that the caller holds, unless that block has a state
+  /// already.
+  void keep_state(const Progress& progress, SlotId slot);
+  /// The slot of the state after a block, -1 for none.
+  [[nodiscard]] SlotId state_behind(BlockId block) const { return states_ ? states_->of(block) : -1; }
+  /// The block for the same positions in a group with a window, -1 for none.
+  [[nodiscard]] BlockId window_block(std::size_t window, BlockId block) const { return windows_[window].blocks.of(block); }
+  /// Frees the least recently used idle blocks of group `window` until `count` are free or none is left.
+  void evict_window(std::size_t window, std::int32_t count) { windows_[window].blocks.evict(count); }
+  /// The number of blocks that `evict_window` could free.
+  [[nodiscard]] std::int32_t num_evictable(std::size_t window) const { return windows_[window].blocks.num_idle(); }
+  /// Frees the least recently used idle states until `count` slots are free or none is left.
+  void evict_states(std::int32_t count);
+  /// The number of states that `evict_states` could free, and of all kept states.
+  [[nodiscard]] std::int32_t num_evictable_states() const { return states_ ? states_->num_idle() : 0; }
+  [[nodiscard]] std::int32_t num_states() const { return states_ ? states_->num_kept() : 0; }
+
+  /// Frees least recently used idle blocks until the allocator has `count` free ones or none is left. The ends of chains are
+  /// freed first. Then come blocks that precede a block that a sequence holds; the later blocks leave the cache too, but
+  /// stay allocated.
+  void evict(std::int32_t count);
+
+  [[nodiscard]] std::int32_t num_blocks() const { return static_cast<std::int32_t>(entries_.size()); }
+  /// The number of blocks that `evict` could free: the idle ones.
+  [[nodiscard]] std::int32_t num_evictable() const {
+    return static_cast<std::int32_t>(idle_ends_.size() + idle_inner_.size());
+  }
+  /// Changes with each inserted block.
+  [[nodiscard]] std::uint64_t num_inserted() const { return num_inserted_; }
+  /// Entries that evictions have examined so far. Tests check that it is not above the number of freed ones.
+  [[nodiscard]] std::int64_t num_visited() const { return num_visited_; }
+
+ private:
+  struct Entry;
+  struct OlderFirst {
+    bool operator()(const Entry* a, const Entry* b) const { return a->last_use < b->last_use; }
+  };
+  using ByAge = std::set<Entry*, OlderFirst>;
+  struct Entry {
+    std::uint64_t key = 0;
+    std::vector<std::int32_t> tokens;
+    std::string salt;  ///< of a first block
+    BlockId block = -1;
+    std::uint64_t serial = 0;
+    std::uint64_t last_use = 0;  ///< of an idle entry; unique
+    bool idle = false;
+    ByAge::node_type place{};  ///< its node, moved into a set when the entry becomes idle: that allocates nothing
+    // The entries of the block before it and of the blocks after it.
+    Entry* parent = nullptr;
+    Entry* first_child = nullptr;
+    Entry* previous_sibling = nullptr;
+    Entry* next_sibling = nullptr;
+  };
+
+  void gained_second_owner(BlockId block) override;
+  void left_with_one_owner(BlockId block) override;
+
+  /// Where a block stands: after another one, or as the first of sequences with this salt.
+  struct Position {
+    Entry* parent = nullptr;
+    std::string_view salt;
+  };
+  [[nodiscard]] std::uint64_t key_of(const Position& position, std::span<const std::int32_t> tokens) const;
+  /// The entry of the block with these tokens, or null.
+  Entry* find(std::uint64_t key, const Position& position, std::span<const std::int32_t> tokens);
+  Entry& add(std::uint64_t key, const Position& position, std::span<const std::int32_t> tokens, BlockId block);
+  /// The entry that `progress` refers to, or null when it has left the cache.
+  Entry* resume(const Progress& progress);
+  /// The set for an idle entry of this kind.
+  ByAge& idle_set(const Entry& entry) { return entry.first_child == nullptr ? idle_ends_ : idle_inner_; }
+  /// Makes idle entries of a chain the most recently used, its first block last: the ends of chains are freed first.
+  void touch(std::span<Entry* const> chain);
+  void link(Entry& entry, Entry* parent);
+  void unlink(Entry& entry);
+  struct Window {
+    Window(const WindowGroup& group, std::int32_t num_blocks) : tokens(group.window), blocks(*group.allocator, num_blocks) {}
+    std::int32_t tokens;
+    KeptIds blocks;
+  };
+  /// How many of these blocks are a prefix after which a sequence can continue.
+  [[nodiscard]] std::size_t usable(std::span<const BlockId> blocks) const;
+  void touch_kept(std::span<const BlockId> blocks);
+  void keep_windows(BlockId block, std::size_t index, std::span<const std::span<const BlockId>> window_blocks);
+  /// Removes an entry and all that follow it.
+  void forget(Entry& entry);
+
+  BlockAllocator* allocator_;
+  std::int32_t block_tokens_;
+  BlockHash hash_;
+  std::unordered_map<std::uint64_t, Entry> entries_;  ///< by key; addresses of entries stay
+  std::vector<Entry*> entry_of_block_;                ///< null for blocks outside the cache
+  ByAge idle_ends_;                                   ///< without children
+  ByAge idle_inner_;
+  std::optional<KeptIds> states_;
+  std::deque<Window> windows_;
+  std::uint64_t clock_ = 0;
+  std::uint64_t num_inserted_ = 0;
+  std::int64_t num_visited_ = 0;
+};
+
+}  // namespace rocmforge
