@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -67,16 +66,6 @@ struct AttentionConfig {
   [[nodiscard]] bool has_keys() const { return keys_of < 0; }
   /// Elements of K and V in that row.
   [[nodiscard]] std::int64_t own_kv_dim() const { return has_keys() ? (values_are_keys ? 1 : 2) * kv_dim() : 0; }
-  /// Elements of a row that the mixer keeps in Buffers::projected and in Buffers::gathered.
-  [[nodiscard]] std::int64_t projected_width() const {
-    const std::int64_t queries = std::int64_t{q_heads} * (latent.plain_dim + rope.n_rot);
-    return latent.rank == 0 ? keys_at() + own_kv_dim() : std::max(queries + head_dim, std::int64_t{q_heads} * latent.rank);
-  }
-  [[nodiscard]] std::int64_t gathered_width() const {
-    return latent.rank == 0
-               ? q_dim()
-               : std::max({q_dim(), std::int64_t{latent.q_rank} + head_dim, std::int64_t{q_heads} * latent.value_dim});
-  }
 };
 
 /// A Mamba-2 mixer: see SsmScan and SsmMixer.
@@ -90,9 +79,8 @@ struct SsmConfig {
   [[nodiscard]] std::int64_t inner() const { return std::int64_t{heads} * head_dim; }
   /// Channels of the convolution: x, B and C.
   [[nodiscard]] std::int64_t channels() const { return inner() + 2 * std::int64_t{groups} * state_size; }
-  /// Elements of a row that the mixer keeps in Buffers::projected and in Buffers::gathered.
+  /// Elements of a row [z | x, B, C | dt].
   [[nodiscard]] std::int64_t projected_width() const { return inner() + channels() + heads; }
-  [[nodiscard]] std::int64_t gathered_width() const { return inner() + channels(); }
 };
 
 /// A gated delta net: see GatedDeltaNet.
@@ -106,8 +94,6 @@ struct DeltaNetConfig {
 
   [[nodiscard]] std::int64_t values() const { return std::int64_t{value_heads} * value_dim; }
   [[nodiscard]] std::int64_t channels() const { return 2 * std::int64_t{key_heads} * key_dim + values(); }
-  /// Elements of a row [queries, keys, values | gates of the output | beta | alpha].
-  [[nodiscard]] std::int64_t projected_width() const { return channels() + values() + 2 * std::int64_t{value_heads}; }
 };
 
 /// The experts of a feed-forward part; each token takes a few.
@@ -141,21 +127,6 @@ struct FeedForwardConfig {
   bool gated = true;
   bool needs_bias = false;  ///< a dense part's layers must have a bias; one in the file is always used
   ExpertConfig experts{};
-
-  /// Elements of a row that the part keeps in Buffers::projected and in Buffers::gathered.
-  [[nodiscard]] std::int64_t projected_width() const {
-    if (experts.count == 0) {
-      return 2 * std::int64_t{width};
-    }
-    const std::int64_t latent = experts.latent_size > 0 ? experts.inner() : 0;
-    return std::max({2 * std::int64_t{experts.shared_width}, std::int64_t{experts.count} + 1, latent});
-  }
-  [[nodiscard]] std::int64_t gathered_width() const {
-    if (experts.count == 0) {
-      return width;
-    }
-    return std::max<std::int64_t>(experts.shared_width, experts.latent_size > 0 ? experts.latent_size : experts.inner());
-  }
 };
 
 /// The parts of a block.
@@ -194,28 +165,6 @@ struct LayerConfig {
 
   [[nodiscard]] bool has_mixer() const { return graph.parts != BlockParts::feed_forward; }
   [[nodiscard]] bool has_feed_forward() const { return graph.parts != BlockParts::mixer; }
-  struct MixerWidths {
-    std::int64_t projected = 0;
-    std::int64_t gathered = 0;
-  };
-  /// Elements of a row that the mixer keeps in Buffers::projected and in Buffers::gathered, with rows of `hidden` between
-  /// the blocks.
-  [[nodiscard]] MixerWidths mixer_widths(std::int64_t hidden) const {
-    if (!has_mixer()) {
-      return {};
-    }
-    switch (mixer) {
-      case MixerKind::attention:
-        return {attention.projected_width(), attention.gathered_width()};
-      case MixerKind::short_conv:
-        return {3 * hidden, hidden};
-      case MixerKind::ssm:
-        return {ssm.projected_width(), ssm.gathered_width()};
-      case MixerKind::delta_net:
-        return {delta_net.projected_width(), delta_net.channels()};
-    }
-    fail_check("unknown mixer");
-  }
 };
 
 }  // namespace rocmforge

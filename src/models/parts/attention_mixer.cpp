@@ -2,13 +2,14 @@
 
 namespace rocmforge {
 
-AttentionMixer::AttentionMixer(ExecutionPlan& plan, const ModelConfig& config, int index,
-                               const std::optional<KvPlace>& shared)
+AttentionMixer::AttentionMixer(Planner& planner, const ModelConfig& config, int index, const std::optional<KvPlace>& shared)
     : config_(config.layer(index).attention) {
   width_ = config_.q_dim();
-  plan_projections(plan, config, index);
-  plan_attention(plan, config, index, shared);
-  output_ = ResidualOutput(plan, config, index,
+  plan_projections(planner, config, index);
+  plan_attention(planner, config, index, shared);
+  planner.buffers().need(BufferName::projected, config_.keys_at() + config_.own_kv_dim());
+  planner.buffers().need_after_gather(BufferName::gathered, width_);
+  output_ = ResidualOutput(planner, config, index,
                            {"attn_output", width_, config.layer(index).graph.mixer_post_norm, config_.output_needs_bias});
 
   qkv_.append(mix_, &Buffers::hidden, &Buffers::projected);
@@ -23,9 +24,9 @@ AttentionMixer::AttentionMixer(ExecutionPlan& plan, const ModelConfig& config, i
   output_.append(project_);
 }
 
-void AttentionMixer::plan_projections(ExecutionPlan& plan, const ModelConfig& config, int index) {
+void AttentionMixer::plan_projections(Planner& planner, const ModelConfig& config, int index) {
   const auto name = [index](std::string_view part) { return block_tensor(index, part); };
-  const bool one_tensor = !config_.output_gate && plan.has_tensor(name("attn_qkv.weight"));
+  const bool one_tensor = !config_.output_gate && planner.weights().has_tensor(name("attn_qkv.weight"));
   const std::int64_t q_dim = config_.q_dim();
   const std::int64_t kv_dim = config_.kv_dim();
   const bool needs_bias = config_.needs_bias;
@@ -38,66 +39,67 @@ void AttentionMixer::plan_projections(ExecutionPlan& plan, const ModelConfig& co
   }
   for (const char* tensor : {"attn_k.weight", "attn_v.weight", "attn_k_norm.weight"}) {
     if (!config_.has_keys()) {
-      plan.pass_over(name(tensor));
+      planner.weights().pass_over(name(tensor));
     }
   }
   if (config_.has_keys() && !config_.values_are_keys) {
     several.push_back({name("attn_v"), kv_dim, needs_bias});
   }
-  qkv_ = plan.fused_linear(name("attn_qkv"), block_norm(config, index, config.layer(index).graph.mixer_norm),
-                           one_tensor ? one : several, config.hidden);
+  qkv_ = planner.fused_linear(name("attn_qkv"), block_norm(config, index, config.layer(index).graph.mixer_norm),
+                              one_tensor ? one : several, config.hidden);
   if (config_.qk_norm == QkNorm::heads) {
-    q_norm_ = plan.vector(name("attn_q_norm.weight"), config_.head_dim);
-    k_norm_ = config_.has_keys() ? plan.vector(name("attn_k_norm.weight"), config_.head_dim) : nullptr;
+    q_norm_ = planner.vector(name("attn_q_norm.weight"), config_.head_dim);
+    k_norm_ = config_.has_keys() ? planner.vector(name("attn_k_norm.weight"), config_.head_dim) : nullptr;
   } else if (config_.qk_norm == QkNorm::vectors) {
-    q_row_norm_ = plan.norm({name("attn_q_norm"), NormKind::rms, config.norm_eps}, q_dim);
-    k_row_norm_ = plan.norm({name("attn_k_norm"), NormKind::rms, config.norm_eps}, kv_dim);
+    q_row_norm_ = planner.norm({name("attn_q_norm"), NormKind::rms, config.norm_eps}, q_dim);
+    k_row_norm_ = planner.norm({name("attn_k_norm"), NormKind::rms, config.norm_eps}, kv_dim);
   } else if (config_.qk_norm == QkNorm::layer_heads) {
     const auto of_heads = [&](std::string_view part, std::int32_t heads) {
-      return plan.norm({.name = name(part), .kind = NormKind::layer, .eps = config.norm_eps, .groups = heads},
-                       config_.head_dim);
+      return planner.norm({.name = name(part), .kind = NormKind::layer, .eps = config.norm_eps, .groups = heads},
+                          config_.head_dim);
     };
     q_row_norm_ = of_heads("attn_q_norm", config_.q_heads);
     k_row_norm_ = of_heads("attn_k_norm", config_.kv_heads);
   }
 }
 
-void AttentionMixer::plan_attention(ExecutionPlan& plan, const ModelConfig& config, int index,
+void AttentionMixer::plan_attention(Planner& planner, const ModelConfig& config, int index,
                                     const std::optional<KvPlace>& shared) {
   const RopeConfig& rope = config_.rope;
   if (rope.kind != RopeKind::none) {
-    inverse_frequency_ = plan.constants(rope.frequencies->inverse_frequency);
+    inverse_frequency_ = planner.weights().constants(rope.frequencies->inverse_frequency);
   }
   if (config_.sinks) {
-    sinks_ = plan.vector(block_tensor(index, "attn_sinks.weight"), config_.q_heads);
+    sinks_ = planner.vector(block_tensor(index, "attn_sinks.weight"), config_.q_heads);
   }
-  attention_ = plan.attention({.q_heads = config_.q_heads,
-                               .kv_heads = config_.kv_heads,
-                               .head_dim = config_.head_dim,
-                               .kv_dtype = plan.kv_dtype(),
-                               .scale = config_.scale,
-                               .window = config_.window,
-                               .soft_cap = config_.soft_cap,
-                               .sinks = config_.sinks},
-                              shared);
-  kv_place_ = plan.kv_place();
+  PlannedAttention planned = planner.attention({.q_heads = config_.q_heads,
+                                                .kv_heads = config_.kv_heads,
+                                                .head_dim = config_.head_dim,
+                                                .kv_dtype = planner.kv_dtype(),
+                                                .scale = config_.scale,
+                                                .window = config_.window,
+                                                .soft_cap = config_.soft_cap,
+                                                .sinks = config_.sinks},
+                                               shared);
+  attention_ = planned.attention;
+  kv_place_ = planned.place;
   if (config_.output_gate) {
-    output_gate_ = plan.resolve<OutputGate>({.heads = config_.q_heads, .dim = config_.head_dim});
+    output_gate_ = planner.resolve<OutputGate>({.heads = config_.q_heads, .dim = config_.head_dim});
   }
-  rope_append_ = plan.rope_append({.kind = rope.kind,
-                                   .q_heads = config_.q_heads,
-                                   .head_dim = config_.head_dim,
-                                   .n_rot = rope.n_rot,
-                                   .head_norm = config_.qk_norm == QkNorm::heads,
-                                   .norm_after_turn = config_.norm_after_turn,
-                                   .value_norm = config_.value_norm,
-                                   .append = config_.has_keys(),
-                                   .norm_eps = config.norm_eps,
-                                   .magnitude = rope.kind != RopeKind::none ? rope.frequencies->magnitude : 1.0f,
-                                   .temperature_scale = config_.temperature_scale,
-                                   .temperature_length = config_.temperature_length,
-                                   .layout = plan.kv_layout()},
-                                  attention_);
+  rope_append_ = planner.rope_append({.kind = rope.kind,
+                                      .q_heads = config_.q_heads,
+                                      .head_dim = config_.head_dim,
+                                      .n_rot = rope.n_rot,
+                                      .head_norm = config_.qk_norm == QkNorm::heads,
+                                      .norm_after_turn = config_.norm_after_turn,
+                                      .value_norm = config_.value_norm,
+                                      .append = config_.has_keys(),
+                                      .norm_eps = config.norm_eps,
+                                      .magnitude = rope.kind != RopeKind::none ? rope.frequencies->magnitude : 1.0f,
+                                      .temperature_scale = config_.temperature_scale,
+                                      .temperature_length = config_.temperature_length,
+                                      .layout = planned.layout},
+                                     attention_);
 }
 
 void AttentionMixer::normalise_rows(const Step& step) const {

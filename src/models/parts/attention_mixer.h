@@ -13,15 +13,15 @@ namespace rocmforge {
 class AttentionMixer final : public Mixer {
  public:
   /// `shared`: the place of the K and V of AttentionConfig::keys_of.
-  AttentionMixer(ExecutionPlan& plan, const ModelConfig& config, int index, const std::optional<KvPlace>& shared);
+  AttentionMixer(Planner& planner, const ModelConfig& config, int index, const std::optional<KvPlace>& shared);
 
   [[nodiscard]] FusedLinear* first_product() override { return &qkv_; }
   [[nodiscard]] ResidualSum* sum() override { return output_.sum(); }
   [[nodiscard]] bool has_pages() const override { return true; }
 
  private:
-  void plan_projections(ExecutionPlan& plan, const ModelConfig& config, int index);
-  void plan_attention(ExecutionPlan& plan, const ModelConfig& config, int index, const std::optional<KvPlace>& shared);
+  void plan_projections(Planner& planner, const ModelConfig& config, int index);
+  void plan_attention(Planner& planner, const ModelConfig& config, int index, const std::optional<KvPlace>& shared);
   /// Normalises Q and K where that is not part of RopeAppend.
   void normalise_rows(const Step& step) const;
   /// Rotates Q and K, and appends K and V to the cache if they are the layer's own.

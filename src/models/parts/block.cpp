@@ -28,38 +28,38 @@ std::optional<NormName> block_norm(const ModelConfig& config, int index, std::st
 
 namespace {
 
-std::unique_ptr<Mixer> make_mixer(ExecutionPlan& plan, const ModelConfig& config, int index,
+std::unique_ptr<Mixer> make_mixer(Planner& planner, const ModelConfig& config, int index,
                                   const std::optional<KvPlace>& shared) {
   switch (config.layer(index).mixer) {
     case MixerKind::attention:
       if (config.layer(index).attention.latent.rank > 0) {
-        return std::make_unique<LatentMixer>(plan, config, index);
+        return std::make_unique<LatentMixer>(planner, config, index);
       }
-      return std::make_unique<AttentionMixer>(plan, config, index, shared);
+      return std::make_unique<AttentionMixer>(planner, config, index, shared);
     case MixerKind::short_conv:
-      return std::make_unique<ShortConvMixer>(plan, config, index);
+      return std::make_unique<ShortConvMixer>(planner, config, index);
     case MixerKind::ssm:
-      return std::make_unique<SsmMixer>(plan, config, index);
+      return std::make_unique<SsmMixer>(planner, config, index);
     case MixerKind::delta_net:
-      return std::make_unique<DeltaNetMixer>(plan, config, index);
+      return std::make_unique<DeltaNetMixer>(planner, config, index);
   }
   fail_check("unknown mixer");
 }
 
 }  // namespace
 
-Block::Block(ExecutionPlan& plan, const ModelConfig& config, int index, std::span<const std::unique_ptr<Block>> earlier) {
+Block::Block(Planner& planner, const ModelConfig& config, int index, std::span<const std::unique_ptr<Block>> earlier) {
   const LayerConfig& layer = config.layer(index);
   if (layer.has_mixer()) {
     std::optional<KvPlace> shared;
     if (layer.mixer == MixerKind::attention && !layer.attention.has_keys()) {
       shared = earlier[static_cast<std::size_t>(layer.attention.keys_of)]->kv_place();
     }
-    mixer_ = make_mixer(plan, config, index, shared);
+    mixer_ = make_mixer(planner, config, index, shared);
     keeps_ = !shared;
   }
   if (layer.has_feed_forward()) {
-    add_feed_forward(plan, config, index);
+    add_feed_forward(planner, config, index);
   }
   const Operations& project = mixer_ != nullptr ? mixer_->project() : none_;
   const Operations& feed = feed_forward_ != nullptr ? feed_forward_->operations() : none_;
@@ -67,51 +67,51 @@ Block::Block(ExecutionPlan& plan, const ModelConfig& config, int index, std::spa
     finish_.insert(finish_.end(), part->begin(), part->end());
   }
   if (config.per_layer_width > 0) {
-    per_layer_.emplace(plan, config, index);
+    per_layer_.emplace(planner, config, index);
     per_layer_->append(finish_);
   }
-  join_sums(plan);
+  join_sums(planner);
 }
 
-void Block::join_sums(ExecutionPlan& plan) {
+void Block::join_sums(Planner& planner) {
   ResidualSum* mixed = mixer_ != nullptr ? mixer_->sum() : nullptr;
   ResidualSum* fed = feed_forward_ != nullptr ? feed_forward_->sum() : nullptr;
   FusedLinear* feeding = feed_forward_ != nullptr ? feed_forward_->first_product() : nullptr;
   if (mixed == nullptr || fed == nullptr || feeding == nullptr) {
     return;
   }
-  plan.join(*mixed, *feeding);
+  planner.join(*mixed, *feeding);
   fed->first = mixed;
   if (per_layer_) {
-    plan.join(*fed, per_layer_->first_product());
+    planner.join(*fed, per_layer_->first_product());
   } else {
     last_sum_ = fed;
   }
 }
 
-void Block::join(ExecutionPlan& plan, Block& before) {
+void Block::join(Planner& planner, Block& before) {
   FusedLinear* mixing = mixer_ != nullptr ? mixer_->first_product() : nullptr;
   if (before.last_sum_ != nullptr && mixing != nullptr) {
-    plan.join(*before.last_sum_, *mixing);
+    planner.join(*before.last_sum_, *mixing);
   }
 }
 
-void Block::add_feed_forward(ExecutionPlan& plan, const ModelConfig& config, int index) {
+void Block::add_feed_forward(Planner& planner, const ModelConfig& config, int index) {
   const BlockGraph& graph = config.layer(index).graph;
   FeedForwardInput input{block_norm(config, index, graph.ffn_norm), &Buffers::hidden};
   if (graph.parallel) {
     // Computed again from the residual stream without the mixer's output, because rows may have been dropped between the
     // halves.
-    parallel_norm_ = plan.norm(*block_norm(config, index, graph.ffn_norm), config.hidden);
+    parallel_norm_ = planner.norm(*block_norm(config, index, graph.ffn_norm), config.hidden);
     parallel_norm_->append(finish_, &Buffers::hidden, &Buffers::normed);
     input = {std::nullopt, &Buffers::normed};
   }
   if (const FeedForwardConfig& ffn = config.layer(index).feed_forward; ffn.experts.count > 0 && ffn.experts.apart) {
-    feed_forward_ = std::make_unique<TwoFeedForwards>(plan, config, index);
+    feed_forward_ = std::make_unique<TwoFeedForwards>(planner, config, index);
   } else if (ffn.experts.count > 0) {
-    feed_forward_ = std::make_unique<ExpertsFeedForward>(plan, config, index, input);
+    feed_forward_ = std::make_unique<ExpertsFeedForward>(planner, config, index, input);
   } else {
-    feed_forward_ = std::make_unique<DenseFeedForward>(plan, config, index, input, DenseFeedForward::Part{ffn.width});
+    feed_forward_ = std::make_unique<DenseFeedForward>(planner, config, index, input, DenseFeedForward::Part{ffn.width});
   }
 }
 

@@ -10,7 +10,7 @@
 #include "models/config/model_config.h"
 #include "models/parts/operation.h"
 #include "models/parts/per_layer_input.h"
-#include "models/plan/execution_plan.h"
+#include "models/plan/planner.h"
 
 namespace rocmforge {
 
@@ -65,9 +65,9 @@ class FeedForward {
 class Block {
  public:
   /// `config` must outlive the block; `earlier` are the blocks before it.
-  Block(ExecutionPlan& plan, const ModelConfig& config, int index, std::span<const std::unique_ptr<Block>> earlier);
+  Block(Planner& planner, const ModelConfig& config, int index, std::span<const std::unique_ptr<Block>> earlier);
   /// Fuses the sum at the end of `before` into the block's first product. The block always runs right after `before`.
-  void join(ExecutionPlan& plan, Block& before);
+  void join(Planner& planner, Block& before);
 
   /// The mixer's first half; nothing without a mixer.
   [[nodiscard]] const Operations& mix() const { return mixer_ != nullptr ? mixer_->mix() : none_; }
@@ -82,9 +82,9 @@ class Block {
   [[nodiscard]] const Operations& finish() const { return finish_; }
 
  private:
-  void add_feed_forward(ExecutionPlan& plan, const ModelConfig& config, int index);
+  void add_feed_forward(Planner& planner, const ModelConfig& config, int index);
   /// Joins the sums within the block to the products after them.
-  void join_sums(ExecutionPlan& plan);
+  void join_sums(Planner& planner);
 
   std::unique_ptr<Mixer> mixer_;  ///< null in a block without one
   std::optional<Norm> parallel_norm_;

@@ -9,13 +9,13 @@ namespace rocmforge {
 /// state is the last inputs of the convolution and a matrix for each value head.
 class DeltaNetMixer final : public Mixer {
  public:
-  DeltaNetMixer(ExecutionPlan& plan, const ModelConfig& config, int index);
+  DeltaNetMixer(Planner& planner, const ModelConfig& config, int index);
 
   [[nodiscard]] bool has_pages() const override { return false; }
 
  private:
-  void plan_projections(ExecutionPlan& plan, const ModelConfig& config, int index);
-  void plan_states(ExecutionPlan& plan, const ModelConfig& config, int index);
+  void plan_projections(Planner& planner, const ModelConfig& config, int index);
+  void plan_states(Planner& planner, const ModelConfig& config, int index);
   void convolve(const Step& step) const;
   void scan(const Step& step) const;
   void gate(const Step& step) const;

@@ -2,22 +2,24 @@
 
 namespace rocmforge {
 
-DenseFeedForward::DenseFeedForward(ExecutionPlan& plan, const ModelConfig& config, int index, const FeedForwardInput& input,
+DenseFeedForward::DenseFeedForward(Planner& planner, const ModelConfig& config, int index, const FeedForwardInput& input,
                                    const Part& part)
     : reads_stream_(input.from == &Buffers::hidden) {
   const FeedForwardConfig& own = config.layer(index).feed_forward;
   const auto name = [&](std::string_view tensor) { return block_tensor(index, std::string(tensor).append(part.suffix)); };
   const std::int64_t up_rows = (own.gated ? 2 : 1) * std::int64_t{part.width};
-  const bool one_tensor = !own.gated || (!plan.has_tensor(name("ffn_gate") + ".weight") &&
-                                         plan.has_tensor(name("ffn_up") + ".weight", {up_rows, config.hidden}));
+  const bool one_tensor = !own.gated || (!planner.weights().has_tensor(name("ffn_gate") + ".weight") &&
+                                         planner.weights().has_tensor(name("ffn_up") + ".weight", {up_rows, config.hidden}));
   const std::vector<LinearName> one{{name("ffn_up"), up_rows, own.needs_bias}};
   const std::vector<LinearName> two{{name("ffn_gate"), part.width, own.needs_bias},
                                     {name("ffn_up"), part.width, own.needs_bias}};
-  up_ = plan.fused_linear(name(own.gated ? "ffn_gate_up" : "ffn_up"), input.norm, one_tensor ? one : two, config.hidden,
-                          GatedActivation::Spec{own.activation, part.width, own.gated});
+  up_ = planner.fused_linear(name(own.gated ? "ffn_gate_up" : "ffn_up"), input.norm, one_tensor ? one : two, config.hidden,
+                             GatedActivation::Spec{own.activation, part.width, own.gated});
+  planner.buffers().need_after_gather(BufferName::projected, 2 * std::int64_t{part.width});
+  planner.buffers().need_after_gather(BufferName::gathered, part.width);
   const std::string down = std::string("ffn_down").append(part.suffix);
   down_ = ResidualOutput(
-      plan, config, index,
+      planner, config, index,
       {down, part.width, config.layer(index).graph.ffn_post_norm, own.needs_bias, feed_forward_scale(config, index)});
 
   up_.append(operations_, input.from, &Buffers::gathered);

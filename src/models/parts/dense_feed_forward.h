@@ -25,8 +25,7 @@ class DenseFeedForward final : public FeedForward {
     std::string_view suffix{};
   };
 
-  DenseFeedForward(ExecutionPlan& plan, const ModelConfig& config, int index, const FeedForwardInput& input,
-                   const Part& part);
+  DenseFeedForward(Planner& planner, const ModelConfig& config, int index, const FeedForwardInput& input, const Part& part);
 
   [[nodiscard]] FusedLinear* first_product() override { return reads_stream_ ? &up_ : nullptr; }
   [[nodiscard]] ResidualSum* sum() override { return down_.sum(); }

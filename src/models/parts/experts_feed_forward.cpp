@@ -5,8 +5,8 @@ namespace {
 
 /// On a GPU a shared expert as wide as the others becomes one of the stacked experts, used by every token, because a call of
 /// its own costs more than its work. If the formats of its tensors allow that, adds their names to `names` and returns true.
-bool stack_shared(const ExecutionPlan& plan, const ExpertConfig& own, bool gated, int index, RoutedExperts::Names& names) {
-  if (!plan.device().is_gpu() || !own.may_stack_shared()) {
+bool stack_shared(Planner& planner, const ExpertConfig& own, bool gated, int index, RoutedExperts::Names& names) {
+  if (!planner.device().is_gpu() || !own.may_stack_shared()) {
     return false;
   }
   RoutedExperts::Names with = names;
@@ -14,7 +14,9 @@ bool stack_shared(const ExecutionPlan& plan, const ExpertConfig& own, bool gated
   with.up.shared = block_tensor(index, "ffn_up_shexp");
   with.down.shared = block_tensor(index, "ffn_down_shexp");
   with.router.shared_gates = own.shared_gate ? block_tensor(index, "ffn_gate_inp_shexp") : "";
-  if ((gated && !plan.can_stack_shared(with.gate)) || !plan.can_stack_shared(with.up) || !plan.can_stack_shared(with.down)) {
+  const WeightTable& weights = planner.weights();
+  if ((gated && !weights.can_stack_shared(with.gate)) || !weights.can_stack_shared(with.up) ||
+      !weights.can_stack_shared(with.down)) {
     return false;
   }
   names = with;
@@ -23,7 +25,7 @@ bool stack_shared(const ExecutionPlan& plan, const ExpertConfig& own, bool gated
 
 }  // namespace
 
-ExpertsFeedForward::ExpertsFeedForward(ExecutionPlan& plan, const ModelConfig& config, int index,
+ExpertsFeedForward::ExpertsFeedForward(Planner& planner, const ModelConfig& config, int index,
                                        const FeedForwardInput& input) {
   const LayerConfig& layer = config.layer(index);
   const ExpertConfig& own = layer.feed_forward.experts;
@@ -36,7 +38,7 @@ ExpertsFeedForward::ExpertsFeedForward(ExecutionPlan& plan, const ModelConfig& c
   RoutedExperts::Config routed{.route = {.experts = own.count,
                                          .used = own.used,
                                          .score = own.score,
-                                         .bias = plan.has_tensor(bias),
+                                         .bias = planner.weights().has_tensor(bias),
                                          .normalise = own.normalise,
                                          .scale = own.latent_size > 0 ? own.scale : own.scale * residual_scale,
                                          .groups = own.groups,
@@ -58,19 +60,20 @@ ExpertsFeedForward::ExpertsFeedForward(ExecutionPlan& plan, const ModelConfig& c
   if (gated) {
     names.up.joined = names.gate.joined;
   }
-  const bool stacked = stack_shared(plan, own, gated, index, names);
+  need_buffers(planner.buffers(), own);
+  const bool stacked = stack_shared(planner, own, gated, index, names);
   if (stacked) {
     routed.route.shared = 1;
     routed.route.shared_gates = own.shared_gate;
     routed.route.shared_scale = residual_scale;
   }
-  routed_.emplace(plan, routed, names);
+  routed_.emplace(planner, routed, names);
   if (own.latent_size > 0) {
     const std::string down = name("ffn_latent_down");
     latents_.emplace(Latents{.size = own.latent_size,
-                             .down = plan.linear(down, {{down, own.latent_size}}, config.hidden),
-                             .up = ResidualOutput(plan, config, index, {.linear = "ffn_latent_up", .k = own.latent_size}),
-                             .clear = plan.resolve_for_width<Scale>({}, 2 * std::int64_t{own.latent_size})});
+                             .down = planner.linear(down, {{down, own.latent_size}}, config.hidden),
+                             .up = ResidualOutput(planner, config, index, {.linear = "ffn_latent_up", .k = own.latent_size}),
+                             .clear = planner.resolve_for_width<Scale>({}, 2 * std::int64_t{own.latent_size})});
   }
   append_routed(input.from);
   if (own.shared_width == 0 || stacked) {
@@ -79,7 +82,7 @@ ExpertsFeedForward::ExpertsFeedForward(ExecutionPlan& plan, const ModelConfig& c
   if (own.shared_gate) {
     routed.route = {.experts = 1, .used = 1, .score = RouteScore::sigmoid, .scale = residual_scale};
     routed.width = own.shared_width;
-    gated_.emplace(plan, routed,
+    gated_.emplace(planner, routed,
                    RoutedExperts::Names{.router = {.weight = name("ffn_gate_inp_shexp")},
                                         .gate = {name("ffn_gate_shexp")},
                                         .up = {name("ffn_up_shexp")},
@@ -87,7 +90,7 @@ ExpertsFeedForward::ExpertsFeedForward(ExecutionPlan& plan, const ModelConfig& c
     gated_->append(operations_, &Buffers::normed);
     return;
   }
-  shared_.emplace(plan, config, index, FeedForwardInput{std::nullopt, &Buffers::normed},
+  shared_.emplace(planner, config, index, FeedForwardInput{std::nullopt, &Buffers::normed},
                   DenseFeedForward::Part{own.shared_width, "_shexp"});
   operations_.insert(operations_.end(), shared_->operations().begin(), shared_->operations().end());
 }

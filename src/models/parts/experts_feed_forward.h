@@ -15,7 +15,7 @@ namespace rocmforge {
 ///   h += residual_scale * ffn_latent_up (sum of weight_e * expert_e(ffn_latent_down x)) + shared(x),  x = ffn_norm(h)
 class ExpertsFeedForward final : public FeedForward {
  public:
-  ExpertsFeedForward(ExecutionPlan& plan, const ModelConfig& config, int index, const FeedForwardInput& input);
+  ExpertsFeedForward(Planner& planner, const ModelConfig& config, int index, const FeedForwardInput& input);
 
  private:
   /// The products around routed experts that work on latents of `size`.

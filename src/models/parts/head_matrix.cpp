@@ -1,13 +1,9 @@
 #include "models/parts/head_matrix.h"
 
-#include <fmt/format.h>
-
 #include <cstring>
 #include <vector>
 
-#include "models/plan/execution_plan.h"
 #include "tensor/quant/dequantize.h"
-#include "weights/gguf_value.h"
 
 namespace rocmforge {
 
@@ -65,46 +61,6 @@ void HeadMatrix::run(const Step& step, const float* x, std::int64_t x_stride, fl
                .workspace = step.buffers.scratch,
                .single_rows = single_rows ? &step.batch : nullptr},
               *step.context);
-}
-
-const HeadMatrix* ExecutionPlan::heads(const HeadTensorName& name, HeadMatmul::Spec spec) {
-  HeadMatrix matrix;
-  matrix.tensor_rows = spec.n;
-  const std::string own = name.own + ".weight";
-  if (has_tensor(own) || !has_tensor(name.joined + ".weight")) {
-    matrix.tensor = &tensor(own, {spec.heads, spec.n, spec.k});
-  } else {
-    matrix.tensor = &tensor(name.joined + ".weight", {spec.heads * name.all_rows, name.transposed ? spec.n : spec.k});
-    matrix.first_row = name.first_row;
-    matrix.tensor_rows = name.all_rows;
-    matrix.transposed = name.transposed;
-  }
-  refuse_tensor(name.own + ".scale");
-  refuse_tensor(name.joined + ".scale");
-  spec.weight = matrix.transposed ? DType::f32 : matrix.tensor->tensor.dtype;
-  Choice<HeadMatmul> choice = with_context(file_->path().string() + ": tensor " + quote(matrix.tensor->name),
-                                           [&] { return registry_->choose<HeadMatmul>(spec, device_); });
-  matrix.spec = spec;
-  matrix.kernel = choice.kernel;
-  const std::size_t weight_bytes = static_cast<std::size_t>(spec.heads * spec.n) * row_bytes(spec.weight, spec.k);
-  bytes_per_token_ += weight_bytes;
-  needs_scratch(choice.kernel->workspace_bytes(spec, options_.max_batch_tokens));
-  line({.operation = name.own,
-        .spec = to_string(spec),
-        .kernel = std::string(choice.kernel->name()),
-        .refusals = std::move(choice.refusals),
-        .weight_bytes = weight_bytes,
-        .activation_bytes = decode_bytes(spec),
-        .uses = {KernelUse<HeadMatmul>{spec, choice.kernel}}});
-  return &head_matrices_.emplace_back(std::move(matrix));
-}
-
-const void* ExecutionPlan::load_heads(const HeadMatrix& matrix, WeightStore& store, ExecutionContext& context) const {
-  if (matrix.in_place()) {
-    return static_cast<const std::byte*>(store.view(*matrix.tensor)) + matrix.skipped_bytes();
-  }
-  const GgufTensor* const tensors[] = {matrix.tensor};
-  return store.assemble(tensors, matrix.bytes(), [&](std::byte* to) { matrix.copy(to, context); });
 }
 
 }  // namespace rocmforge

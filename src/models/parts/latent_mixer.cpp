@@ -1,5 +1,6 @@
 #include "models/parts/latent_mixer.h"
 
+#include <algorithm>
 #include <string>
 
 namespace rocmforge {
@@ -8,59 +9,64 @@ namespace rocmforge {
 // queries. Without: projected = [queries | c | r]. Then gathered = absorbed queries, projected = sums of latents, gathered =
 // outputs of the heads. The decompressed form goes directly from the projected queries to the gathered outputs.
 
-LatentMixer::LatentMixer(ExecutionPlan& plan, const ModelConfig& config, int index)
-    : config_(config.layer(index).attention) {
+LatentMixer::LatentMixer(Planner& planner, const ModelConfig& config, int index) : config_(config.layer(index).attention) {
   width_ = std::int64_t{config_.q_heads} * config_.latent.value_dim;
-  plan_projections(plan, config, index);
-  plan_attention(plan, config, index);
-  output_ = ResidualOutput(plan, config, index, {"attn_output", width_, config.layer(index).graph.mixer_post_norm});
+  plan_projections(planner, config, index);
+  plan_attention(planner, config, index);
+  const std::int64_t heads = config_.q_heads;
+  planner.buffers().need(BufferName::projected,
+                         std::max(heads * query_dim() + config_.head_dim, heads * config_.latent.rank));
+  planner.buffers().need_after_gather(
+      BufferName::gathered, std::max({config_.q_dim(), std::int64_t{config_.latent.q_rank} + config_.head_dim, width_}));
+  output_ = ResidualOutput(planner, config, index, {"attn_output", width_, config.layer(index).graph.mixer_post_norm});
   add_operations();
 }
 
-void LatentMixer::plan_projections(ExecutionPlan& plan, const ModelConfig& config, int index) {
+void LatentMixer::plan_projections(Planner& planner, const ModelConfig& config, int index) {
   const auto name = [index](std::string_view part) { return block_tensor(index, part); };
   const auto norm = block_norm(config, index, config.layer(index).graph.mixer_norm);
   const LinearName latent{name("attn_kv_a_mqa"), config_.head_dim};
   const std::int64_t q_rank = config_.latent.q_rank;
   if (has_query_latent()) {
-    input_ = plan.fused_linear(name("attn_q_kv_a"), norm, {{name("attn_q_a"), q_rank}, latent}, config.hidden);
-    queries_ = plan.fused_linear(name("attn_q_b"), NormName{name("attn_q_a_norm"), NormKind::rms, config.norm_eps},
-                                 {{name("attn_q_b"), query_width()}}, q_rank);
+    input_ = planner.fused_linear(name("attn_q_kv_a"), norm, {{name("attn_q_a"), q_rank}, latent}, config.hidden);
+    queries_ = planner.fused_linear(name("attn_q_b"), NormName{name("attn_q_a_norm"), NormKind::rms, config.norm_eps},
+                                    {{name("attn_q_b"), query_width()}}, q_rank);
   } else {
-    input_ = plan.fused_linear(name("attn_q_kv_a"), norm, {{name("attn_q"), query_width()}, latent}, config.hidden);
+    input_ = planner.fused_linear(name("attn_q_kv_a"), norm, {{name("attn_q"), query_width()}, latent}, config.hidden);
   }
-  kv_norm_ = plan.vector(name("attn_kv_a_norm.weight"), config_.latent.rank);
+  kv_norm_ = planner.vector(name("attn_kv_a_norm.weight"), config_.latent.rank);
 }
 
-void LatentMixer::plan_attention(ExecutionPlan& plan, const ModelConfig& config, int index) {
+void LatentMixer::plan_attention(Planner& planner, const ModelConfig& config, int index) {
   const auto name = [index](std::string_view part) { return block_tensor(index, part); };
   const LatentConfig& latent = config_.latent;
   const RopeConfig& rope = config_.rope;
   if (rope.kind != RopeKind::none) {
-    inverse_frequency_ = plan.constants(rope.frequencies->inverse_frequency);
+    inverse_frequency_ = planner.weights().constants(rope.frequencies->inverse_frequency);
   }
   const std::int64_t joined_rows = std::int64_t{latent.plain_dim} + latent.value_dim;
-  keys_ = plan.heads({name("attn_k_b"), name("attn_kv_b"), joined_rows, 0, true},
-                     {.heads = config_.q_heads, .n = latent.rank, .k = latent.plain_dim, .tail = rope.n_rot});
-  values_ = plan.heads({name("attn_v_b"), name("attn_kv_b"), joined_rows, latent.plain_dim, false},
-                       {.heads = config_.q_heads, .n = latent.value_dim, .k = latent.rank});
-  attention_ = plan.attention({.q_heads = config_.q_heads,
-                               .kv_heads = config_.kv_heads,
-                               .head_dim = config_.head_dim,
-                               .kv_dtype = plan.kv_dtype(),
-                               .scale = config_.scale,
-                               .value_dim = latent.rank});
-  kv_place_ = plan.kv_place();
-  prefill_ = plan.latent_prefill(*keys_, *values_, attention_);
-  append_ = plan.resolve<LatentAppend>({.kind = rope.kind,
-                                        .q_heads = config_.q_heads,
-                                        .q_dim = static_cast<std::int32_t>(query_dim()),
-                                        .n_rot = rope.n_rot,
-                                        .norm_eps = config.norm_eps,
-                                        .magnitude = rope.frequencies->magnitude,
-                                        .temperature_scale = config_.temperature_scale,
-                                        .temperature_length = config_.temperature_length,
-                                        .layout = plan.kv_layout()});
+  keys_ = planner.heads({name("attn_k_b"), name("attn_kv_b"), joined_rows, 0, true},
+                        {.heads = config_.q_heads, .n = latent.rank, .k = latent.plain_dim, .tail = rope.n_rot});
+  values_ = planner.heads({name("attn_v_b"), name("attn_kv_b"), joined_rows, latent.plain_dim, false},
+                          {.heads = config_.q_heads, .n = latent.value_dim, .k = latent.rank});
+  const PlannedAttention planned = planner.attention({.q_heads = config_.q_heads,
+                                                      .kv_heads = config_.kv_heads,
+                                                      .head_dim = config_.head_dim,
+                                                      .kv_dtype = planner.kv_dtype(),
+                                                      .scale = config_.scale,
+                                                      .value_dim = latent.rank});
+  attention_ = planned.attention;
+  kv_place_ = planned.place;
+  prefill_ = planner.latent_prefill(*keys_, *values_, planned);
+  append_ = planner.resolve<LatentAppend>({.kind = rope.kind,
+                                           .q_heads = config_.q_heads,
+                                           .q_dim = static_cast<std::int32_t>(query_dim()),
+                                           .n_rot = rope.n_rot,
+                                           .norm_eps = config.norm_eps,
+                                           .magnitude = rope.frequencies->magnitude,
+                                           .temperature_scale = config_.temperature_scale,
+                                           .temperature_length = config_.temperature_length,
+                                           .layout = planned.layout});
 }
 
 void LatentMixer::add_operations() {

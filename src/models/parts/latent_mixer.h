@@ -16,12 +16,12 @@ namespace rocmforge {
 /// products of x, or of a latent of their own: Wqb norm(Wqa x).
 class LatentMixer final : public Mixer {
  public:
-  LatentMixer(ExecutionPlan& plan, const ModelConfig& config, int index);
+  LatentMixer(Planner& planner, const ModelConfig& config, int index);
   [[nodiscard]] bool has_pages() const override { return true; }
 
  private:
-  void plan_projections(ExecutionPlan& plan, const ModelConfig& config, int index);
-  void plan_attention(ExecutionPlan& plan, const ModelConfig& config, int index);
+  void plan_projections(Planner& planner, const ModelConfig& config, int index);
+  void plan_attention(Planner& planner, const ModelConfig& config, int index);
   void add_operations();
   void append(const Step& step) const;
   void attend_prompts(const Step& step) const;

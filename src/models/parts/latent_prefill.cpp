@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "models/plan/execution_plan.h"
-
 namespace rocmforge {
 namespace {
 
@@ -32,6 +30,18 @@ std::size_t LatentPrefill::bytes_of(const Pass& pass) const {
   const std::int64_t head_dim = expand.spec.head_dim();
   return scratch_bytes_of(static_cast<std::int64_t>(expand.spec.workspace_bytes(1)) * pass.heads) +
          2 * key_bytes(pass, head_dim) + scratch_bytes_of(pass.tokens * pass.heads * head_dim * std::int64_t{sizeof(float)});
+}
+
+std::size_t LatentPrefill::lay_out(const AttentionLimits& limits, std::size_t expanded_bytes, std::size_t absorbed_bytes) {
+  const std::int64_t heads = attention.spec.q_heads;
+  const Pass one{1, 1, limits.max_kv_len, limits.max_tokens};
+  const Pass all{1, limits.max_sequences, limits.max_kv_len, limits.max_tokens};
+  const std::size_t wanted = std::min(expanded_bytes, static_cast<std::size_t>(heads) * bytes_of(all));
+  pass_bytes = scratch_bytes_of(static_cast<std::int64_t>(std::max(bytes_of(one), wanted)));
+  general_bytes = scratch_bytes_of(
+      static_cast<std::int64_t>(std::max(attention.kernel->workspace_bytes(attention.spec, limits), absorbed_bytes)));
+  const std::int64_t kept_floats = limits.max_tokens * heads * expand.spec.value_dim;
+  return general_bytes + pass_bytes + scratch_bytes_of(kept_floats * std::int64_t{sizeof(float)});
 }
 
 template <class Body>
@@ -156,50 +166,6 @@ void LatentPrefill::run_pass(const Step& step, const Range& range, const Places&
   args.state = step.buffers.attention_states[0];
   const Attention::Spec& spec = attention_of_heads.spec;
   attention.kernel->run(spec, attention.kernel->layout(spec), args, *step.context);
-}
-
-std::optional<LatentPrefill> ExecutionPlan::latent_prefill(const HeadMatrix& keys, const HeadMatrix& values,
-                                                           const StepAttention& absorbed) {
-  if (!device_.is_gpu() || !options_.attention.empty() || keys.kernel->packed_bytes(keys.spec) > 0 ||
-      values.kernel->packed_bytes(values.spec) > 0) {
-    return std::nullopt;  // a forced kernel is also used for prompts; repacked matrices can't be read by rows
-  }
-  const DType type = kv_layout_.dtype == DType::bf16 ? DType::bf16 : DType::f16;
-  const LatentExpand::Spec spec{.plain_dim = static_cast<std::int32_t>(keys.spec.k),
-                                .value_dim = static_cast<std::int32_t>(values.spec.n),
-                                .key_weight = keys.spec.weight,
-                                .value_weight = values.spec.weight,
-                                .out = type,
-                                .layout = kv_layout_};
-  if (Candidates<LatentExpand> found = registry_->candidates<LatentExpand>(spec, device_); found.able.empty()) {
-    line({.operation = std::string(LatentExpand::name),
-          .spec = to_string(spec),
-          .kernel = "none, prompts are computed as single tokens are",
-          .refusals = std::move(found.refusals),
-          .times = 0});
-    return std::nullopt;
-  }
-  LatentPrefill prefill;
-  prefill.keys = &keys;
-  prefill.values = &values;
-  prefill.expand = resolve_for_prompts<LatentExpand>(spec);
-  const auto heads = static_cast<std::int32_t>(keys.spec.heads);
-  prefill.attention = resolve_for_prompts<Attention>(
-      {.q_heads = heads, .kv_heads = heads, .head_dim = spec.head_dim(), .kv_dtype = type, .scale = absorbed.scale()});
-  prefill.copy_pass = resolve_for_prompts<CopyHeads>({spec.head_dim(), spec.value_dim});
-  prefill.copy_kept = resolve_for_prompts<CopyHeads>({spec.value_dim, spec.value_dim});
-
-  const LatentPrefill::Pass one{1, 1, limits_.max_kv_len, limits_.max_tokens};
-  const LatentPrefill::Pass all{1, limits_.max_sequences, limits_.max_kv_len, limits_.max_tokens};
-  const std::size_t wanted = std::min(options_.expanded_bytes, static_cast<std::size_t>(heads) * prefill.bytes_of(all));
-  prefill.pass_bytes = scratch_bytes_of(static_cast<std::int64_t>(std::max(prefill.bytes_of(one), wanted)));
-  const Attention::Spec& dense = prefill.attention.spec;
-  prefill.general_bytes = scratch_bytes_of(static_cast<std::int64_t>(
-      std::max(prefill.attention.kernel->workspace_bytes(dense, limits_), absorbed.workspace_bytes(limits_))));
-  attention_state_bytes_ = std::max(attention_state_bytes_, prefill.attention.kernel->state_bytes(dense, limits_));
-  const auto kept = scratch_bytes_of(limits_.max_tokens * heads * spec.value_dim * std::int64_t{sizeof(float)});
-  needs_scratch(prefill.general_bytes + prefill.pass_bytes + kept);
-  return prefill;
 }
 
 }  // namespace rocmforge

@@ -32,6 +32,10 @@ class LatentPrefill {
   std::size_t general_bytes = 0;  ///< of the scratch memory, for other kernels that run during the pass
   std::size_t pass_bytes = 0;     ///< after general_bytes
 
+  /// Lays out the scratch memory for steps within `limits`: K and V of `expanded_bytes` at once, or of one head, and
+  /// `absorbed_bytes` for the absorbed form. Returns its size in bytes.
+  std::size_t lay_out(const AttentionLimits& limits, std::size_t expanded_bytes, std::size_t absorbed_bytes);
+
   /// Bytes of scratch memory of a pass; for several heads at most the sum for single heads.
   [[nodiscard]] std::size_t bytes_of(const Pass& pass) const;
 

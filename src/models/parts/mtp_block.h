@@ -8,7 +8,7 @@
 #include "models/parts/block.h"
 #include "models/parts/operation.h"
 #include "models/parts/output_head.h"
-#include "models/plan/execution_plan.h"
+#include "models/plan/planner.h"
 
 namespace rocmforge {
 
@@ -22,13 +22,13 @@ class MtpBlock {
  public:
   /// The parts of the model that it may share.
   struct Shared {
-    const WeightTable* embedding = nullptr;
+    const EmbeddingTable* embedding = nullptr;
     const FusedLinear* head = nullptr;  ///< with the final norm
     std::span<const std::unique_ptr<Block>> layers{};
   };
 
   /// `index` is the block's in the file. `config` and the shared parts must outlive it.
-  MtpBlock(ExecutionPlan& plan, const ModelConfig& config, int index, const Shared& shared);
+  MtpBlock(Planner& planner, const ModelConfig& config, int index, const Shared& shared);
 
   /// From the ids of a step and h in Buffers::projected [tokens, hidden] to x in Buffers::hidden.
   [[nodiscard]] const Operations& begin() const { return begin_; }
@@ -38,7 +38,7 @@ class MtpBlock {
  private:
   void add_input(const ModelConfig& config);
 
-  const WeightTable* embedding_;
+  const EmbeddingTable* embedding_;
   FusedLinear project_embedding_;  ///< the columns of nextn.eh_proj for e, with its norm
   Norm hidden_norm_;
   Linear project_hidden_;  ///< those for h

@@ -1,23 +1,29 @@
 #include "models/parts/output_head.h"
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 
 namespace rocmforge {
 
-OutputHead::OutputHead(ExecutionPlan& plan, const ModelConfig& config, const Names& names, std::int64_t mixed_width)
-    : gather_hidden_(plan.resolve_for_prompts<GatherRows>({config.hidden})) {
+OutputHead::OutputHead(Planner& planner, const ModelConfig& config, const Names& names, std::int64_t mixed_width)
+    : gather_hidden_(planner.resolve_for_prompts<GatherRows>({config.hidden})) {
+  BufferPlan& buffers = planner.buffers();
+  buffers.need(BufferName::hidden, config.hidden);
+  buffers.need_rows(BufferName::normed, std::max(buffers.tokens(), buffers.logit_rows()), config.hidden);
+  buffers.need(BufferName::projected, config.hidden);
+  buffers.need_rows(BufferName::logits, buffers.logit_rows(), config.vocab);
   if (mixed_width > 0) {
-    gather_mixed_ = plan.resolve_for_prompts<GatherRows>({mixed_width});
+    gather_mixed_ = planner.resolve_for_prompts<GatherRows>({mixed_width});
   }
   if (names.shared == nullptr) {
-    layers_ = plan.fused_linear(names.operation, names.norm, {{names.head, config.vocab}}, config.hidden);
+    layers_ = planner.fused_linear(names.operation, names.norm, {{names.head, config.vocab}}, config.hidden);
   } else {
     layers_ = *names.shared;
-    layers_.norm->weight = plan.vector(names.norm.name + ".weight", config.hidden);
+    layers_.norm->weight = planner.vector(names.norm.name + ".weight", config.hidden);
   }
   if (config.logit_scale != 1.0f || config.logit_soft_cap > 0.0f) {
-    scale_ = plan.resolve_for_width<Scale>({}, 2 * std::int64_t{config.vocab});
+    scale_ = planner.resolve_for_width<Scale>({}, 2 * std::int64_t{config.vocab});
   }
   add_rows();
   add_logits(config);

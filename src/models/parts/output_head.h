@@ -7,7 +7,7 @@
 #include "models/config/model_config.h"
 #include "models/parts/fused_linear.h"
 #include "models/parts/operation.h"
-#include "models/plan/execution_plan.h"
+#include "models/plan/planner.h"
 
 namespace rocmforge {
 
@@ -23,7 +23,7 @@ class OutputHead {
   };
 
   /// The last block's mixer leaves `mixed_width` elements of a row, 0 without one. `config` must outlive the head.
-  OutputHead(ExecutionPlan& plan, const ModelConfig& config, const Names& names, std::int64_t mixed_width);
+  OutputHead(Planner& planner, const ModelConfig& config, const Names& names, std::int64_t mixed_width);
 
   /// Wanted rows of the residual stream, from Buffers::normed to Buffers::hidden.
   [[nodiscard]] const Operations& pick_hidden() const { return pick_hidden_; }

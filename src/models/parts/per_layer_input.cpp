@@ -7,15 +7,16 @@
 
 namespace rocmforge {
 
-PerLayerEmbedding::PerLayerEmbedding(ExecutionPlan& plan, const ModelConfig& config)
+PerLayerEmbedding::PerLayerEmbedding(Planner& planner, const ModelConfig& config)
     : layers_(config.layers), width_(config.per_layer_width) {
   const std::int64_t row = layers_ * width_;
-  table_ = plan.embedding("per_layer_token_embd.weight", config.vocab, row);
-  project_ = plan.linear("per_layer_model_proj", {{"per_layer_model_proj", row}}, config.hidden);
+  table_ = planner.embedding("per_layer_token_embd.weight", config.vocab, row);
+  planner.buffers().need(BufferName::per_layer, row);
+  project_ = planner.linear("per_layer_model_proj", {{"per_layer_model_proj", row}}, config.hidden);
   // norm(x / sqrt(hidden)) with eps is norm(x) with hidden * eps.
   NormName name{"per_layer_proj_norm", NormKind::rms, config.norm_eps * static_cast<float>(config.hidden)};
   name.factor = 1.0f / std::numbers::sqrt2_v<float>;
-  norm_ = plan.norm(name, width_);
+  norm_ = planner.norm(name, width_);
 }
 
 void PerLayerEmbedding::append(Operations& operations) const {
@@ -36,13 +37,15 @@ void PerLayerEmbedding::append(Operations& operations) const {
                         }});
 }
 
-PerLayerInput::PerLayerInput(ExecutionPlan& plan, const ModelConfig& config, int index)
+PerLayerInput::PerLayerInput(Planner& planner, const ModelConfig& config, int index)
     : width_(config.per_layer_width), offset_(index * width_), stride_(config.layers * width_) {
   const LayerConfig& layer = config.layer(index);
   const std::string name = block_tensor(index, "inp_gate");
-  gate_ = plan.fused_linear(name, std::nullopt, {{name, width_}}, config.hidden);
-  activation_ = plan.resolve<GatedActivation>({layer.feed_forward.activation, width_, true});
-  output_ = ResidualOutput(plan, config, index,
+  planner.buffers().need(BufferName::projected, width_);
+  planner.buffers().need(BufferName::gathered, width_);
+  gate_ = planner.fused_linear(name, std::nullopt, {{name, width_}}, config.hidden);
+  activation_ = planner.resolve<GatedActivation>({layer.feed_forward.activation, width_, true});
+  output_ = ResidualOutput(planner, config, index,
                            {.linear = "proj", .k = width_, .norm = "post_norm", .output_scale = layer.graph.output_scale});
 }
 

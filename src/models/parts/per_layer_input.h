@@ -3,7 +3,7 @@
 #include "models/config/model_config.h"
 #include "models/parts/operation.h"
 #include "models/parts/residual_output.h"
-#include "models/plan/execution_plan.h"
+#include "models/plan/planner.h"
 
 namespace rocmforge {
 
@@ -12,7 +12,7 @@ namespace rocmforge {
 /// h is the scaled embedding. The norm is applied to each layer's P elements separately.
 class PerLayerEmbedding {
  public:
-  PerLayerEmbedding(ExecutionPlan& plan, const ModelConfig& config);
+  PerLayerEmbedding(Planner& planner, const ModelConfig& config);
 
   /// From Buffers::hidden. Not moved once it has returned operations.
   void append(Operations& operations) const;
@@ -22,14 +22,14 @@ class PerLayerEmbedding {
   std::int64_t width_;
   Linear project_;
   Norm norm_;
-  WeightTable* table_;
+  EmbeddingTable* table_;
 };
 
 /// Adds the per-layer embedding at the end of a layer: h = (h + post_norm(proj (gelu(inp_gate h) * own))) * output_scale,
 /// where own are the layer's P elements.
 class PerLayerInput {
  public:
-  PerLayerInput(ExecutionPlan& plan, const ModelConfig& config, int index);
+  PerLayerInput(Planner& planner, const ModelConfig& config, int index);
 
   void append(Operations& operations) const;
   /// Reads Buffers::hidden.

@@ -4,21 +4,22 @@
 
 namespace rocmforge {
 
-ResidualOutput::ResidualOutput(ExecutionPlan& plan, const ModelConfig& config, int index, const Names& names)
+ResidualOutput::ResidualOutput(Planner& planner, const ModelConfig& config, int index, const Names& names)
     : hidden_(config.hidden), scale_(config.layer(index).graph.residual_scale) {
   const std::string name = block_tensor(index, names.linear);
-  linear_ = plan.linear(name, {{name, hidden_, names.needs_bias}}, names.k);
+  planner.buffers().need_after_gather(BufferName::projected, hidden_);
+  linear_ = planner.linear(name, {{name, hidden_, names.needs_bias}}, names.k);
   if (const auto norm = block_norm(config, index, names.norm)) {
-    norm_ = plan.norm(*norm, hidden_);
+    norm_ = planner.norm(*norm, hidden_);
   }
   if (!names.output_scale.empty()) {
-    output_scale_ = plan.number(block_tensor(index, names.output_scale) + ".weight");
+    output_scale_ = planner.weights().number(block_tensor(index, names.output_scale) + ".weight");
   }
   if (norm_ && norm_->kind() == RmsNorm::name) {
     sum_ = ResidualSum{.norm = *norm_, .factor = scale_, .scale = output_scale_};
     norm_.reset();
   } else if (norm_ || scale_ != 1.0f || output_scale_ != 1.0f) {
-    add_ = plan.resolve_for_width<ResidualAdd>({}, 3 * hidden_);
+    add_ = planner.resolve_for_width<ResidualAdd>({}, 3 * hidden_);
   }
 }
 

@@ -6,7 +6,7 @@
 
 #include "models/config/model_config.h"
 #include "models/parts/operation.h"
-#include "models/plan/execution_plan.h"
+#include "models/plan/planner.h"
 
 namespace rocmforge {
 
@@ -23,7 +23,7 @@ class ResidualOutput {
   };
 
   ResidualOutput() = default;
-  ResidualOutput(ExecutionPlan& plan, const ModelConfig& config, int index, const Names& names);
+  ResidualOutput(Planner& planner, const ModelConfig& config, int index, const Names& names);
 
   /// From Buffers::gathered [tokens, k] to Buffers::hidden; Buffers::projected may be written on the way. The sum may be
   /// joined to a later call (ResidualSum).

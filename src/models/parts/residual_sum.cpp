@@ -1,6 +1,4 @@
-#include <algorithm>
-
-#include "models/plan/execution_plan.h"
+#include "models/parts/fused_linear.h"
 
 namespace rocmforge {
 
@@ -30,37 +28,6 @@ void ResidualSum::append(Operations& operations) const {
                             norm.run_residual(step.tokens, input(step), before(step), factor, scale, after(step), step);
                           }
                         }});
-}
-
-void ExecutionPlan::join(ResidualSum& sum, FusedLinear& next) {
-  std::int64_t tokens = next.fusions.post_norm_tokens;
-  if (next.norm) {  // a separate norm would overwrite y
-    tokens = std::min(tokens, next.fusions.norm_tokens);
-  }
-  if (sum.first != nullptr) {
-    tokens = std::min(tokens, sum.first->joined_tokens);
-  }
-  if (tokens == 0) {
-    return;
-  }
-  sum.joined_tokens = tokens;
-  next.sum = &sum;
-  joined_tokens_ = std::max(joined_tokens_, tokens);
-
-  const std::string spec = to_string(std::get<Resolved<RmsNorm>>(sum.norm.operation).spec);
-  const auto planned = std::ranges::find_if(operations_, [&](const PlannedOperation& line) {
-    return line.operation == RmsNorm::name && line.spec == spec && line.part_of.empty();
-  });
-  check(planned != operations_.end(), "the norm of a sum is in the plan");
-  PlannedOperation part = *planned;
-  part.times = 1;
-  part.part_of = next.linear.kind();
-  part.part_tokens = tokens;
-  part.activation_bytes = 0;
-  if (!decode_bytes_ && --planned->times == 0) {
-    operations_.erase(planned);
-  }
-  line(std::move(part));
 }
 
 }  // namespace rocmforge

@@ -1,13 +1,24 @@
 #include "models/parts/routed_experts.h"
 
+#include <algorithm>
 #include <array>
 
 namespace rocmforge {
 
-RoutedExperts::RoutedExperts(ExecutionPlan& plan, const Config& config, const Names& names) : config_(config) {
+void need_buffers(BufferPlan& buffers, const ExpertConfig& experts) {
+  const std::int64_t logits = std::int64_t{experts.count} + 1;
+  const std::int64_t shared = experts.shared_width;
+  const std::int64_t latents = experts.latent_size;
+  buffers.need(BufferName::experts, experts.taken());
+  buffers.need(BufferName::expert_weights, experts.taken());
+  buffers.need_after_gather(BufferName::projected, std::max({logits, 2 * shared, latents > 0 ? experts.inner() : 0}));
+  buffers.need_after_gather(BufferName::gathered, std::max(shared, latents > 0 ? latents : experts.inner()));
+}
+
+RoutedExperts::RoutedExperts(Planner& planner, const Config& config, const Names& names) : config_(config) {
   config_.expert_rows = config.expert_rows > 0 ? config.expert_rows : config.hidden;
   const RouteTokens::Spec& route = config.route;
-  router_ = plan.router(names.router, route, config.hidden);
+  router_ = planner.router(names.router, route, config.hidden);
   const auto wanted = [&](std::int64_t n, std::int64_t k) {
     return ExpertMatmul::Spec{.experts = route.experts + route.shared, .n = n, .k = k, .used = route.taken()};
   };
@@ -19,8 +30,8 @@ RoutedExperts::RoutedExperts(ExecutionPlan& plan, const Config& config, const Na
   if (config.gated) {
     places.insert(places.begin(), names.gate);
   }
-  gate_up_ = plan.experts(names.up.stacked, places, up);
-  down_ = plan.experts(names.down.stacked, {names.down}, wanted(config_.expert_rows, config.width));
+  gate_up_ = planner.experts(names.up.stacked, places, up);
+  down_ = planner.experts(names.down.stacked, {names.down}, wanted(config_.expert_rows, config.width));
   same_kernel_ = gate_up_[0]->kernel == down_[0]->kernel;
 }
 

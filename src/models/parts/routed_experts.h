@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "models/parts/operation.h"
-#include "models/plan/execution_plan.h"
+#include "models/plan/planner.h"
 
 namespace rocmforge {
 
@@ -30,7 +30,7 @@ class RoutedExperts {
     ExpertTensorName down;
   };
 
-  RoutedExperts(ExecutionPlan& plan, const Config& config, const Names& names);
+  RoutedExperts(Planner& planner, const Config& config, const Names& names);
 
   /// `x`: what the router's norm reads.
   void append(Operations& operations, float* Buffers::*x) const;
@@ -53,5 +53,8 @@ class RoutedExperts {
   std::vector<const ExpertMatrix*> down_;
   bool same_kernel_ = false;  ///< of gate, up and down
 };
+
+/// Asks for the buffers of the routed experts and the shared one, stacked or not.
+void need_buffers(BufferPlan& buffers, const ExpertConfig& experts);
 
 }  // namespace rocmforge

@@ -9,7 +9,7 @@ namespace rocmforge {
 /// the last few rows of b * x.
 class ShortConvMixer final : public Mixer {
  public:
-  ShortConvMixer(ExecutionPlan& plan, const ModelConfig& config, int index);
+  ShortConvMixer(Planner& planner, const ModelConfig& config, int index);
 
   [[nodiscard]] bool has_pages() const override { return false; }
 

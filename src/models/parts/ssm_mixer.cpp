@@ -2,7 +2,7 @@
 
 namespace rocmforge {
 
-SsmMixer::SsmMixer(ExecutionPlan& plan, const ModelConfig& config, int index) : config_(config.layer(index).ssm) {
+SsmMixer::SsmMixer(Planner& planner, const ModelConfig& config, int index) : config_(config.layer(index).ssm) {
   const BlockGraph& graph = config.layer(index).graph;
   const auto name = [index](std::string_view part) { return block_tensor(index, part); };
   const auto floats = [](std::int64_t count) { return static_cast<std::size_t>(count) * sizeof(float); };
@@ -10,21 +10,25 @@ SsmMixer::SsmMixer(ExecutionPlan& plan, const ModelConfig& config, int index) : 
   const CausalConv::Spec conv_spec{.channels = config_.channels(), .taps = config_.taps, .silu = true};
   width_ = config_.inner();
 
-  inputs_ = plan.fused_linear(name("ssm_in"), block_norm(config, index, graph.mixer_norm),
-                              {{name("ssm_in"), config_.projected_width()}}, config.hidden);
-  conv_weight_ = plan.floats(name("ssm_conv1d.weight"), {conv_spec.channels, conv_spec.taps});
-  conv_bias_ = plan.has_tensor(name("ssm_conv1d.bias")) ? plan.vector(name("ssm_conv1d.bias"), conv_spec.channels) : nullptr;
-  conv_ = plan.resolve<CausalConv>(conv_spec);
-  conv_state_ = plan.state(floats(conv_spec.state_elems()));
-  a_ = plan.floats(name("ssm_a"), {scan_spec.heads, 1});
-  d_ = plan.floats(name("ssm_d"), {scan_spec.heads, 1});
-  dt_bias_ = plan.vector(name("ssm_dt.bias"), scan_spec.heads);
-  scan_ = plan.resolve<SsmScan>(scan_spec);
-  scan_state_ = plan.state(floats(scan_spec.state_elems()));
+  inputs_ = planner.fused_linear(name("ssm_in"), block_norm(config, index, graph.mixer_norm),
+                                 {{name("ssm_in"), config_.projected_width()}}, config.hidden);
+  conv_weight_ = planner.floats(name("ssm_conv1d.weight"), {conv_spec.channels, conv_spec.taps});
+  conv_bias_ = planner.weights().has_tensor(name("ssm_conv1d.bias"))
+                   ? planner.vector(name("ssm_conv1d.bias"), conv_spec.channels)
+                   : nullptr;
+  conv_ = planner.resolve<CausalConv>(conv_spec);
+  conv_state_ = planner.memory().add_state(floats(conv_spec.state_elems()));
+  a_ = planner.floats(name("ssm_a"), {scan_spec.heads, 1});
+  d_ = planner.floats(name("ssm_d"), {scan_spec.heads, 1});
+  dt_bias_ = planner.vector(name("ssm_dt.bias"), scan_spec.heads);
+  scan_ = planner.resolve<SsmScan>(scan_spec);
+  scan_state_ = planner.memory().add_state(floats(scan_spec.state_elems()));
   const std::int64_t group = width_ / scan_spec.groups;
-  norm_weight_ = plan.floats(name("ssm_norm.weight"), {scan_spec.groups, group});
-  norm_ = plan.resolve<RmsNorm>({group, config.norm_eps, scan_spec.groups});
-  output_ = ResidualOutput(plan, config, index, {"ssm_out", width_, graph.mixer_post_norm});
+  norm_weight_ = planner.floats(name("ssm_norm.weight"), {scan_spec.groups, group});
+  norm_ = planner.resolve<RmsNorm>({group, config.norm_eps, scan_spec.groups});
+  planner.buffers().need(BufferName::projected, config_.projected_width());
+  planner.buffers().need_after_gather(BufferName::gathered, width_ + config_.channels());
+  output_ = ResidualOutput(planner, config, index, {"ssm_out", width_, graph.mixer_post_norm});
 
   inputs_.append(mix_, &Buffers::hidden, &Buffers::projected);
   mix_.push_back({std::string(CausalConv::name), [this](const Step& step) { convolve(step); }});

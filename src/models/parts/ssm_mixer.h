@@ -10,7 +10,7 @@ namespace rocmforge {
 /// Its state is the last few rows of xBC and the state of the scan.
 class SsmMixer final : public Mixer {
  public:
-  SsmMixer(ExecutionPlan& plan, const ModelConfig& config, int index);
+  SsmMixer(Planner& planner, const ModelConfig& config, int index);
 
   [[nodiscard]] bool has_pages() const override { return false; }
 

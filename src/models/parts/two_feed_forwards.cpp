@@ -4,15 +4,15 @@
 
 namespace rocmforge {
 
-TwoFeedForwards::TwoFeedForwards(ExecutionPlan& plan, const ModelConfig& config, int index) : hidden_(config.hidden) {
+TwoFeedForwards::TwoFeedForwards(Planner& planner, const ModelConfig& config, int index) : hidden_(config.hidden) {
   const BlockGraph& graph = config.layer(index).graph;
-  plan_experts(plan, config, index);
-  plan_dense(plan, config, index);
-  post_norm_ = plan.norm(*block_norm(config, index, graph.ffn_post_norm), hidden_);
-  scale_ = plan.resolve_for_width<Scale>({}, 2 * hidden_);
+  plan_experts(planner, config, index);
+  plan_dense(planner, config, index);
+  post_norm_ = planner.norm(*block_norm(config, index, graph.ffn_post_norm), hidden_);
+  scale_ = planner.resolve_for_width<Scale>({}, 2 * hidden_);
   float output_scale = 1.0f;
   if (const std::string_view scale = feed_forward_scale(config, index); !scale.empty()) {
-    output_scale = plan.number(block_tensor(index, scale) + ".weight");
+    output_scale = planner.weights().number(block_tensor(index, scale) + ".weight");
   }
 
   experts_->append_router(operations_, &Buffers::hidden);
@@ -28,24 +28,25 @@ TwoFeedForwards::TwoFeedForwards(ExecutionPlan& plan, const ModelConfig& config,
   post_norm_.append_residual(operations_, &Buffers::projected, &Buffers::hidden, graph.residual_scale, output_scale);
 }
 
-void TwoFeedForwards::plan_dense(ExecutionPlan& plan, const ModelConfig& config, int index) {
+void TwoFeedForwards::plan_dense(Planner& planner, const ModelConfig& config, int index) {
   const LayerConfig& layer = config.layer(index);
   const std::int32_t width = layer.feed_forward.width;
   const auto name = [index](std::string_view part) { return block_tensor(index, part); };
-  up_ = plan.fused_linear(name("ffn_gate_up"), block_norm(config, index, layer.graph.ffn_norm),
-                          {{name("ffn_gate"), width}, {name("ffn_up"), width}}, hidden_,
-                          GatedActivation::Spec{layer.feed_forward.activation, width, true});
-  down_ = plan.linear(name("ffn_down"), {{name("ffn_down"), hidden_}}, width);
-  dense_post_norm_ = plan.norm(*block_norm(config, index, "post_ffw_norm_1"), hidden_);
+  up_ = planner.fused_linear(name("ffn_gate_up"), block_norm(config, index, layer.graph.ffn_norm),
+                             {{name("ffn_gate"), width}, {name("ffn_up"), width}}, hidden_,
+                             GatedActivation::Spec{layer.feed_forward.activation, width, true});
+  down_ = planner.linear(name("ffn_down"), {{name("ffn_down"), hidden_}}, width);
+  dense_post_norm_ = planner.norm(*block_norm(config, index, "post_ffw_norm_1"), hidden_);
 }
 
-void TwoFeedForwards::plan_experts(ExecutionPlan& plan, const ModelConfig& config, int index) {
+void TwoFeedForwards::plan_experts(Planner& planner, const ModelConfig& config, int index) {
   const FeedForwardConfig& own = config.layer(index).feed_forward;
   const auto name = [index](std::string_view part) { return block_tensor(index, part); };
+  need_buffers(planner.buffers(), own.experts);
   NormName router_norm{name("ffn_gate_inp"), NormKind::rms, config.norm_eps};
   router_norm.suffix = ".scale";
   router_norm.factor = 1.0f / std::sqrt(static_cast<float>(hidden_));
-  experts_.emplace(plan,
+  experts_.emplace(planner,
                    RoutedExperts::Config{.route = {.experts = own.experts.count,
                                                    .used = own.experts.used,
                                                    .score = own.experts.score,
@@ -62,8 +63,8 @@ void TwoFeedForwards::plan_experts(ExecutionPlan& plan, const ModelConfig& confi
                                         .gate = {name("ffn_gate_exps"), {}, name("ffn_gate_up_exps")},
                                         .up = {name("ffn_up_exps"), {}, name("ffn_gate_up_exps"), true},
                                         .down = {.stacked = name("ffn_down_exps"), .any_scale = true}});
-  experts_norm_ = plan.norm(*block_norm(config, index, "pre_ffw_norm_2"), hidden_);
-  experts_post_norm_ = plan.norm(*block_norm(config, index, "post_ffw_norm_2"), hidden_);
+  experts_norm_ = planner.norm(*block_norm(config, index, "pre_ffw_norm_2"), hidden_);
+  experts_post_norm_ = planner.norm(*block_norm(config, index, "post_ffw_norm_2"), hidden_);
 }
 
 // NaN and infinity times 0 give NaN. Such a row is invalid already, and rows do not affect each other.

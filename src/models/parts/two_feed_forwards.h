@@ -13,11 +13,11 @@ namespace rocmforge {
 /// The router reads norm(h) * ffn_gate_inp.scale / sqrt(hidden).
 class TwoFeedForwards final : public FeedForward {
  public:
-  TwoFeedForwards(ExecutionPlan& plan, const ModelConfig& config, int index);
+  TwoFeedForwards(Planner& planner, const ModelConfig& config, int index);
 
  private:
-  void plan_dense(ExecutionPlan& plan, const ModelConfig& config, int index);
-  void plan_experts(ExecutionPlan& plan, const ModelConfig& config, int index);
+  void plan_dense(Planner& planner, const ModelConfig& config, int index);
+  void plan_experts(Planner& planner, const ModelConfig& config, int index);
   /// Zeroes Buffers::normed, where down adds up the experts' sum. The experts' input in it is no longer needed.
   void clear(const Step& step) const;
 

@@ -62,15 +62,13 @@ std::string_view operation_kind(std::string_view operation) {
 std::vector<OperationTime> Transformer::time_operations(const BatchPlan& batch, SequenceMemory& memory) {
   forward(batch, memory);  // checks the batch; loads kernels
   wait();
-  bool moved = false;
-  const StepArrays arrays =
-      device_->is_gpu() ? inputs_->upload(batch, StepInputs::shape_of(batch), moved) : host_arrays(batch);
-  if (moved) {
-    graphs_->clear();
-  }
+  const StepArrays arrays = rank_->arrays_of(batch, StepInputs::shape_of(batch));
+  const auto seconds_of = [this](const auto& work) {
+    return rank_->on_gpu() ? seconds_on_gpu(rank_->device(), work) : seconds_on_host(work);
+  };
   std::vector<OperationTime> times;
   std::set<std::string_view> known;
-  for (const PlannedOperation& operation : std::span(plan_.operations()).first(layer_operations_)) {
+  for (const PlannedOperation& operation : std::span(plan_.report.operations()).first(layer_operations_)) {
     const std::string_view kind = operation_kind(operation.operation);
     const bool never = operation.times == 0 && batch.num_logit_rows() == batch.num_tokens();
     if (never || operation.is_part(batch.num_tokens()) || !known.insert(kind).second) {
@@ -84,10 +82,10 @@ std::vector<OperationTime> Transformer::time_operations(const BatchPlan& batch, 
       }
     };
     const auto work = [&] { compute(layers_pass(), arrays, memory, of_kind); };
-    times.push_back({std::string(kind), device_->is_gpu() ? seconds_on_gpu(*device_, work) : seconds_on_host(work)});
+    times.push_back({std::string(kind), seconds_of(work)});
   }
   const auto all = [&] { compute(layers_pass(), arrays, memory); };
-  times.push_back({"", device_->is_gpu() ? seconds_on_gpu(*device_, all) : seconds_on_host(all)});
+  times.push_back({"", seconds_of(all)});
   return times;
 }
 

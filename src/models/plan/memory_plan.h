@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "memory/kv_group.h"
+
+namespace rocmforge {
+
+/// The memory of a sequence that the layers of a model ask for: planes in groups of pages, and bytes in a slot of state.
+class MemoryPlan {
+ public:
+  /// A plane in the group of this window; 0: no window.
+  KvPlace add_plane(std::int32_t window, const KvLayout& layout);
+  [[nodiscard]] const KvLayout& plane(const KvPlace& place) const;
+  /// Reserves `size_bytes` in each slot of state; returns the offset, for StateView::at.
+  std::int64_t add_state(std::size_t size_bytes);
+
+  /// The pages of all layers, in blocks of one size.
+  [[nodiscard]] KvGroups groups() const;
+  [[nodiscard]] std::size_t state_bytes() const { return state_bytes_; }  ///< of one slot
+
+ private:
+  KvGroups groups_ = KvGroups(1);
+  std::size_t state_bytes_ = 0;
+};
+
+}  // namespace rocmforge

@@ -1,0 +1,130 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "models/plan/planner.h"
+#include "models/plan/weight_choice.h"
+
+namespace rocmforge {
+namespace {
+
+std::size_t stored_bytes(const MatmulWeight& weight) {
+  const std::size_t packed = weight.kernel->packed_bytes(weight.spec);
+  return packed > 0 ? packed : weight.bytes();
+}
+
+}  // namespace
+
+Linear Planner::linear(std::string_view operation, const std::vector<LinearName>& names, std::int64_t k) {
+  auto [linear, planned] = choose_linear(operation, names, k);
+  plan_->report.add(std::move(planned));
+  return linear;
+}
+
+FusedLinear Planner::fused_linear(std::string_view operation, const std::optional<NormName>& norm,
+                                  const std::vector<LinearName>& names, std::int64_t k,
+                                  const std::optional<GatedActivation::Spec>& gate) {
+  auto [linear, planned] = choose_linear(operation, names, k);
+  const std::string_view kind = operation_kind(operation);
+  FusedLinear fused;
+  fused.fusions = linear.fusions();
+  if (norm && norm->kind == NormKind::layer) {
+    fused.fusions.norm_tokens = 0;
+    fused.norm = this->norm(*norm, k);
+  } else if (norm) {
+    fused.norm = Norm{resolve_part<RmsNorm>({k, norm->eps}, kind, fused.fusions.norm_tokens), norm_weight(*norm, k)};
+  } else {
+    fused.fusions.norm_tokens = 0;
+  }
+  if (gate && gate->activation == Activation::gelu) {
+    fused.fusions.gate_tokens = 0;  // products fuse only silu and gelu_tanh
+  }
+  if (gate && fused.fusions.gate_tokens > 0) {
+    planned.activation_bytes -= static_cast<std::size_t>(gate->width) * sizeof(float);
+  }
+  plan_->report.add(std::move(planned));
+  if (gate) {
+    check(linear.width() == (gate->gated ? 2 : 1) * gate->width, "the layers are as wide as what is activated");
+    fused.gate = resolve_part<GatedActivation>(*gate, kind, fused.fusions.gate_tokens);
+  }
+  fused.linear = std::move(linear);
+  return fused;
+}
+
+std::pair<Linear, PlannedOperation> Planner::choose_linear(std::string_view operation, const std::vector<LinearName>& names,
+                                                           std::int64_t k) {
+  std::vector<Linear::Part> parts;
+  std::vector<Refusal> refusals;
+  std::vector<std::string> specs;
+  std::vector<std::string> kernels;
+  std::vector<KernelRegistry::AnyUse> uses;
+  std::size_t weight_bytes = 0;
+  std::size_t activation_bytes = static_cast<std::size_t>(k) * sizeof(float);
+  for (const LinearName& layer : names) {
+    const MatmulWeight* weight = matmul_weight(layer, k, refusals);
+    const std::string bias = layer.name + ".bias";
+    parts.push_back({weight, layer.needs_bias || weights().has_tensor(bias) ? vector(bias, layer.n) : nullptr});
+    activation_bytes += static_cast<std::size_t>(layer.n) * sizeof(float);
+    weight_bytes += stored_bytes(*weight);
+    specs.push_back(to_string(weight->spec));
+    uses.emplace_back(KernelUse<Matmul>{weight->spec, weight->kernel});
+    if (const std::string kernel(weight->kernel->name()); kernels.empty() || kernels.back() != kernel) {
+      kernels.push_back(kernel);
+    }
+  }
+  plan_->report.add_weight_bytes(weight_bytes);
+  return {Linear(std::string(operation_kind(operation)), parts),
+          {.operation = std::string(operation),
+           .spec = fmt::format("{}", fmt::join(specs, " + ")),
+           .kernel = fmt::format("{}", fmt::join(kernels, " + ")),
+           .refusals = std::move(refusals),
+           .weight_bytes = weight_bytes,
+           .activation_bytes = activation_bytes,
+           .uses = std::move(uses)}};
+}
+
+const MatmulWeight* Planner::matmul_weight(const LinearName& layer, std::int64_t k, std::vector<Refusal>& refusals) {
+  const std::string name = layer.name + ".weight";
+  const std::int64_t columns = layer.columns.of > 0 ? layer.columns.of : k;
+  const GgufTensor& found = weights().tensor(name, {layer.n, columns});
+  if (const std::int32_t together = info(found.tensor.dtype).block_elems;
+      layer.columns.of > 0 && (k % together != 0 || layer.columns.first % together != 0)) {
+    throw Error(fmt::format("{} is {}, whose blocks of {} columns can't be parted behind column {}", weights().place(name),
+                            rocmforge::name(found.tensor.dtype), together, k));
+  }
+  const Matmul::Spec spec{found.tensor.dtype, layer.n, k};
+  Choice<Matmul> choice = with_context(weights().place(name), [&] {
+    return choose_for_weights<Matmul>(*registry_, spec, device_, options_.matmul, options_.small_weights);
+  });
+  for (Refusal& refusal : choice.refusals) {
+    if (std::none_of(refusals.begin(), refusals.end(), [&](const Refusal& known) {
+          return known.kernel == refusal.kernel && known.reason == refusal.reason;
+        })) {
+      refusals.push_back(std::move(refusal));
+    }
+  }
+  need_scratch(choice.kernel->workspace_bytes(options_.max_batch_tokens, k));
+  const float scale = weights().product_scale(layer.name, spec.weight);
+  return weights().add(MatmulWeight{&found, spec, choice.kernel, nullptr, scale, layer.groups, layer.columns});
+}
+
+void Planner::join(ResidualSum& sum, FusedLinear& next) {
+  std::int64_t tokens = next.fusions.post_norm_tokens;
+  if (next.norm) {  // a separate norm would overwrite y
+    tokens = std::min(tokens, next.fusions.norm_tokens);
+  }
+  if (sum.first != nullptr) {
+    tokens = std::min(tokens, sum.first->joined_tokens);
+  }
+  if (tokens == 0) {
+    return;
+  }
+  sum.joined_tokens = tokens;
+  next.sum = &sum;
+  const RmsNorm::Spec& norm = std::get<Resolved<RmsNorm>>(sum.norm.operation).spec;
+  buffers().need_rows(BufferName::sums, std::min(buffers().tokens(), tokens), norm.dim);
+  plan_->report.make_part(RmsNorm::name, to_string(norm), next.linear.kind(), tokens);
+}
+
+}  // namespace rocmforge

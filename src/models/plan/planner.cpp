@@ -1,0 +1,88 @@
+#include "models/plan/planner.h"
+
+#include <algorithm>
+
+#include "models/plan/attention_pair.h"
+
+namespace rocmforge {
+
+Planner::Planner(ModelPlan& plan, const KernelRegistry& registry, const DeviceInfo& device, int num_threads,
+                 const ModelOptions& options)
+    : plan_(&plan),
+      registry_(&registry),
+      device_(device),
+      options_(options),
+      limits_{options.max_batch_tokens, options.max_sequences, options.context_length, num_threads} {}
+
+EmbeddingTable* Planner::embedding(std::string_view name, std::int64_t vocab, std::int64_t hidden) {
+  const GgufTensor& table = weights().tensor(name, {vocab, hidden});
+  const std::string_view layer = name.substr(0, name.rfind('.'));
+  weights().refuse_any_scale(layer);
+  return with_context(weights().place(name), [&] {
+    return weights().add(EmbeddingTable{resolve<EmbeddingRows>({table.tensor.dtype, vocab, hidden}), &table});
+  });
+}
+
+PlannedAttention Planner::attention(const Attention::Spec& spec, const std::optional<KvPlace>& shared) {
+  Attention::Spec decode_spec = spec;
+  decode_spec.decode = true;
+  AttentionPair pair = choose_attention(*registry_, spec, device_, options_.attention);
+  const std::int32_t window = spec.window < limits_.max_kv_len ? spec.window : 0;
+  const KvPlace place = shared ? *shared : memory().add_plane(window, pair.layout);
+  check(memory().plane(place) == pair.layout, "layers that share a plane want the same layout");
+  const AttentionBackend& prefill = *pair.prefill.kernel;
+  const AttentionBackend& decode = *pair.decode.kernel;
+  PlannedOperation prefills = describe<Attention>(spec, std::move(pair.prefill)).second;
+  PlannedOperation decodes = describe<Attention>(decode_spec, std::move(pair.decode)).second;
+  prefills.uses = {KernelUse<Attention>{spec, &prefill, pair.layout}};
+  decodes.uses = {KernelUse<Attention>{decode_spec, &decode, pair.layout}};
+  if (&decode != &prefill) {
+    plan_->report.add(std::move(prefills));
+    plan_->report.add(std::move(decodes));
+  } else {
+    prefills.uses.push_back(decodes.uses[0]);
+    plan_->report.add(std::move(prefills));
+  }
+  need_scratch(prefill.workspace_bytes(spec, limits_));
+  need_scratch(decode.workspace_bytes(decode_spec, limits_));
+  need_attention_state(std::max(prefill.state_bytes(spec, limits_), decode.state_bytes(decode_spec, limits_)));
+  return {{spec, prefill, decode}, place, pair.layout};
+}
+
+/// Each phase has one.
+void Planner::need_attention_state(std::size_t size_bytes) {
+  buffers().need_bytes(BufferName::prompt_attention_state, size_bytes);
+  buffers().need_bytes(BufferName::single_attention_state, size_bytes);
+}
+
+Resolved<RopeAppend> Planner::rope_append(const RopeAppend::Spec& spec, const StepAttention& attention) {
+  return resolve_part<RopeAppend>(spec, Attention::name, attention.takes(spec) ? limits_.max_sequences : 0);
+}
+
+Norm Planner::norm(const NormName& name, std::int64_t dim) {
+  if (name.kind == NormKind::rms) {
+    return {resolve<RmsNorm>({dim, name.eps}), norm_weight(name, dim)};
+  }
+  const Shape shape = name.groups > 1 ? Shape{name.groups, dim} : Shape{dim};
+  const std::string bias = name.name + ".bias";
+  const bool has_bias = name.needs_bias || weights().has_tensor(bias);
+  return {resolve<LayerNorm>({dim, name.eps, has_bias, name.groups}), floats(name.name + std::string(name.suffix), shape),
+          has_bias ? floats(bias, shape) : nullptr};
+}
+
+/// The weights of a norm times their factor.
+const WeightVector* Planner::norm_weight(const NormName& name, std::int64_t dim) {
+  const std::string tensor = name.name + std::string(name.suffix);
+  if (name.factor == 1.0f) {
+    return vector(tensor, dim);
+  }
+  plan_->report.add_weight_bytes(static_cast<std::size_t>(dim) * sizeof(float));
+  return weights().scaled_vector(tensor, dim, name.factor);
+}
+
+const WeightVector* Planner::floats(std::string_view name, const Shape& shape) {
+  plan_->report.add_weight_bytes(static_cast<std::size_t>(shape.elems()) * sizeof(float));
+  return weights().vector(name, shape);
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,191 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstring>
+
+#include "base/log.h"
+#include "models/plan/weight_table.h"
+#include "weights/gguf_value.h"
+
+namespace rocmforge {
+namespace {
+
+/// The columns of ColumnRange.
+void take_columns(const MatmulWeight& weight, std::byte* out) {
+  const std::size_t row = row_bytes(weight.spec.weight, weight.spec.k);
+  const std::size_t whole_row = row_bytes(weight.spec.weight, weight.columns.of);
+  const std::byte* from =
+      static_cast<const std::byte*>(weight.tensor->tensor.data) + row_bytes(weight.spec.weight, weight.columns.first);
+  for (std::int64_t n = 0; n < weight.spec.n; ++n, from += whole_row, out += row) {
+    std::memcpy(out, from, row);
+  }
+}
+
+/// The rows of a matrix of the file in the order of RowGroups, or the columns of ColumnRange.
+void rearrange(const MatmulWeight& weight, std::byte* out) {
+  if (weight.columns.of > 0) {
+    take_columns(weight, out);
+    return;
+  }
+  const std::size_t row = row_bytes(weight.spec.weight, weight.spec.k);
+  const auto* rows = static_cast<const std::byte*>(weight.tensor->tensor.data);
+  const std::int64_t each = weight.spec.n / weight.groups.groups;
+  std::int64_t before = 0;
+  for (const std::int64_t part : weight.groups.parts) {
+    const std::size_t size = static_cast<std::size_t>(part) * row;
+    for (std::int64_t group = 0; group < weight.groups.groups; ++group) {
+      std::memcpy(out, rows + static_cast<std::size_t>(group * each + before) * row, size);
+      out += size;
+    }
+    before += part;
+  }
+  check(before == each, "the parts are the rows of a group");
+}
+
+const void* load_matrix(const MatmulWeight& weight, WeightStore& store, ExecutionContext& context) {
+  const std::size_t packed_bytes = weight.kernel->packed_bytes(weight.spec);
+  if (packed_bytes > 0) {
+    return store.repack(*weight.tensor, packed_bytes, [&](const void* rows, void* packed) {
+      std::vector<std::byte> rearranged;
+      if (weight.rearranged()) {
+        rearranged.resize(weight.bytes());
+        rearrange(weight, rearranged.data());
+        rows = rearranged.data();
+      }
+      weight.kernel->pack(weight.spec, rows, packed, context);
+    });
+  }
+  if (weight.rearranged()) {
+    const GgufTensor* const tensors[] = {weight.tensor};
+    return store.assemble(tensors, weight.bytes(), [&](std::byte* out) { rearrange(weight, out); });
+  }
+  return store.view(*weight.tensor);
+}
+
+const void* load_experts(const ExpertMatrix& matrix, WeightStore& store, ExecutionContext& context) {
+  const std::size_t packed_bytes = matrix.kernel->packed_bytes(matrix.spec);
+  if (matrix.in_place()) {
+    const auto skipped = static_cast<std::size_t>(matrix.first_row) * row_bytes(matrix.spec.weight, matrix.spec.k);
+    return static_cast<const std::byte*>(store.view(*matrix.tensors[0])) + skipped;
+  }
+  std::vector<const GgufTensor*> tensors = matrix.tensors;
+  if (matrix.shared != nullptr) {
+    tensors.push_back(matrix.shared);
+  }
+  return store.assemble(tensors, matrix.bytes(), [&](std::byte* to) {
+    for (std::int64_t e = 0; e < matrix.spec.experts; ++e, to += matrix.expert_bytes()) {
+      if (packed_bytes > 0) {
+        matrix.kernel->pack(matrix.spec, matrix.rows(e), to, context);
+      } else {
+        std::memcpy(to, matrix.rows(e), static_cast<std::size_t>(matrix.expert_bytes()));
+      }
+    }
+  });
+}
+
+const void* load_heads(const HeadMatrix& matrix, WeightStore& store, ExecutionContext& context) {
+  if (matrix.in_place()) {
+    return static_cast<const std::byte*>(store.view(*matrix.tensor)) + matrix.skipped_bytes();
+  }
+  const GgufTensor* const tensors[] = {matrix.tensor};
+  return store.assemble(tensors, matrix.bytes(), [&](std::byte* to) { matrix.copy(to, context); });
+}
+
+}  // namespace
+
+std::size_t WeightTable::packed_bytes(bool on_gpu) const {
+  if (store_) {
+    return store_->owned_bytes();
+  }
+  std::size_t total = 0;
+  std::set<const GgufTensor*> raw;  // rows in the file's format are uploaded once for all their users
+  const auto add_raw = [&](const GgufTensor* tensor) {
+    if (on_gpu && raw.insert(tensor).second) {
+      total += WeightStore::copy_bytes(tensor->tensor.bytes());
+    }
+  };
+  for (const MatmulWeight& weight : matrices_) {
+    if (const std::size_t packed = weight.kernel->packed_bytes(weight.spec); packed > 0) {
+      total += WeightStore::copy_bytes(packed);
+    } else if (weight.rearranged()) {
+      total += WeightStore::copy_bytes(weight.bytes());
+    } else {
+      add_raw(weight.tensor);
+    }
+  }
+  for (const ExpertMatrix& experts : expert_matrices_) {
+    if (experts.in_place()) {
+      add_raw(experts.tensors[0]);
+    } else {
+      total += WeightStore::copy_bytes(experts.bytes());
+    }
+  }
+  for (const HeadMatrix& heads : head_matrices_) {
+    if (heads.in_place()) {
+      add_raw(heads.tensor);
+    } else {
+      total += WeightStore::copy_bytes(heads.bytes());
+    }
+  }
+  for (const EmbeddingTable& table : tables_) {
+    add_raw(table.tensor);
+  }
+  for (const WeightVector& vector : vectors_) {
+    const bool converted = vector.tensor != nullptr && vector.tensor->tensor.dtype != DType::f32;
+    total += on_gpu || converted ? WeightStore::copy_bytes(vector.count() * sizeof(float)) : 0;
+  }
+  return total;
+}
+
+void WeightTable::load(Device& device, ThreadPool& pool, const std::function<void(double)>& progress) {
+  refuse_unused_scales();
+  const std::size_t total = packed_bytes(device.is_gpu());
+  store_.emplace(*file_, device, &pool);
+  store_->reserve(total);
+  for (WeightVector& vector : vectors_) {
+    vector.data = vector.tensor != nullptr ? store_->floats(*vector.tensor) : store_->floats(vector.values);
+  }
+  for (EmbeddingTable& table : tables_) {
+    table.data = store_->view(*table.tensor);
+  }
+  std::size_t shown = 0;
+  load_matrices(*store_, pool, [&] {
+    if (progress && store_->owned_bytes() > shown) {
+      shown = store_->owned_bytes();
+      progress(static_cast<double>(shown) / static_cast<double>(total));
+    }
+  });
+  check(store_->owned_bytes() == total, "the plan counts the weights that are copied");
+  store_->finish();
+  warn_of_unused();
+}
+
+void WeightTable::load_matrices(WeightStore& store, ThreadPool& pool, const std::function<void()>& show) {
+  ExecutionContext context{&pool};
+  for (MatmulWeight& weight : matrices_) {
+    weight.data = load_matrix(weight, store, context);
+    show();
+  }
+  for (ExpertMatrix& experts : expert_matrices_) {
+    experts.data = load_experts(experts, store, context);
+    show();
+  }
+  for (HeadMatrix& heads : head_matrices_) {
+    heads.data = load_heads(heads, store, context);
+    show();
+  }
+}
+
+void WeightTable::warn_of_unused() const {
+  std::vector<std::string> unused;
+  for (const GgufTensor& tensor : file_->tensors()) {
+    if (!used_.contains(tensor.name)) {
+      unused.push_back(quote(tensor.name));
+    }
+  }
+  if (!unused.empty()) {
+    log_warning("{}: tensors without effect: {}", file_->path().string(), fmt::join(unused, ", "));
+  }
+}
+
+}  // namespace rocmforge

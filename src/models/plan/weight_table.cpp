@@ -1,0 +1,148 @@
+#include "models/plan/weight_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "models/config/model_tensors.h"
+#include "weights/gguf_value.h"
+
+namespace rocmforge {
+namespace {
+
+constexpr std::string_view scale_suffix = ".scale";
+
+std::string scale_of(std::string_view layer) { return std::string(layer) + std::string(scale_suffix); }
+
+}  // namespace
+
+WeightTable::WeightTable(const GgufFile& file)
+    : file_(&file),
+      // Part of the configuration.
+      used_{"rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"} {}
+
+std::string WeightTable::place(std::string_view tensor) const {
+  return file_->path().string() + ": tensor " + quote(std::string(tensor));
+}
+
+const GgufTensor& WeightTable::tensor(std::string_view name, const Shape& shape) {
+  const GgufTensor& found = expect_tensor(*file_, name, shape);
+  if (const DTypeInfo& format = info(found.tensor.dtype); !format.computes) {
+    throw Error(fmt::format("{}: tensor '{}' is {}, a format that is known but can't be computed yet",
+                            file_->path().string(), name, format.name));
+  }
+  used_.emplace(name);
+  return found;
+}
+
+bool WeightTable::has_tensor(std::string_view name, const Shape& shape) const {
+  const GgufTensor* found = file_->find_tensor(name);
+  return found != nullptr && has_shape(*found, shape);
+}
+
+void WeightTable::refuse_tensor(const std::string& name) const {
+  if (has_tensor(name)) {
+    throw Error(fmt::format("{} changes the computation and is not supported", place(name)));
+  }
+}
+
+bool WeightTable::can_stack_shared(const ExpertTensorName& name) const {
+  const auto found = [this](const std::string& tensor) { return file_->find_tensor(tensor); };
+  const GgufTensor* own = found(name.shared + ".weight");
+  const GgufTensor* others = found(name.stacked + ".weight");
+  if (others == nullptr && !name.joined.empty()) {
+    others = found(name.joined + ".weight");
+  }
+  if (own == nullptr || others == nullptr || own->tensor.dtype != others->tensor.dtype) {
+    return false;
+  }
+  for (const std::string& tensor : {name.shared, name.stacked, name.joined}) {
+    if (has_tensor(tensor + ".bias") || has_tensor(tensor + ".scale")) {
+      return false;
+    }
+  }
+  return true;
+}
+
+const GgufTensor& WeightTable::vector_tensor(std::string_view name, const Shape& shape) {
+  const GgufTensor& found = tensor(name, shape);
+  if (const DType type = found.tensor.dtype; type != DType::f32 && type != DType::f16 && type != DType::bf16) {
+    throw Error(fmt::format("{} is {}, a vector must be F32, F16 or BF16", place(name), rocmforge::name(type)));
+  }
+  return found;
+}
+
+const WeightVector* WeightTable::vector(std::string_view name, const Shape& shape) {
+  const GgufTensor& found = vector_tensor(name, shape);
+  const auto known = std::ranges::find(vectors_, &found, &WeightVector::tensor);
+  return known != vectors_.end() ? &*known : &vectors_.emplace_back(WeightVector{&found, {}, nullptr});
+}
+
+const WeightVector* WeightTable::scaled_vector(std::string_view name, std::int64_t dim, float factor) {
+  Device host;
+  WeightStore store(*file_, host);
+  const float* values = store.floats(vector_tensor(name, {dim}));
+  std::vector<float>& own = computed_.emplace_back(values, values + dim);
+  std::ranges::for_each(own, [&](float& value) { value *= factor; });
+  return constants(own);
+}
+
+const WeightVector* WeightTable::constants(std::span<const float> values) {
+  const auto known = std::ranges::find_if(vectors_, [&](const WeightVector& other) {
+    return other.values.data() == values.data() && other.values.size() == values.size();
+  });
+  return known != vectors_.end() ? &*known : &vectors_.emplace_back(WeightVector{nullptr, values, nullptr});
+}
+
+float WeightTable::number(std::string_view name) {
+  const GgufTensor& found = tensor(name, {1});
+  check_scales(found);
+  float value = 0.0f;
+  std::memcpy(&value, found.tensor.data, sizeof value);
+  return value;
+}
+
+float WeightTable::product_scale(std::string_view layer, DType type) {
+  const std::string name = scale_of(layer);
+  return type == DType::nvfp4 && has_tensor(name) ? number(name) : 1.0f;
+}
+
+void WeightTable::check_scales(const GgufTensor& scales) const {
+  if (scales.tensor.dtype != DType::f32) {
+    throw Error(fmt::format("{} is {}, the scale of a weight must be F32", place(scales.name),
+                            rocmforge::name(scales.tensor.dtype)));
+  }
+  for (std::int64_t i = 0; i < scales.tensor.shape.elems(); ++i) {
+    float scale = 0.0f;
+    std::memcpy(&scale, static_cast<const std::byte*>(scales.tensor.data) + i * std::int64_t{sizeof scale}, sizeof scale);
+    if (!std::isfinite(scale)) {
+      throw Error(fmt::format("{} is {}, the scale of a weight must be a finite number", place(scales.name), scale));
+    }
+  }
+}
+
+void WeightTable::refuse_scale(std::string_view layer) const {
+  throw Error(fmt::format("{} scales {}, which only matrix products with NVFP4 weights do", place(scale_of(layer)),
+                          quote(std::string(layer) + ".weight")));
+}
+
+void WeightTable::refuse_any_scale(std::string_view layer) const {
+  if (has_tensor(scale_of(layer))) {
+    refuse_scale(layer);
+  }
+}
+
+void WeightTable::refuse_unused_scales() const {
+  for (const GgufTensor& tensor : file_->tensors()) {
+    if (tensor.name.ends_with(scale_suffix) && !used_.contains(tensor.name)) {
+      const std::string layer = tensor.name.substr(0, tensor.name.size() - scale_suffix.size());
+      if (used_.contains(layer + ".weight")) {
+        refuse_scale(layer);
+      }
+    }
+  }
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/parts/embedding_table.h"
+#include "models/parts/expert_matrix.h"
+#include "models/parts/head_matrix.h"
+#include "models/parts/linear.h"
+#include "weights/weight_store.h"
+
+namespace rocmforge {
+
+/// The weights that a model computes with. While the model is planned, tensors of the file are looked up and checked, and
+/// weights are added with their kernels, so that their memory can be counted. Then `load` copies them to the device, in the
+/// layouts of the kernels. What the table hands out keeps its address.
+class WeightTable {
+ public:
+  /// `file` must outlive the table.
+  explicit WeightTable(const GgufFile& file);
+
+  /// Throws Error naming the tensor when it is missing, of another shape, or in a format that can't be computed.
+  const GgufTensor& tensor(std::string_view name, const Shape& shape);
+  [[nodiscard]] bool has_tensor(std::string_view name) const { return file_->find_tensor(name) != nullptr; }
+  /// Whether the file has a tensor with this name and shape.
+  [[nodiscard]] bool has_tensor(std::string_view name, const Shape& shape) const;
+  /// Throws Error naming a tensor that changes the computation and is not supported, if the file has it.
+  void refuse_tensor(const std::string& name) const;
+  /// Prevents the warning about a tensor that the file may have and the model does not read.
+  void pass_over(std::string name) { used_.insert(std::move(name)); }
+  /// Whether the shared expert can be one of the stacked experts: same format, no bias or scale vectors.
+  [[nodiscard]] bool can_stack_shared(const ExpertTensorName& name) const;
+
+  /// A small tensor of any shape, as floats.
+  const WeightVector* vector(std::string_view name, const Shape& shape);
+  /// The same [dim], times `factor`.
+  const WeightVector* scaled_vector(std::string_view name, std::int64_t dim, float factor);
+  /// Computed numbers in the device's memory. The owner of `values` must outlive the table. Equal arrays share one copy.
+  const WeightVector* constants(std::span<const float> values);
+  /// The value of an F32 tensor of one element. Throws Error naming a tensor whose value is not finite.
+  float number(std::string_view name);
+  /// The factor of an NVFP4 weight's whole product: tensor LAYER.scale.
+  float product_scale(std::string_view layer, DType type);
+  /// Throws Error unless these scales of weights are finite numbers in F32.
+  void check_scales(const GgufTensor& scales) const;
+  /// Refuses a file with a scale for this layer: without the scale the results would be wrong.
+  [[noreturn]] void refuse_scale(std::string_view layer) const;
+  void refuse_any_scale(std::string_view layer) const;
+
+  EmbeddingTable* add(EmbeddingTable table) { return &tables_.emplace_back(std::move(table)); }
+  const MatmulWeight* add(MatmulWeight weight) { return &matrices_.emplace_back(std::move(weight)); }
+  const ExpertMatrix* add(ExpertMatrix matrix) { return &expert_matrices_.emplace_back(std::move(matrix)); }
+  const HeadMatrix* add(HeadMatrix matrix) { return &head_matrices_.emplace_back(std::move(matrix)); }
+
+  /// "FILE: tensor 'NAME'", the begin of a message.
+  [[nodiscard]] std::string place(std::string_view tensor) const;
+
+  /// Bytes of copies of weights: on the CPU the repacked ones, on a GPU all.
+  [[nodiscard]] std::size_t packed_bytes(bool on_gpu) const;
+  /// Uploads and repacks all weights and sets their addresses; then warns of unused tensors. `progress` may be empty; it is
+  /// called with 0..1.
+  void load(Device& device, ThreadPool& pool, const std::function<void(double)>& progress);
+
+ private:
+  const GgufTensor& vector_tensor(std::string_view name, const Shape& shape);
+  void load_matrices(WeightStore& store, ThreadPool& pool, const std::function<void()>& show);
+  void refuse_unused_scales() const;
+  void warn_of_unused() const;
+
+  const GgufFile* file_;
+  std::set<std::string, std::less<>> used_;
+  // Deques, because the addresses of elements must not change.
+  std::deque<MatmulWeight> matrices_;
+  std::deque<ExpertMatrix> expert_matrices_;
+  std::deque<HeadMatrix> head_matrices_;
+  std::deque<WeightVector> vectors_;
+  std::deque<std::vector<float>> computed_;  ///< values of vectors_ that no configuration owns
+  std::deque<EmbeddingTable> tables_;
+  std::optional<WeightStore> store_;  ///< once weights are loaded
+};
+
+}  // namespace rocmforge

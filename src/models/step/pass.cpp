@@ -1,0 +1,94 @@
+#include "models/step/pass.h"
+
+#include <utility>
+
+namespace rocmforge {
+namespace {
+
+/// Sets the K and V of the next block in `step`.
+void find_pages(const KvPlace& place, const StepArrays& arrays, SequenceMemory& memory, Step& step) {
+  const KvCache& pages = memory.pages(place.group);
+  const std::int64_t table = std::int64_t{arrays.batch.num_sequences} * arrays.batch.max_blocks;
+  step.cache = pages.plane(place.plane);
+  step.layout = pages.planes()[static_cast<std::size_t>(place.plane)];
+  step.batch.block_tables = arrays.batch.block_tables + place.group * table;
+}
+
+/// Gathers the rows of `step` whose logits are wanted into a Step of their own; with `mixed` also the mixer's output.
+Step wanted_rows(const Step& step, const OutputHead& output, bool mixed, const RunOperations& run) {
+  Step wanted = step;
+  wanted.tokens = step.arrays->num_logit_rows;
+  std::swap(wanted.buffers.hidden, wanted.buffers.normed);
+  if (wanted.tokens > 0) {
+    run(output.pick_hidden(), wanted);
+  }
+  if (mixed) {  // at most half of the rows, so each buffer has room for the other's content
+    std::swap(wanted.buffers.gathered, wanted.buffers.projected);
+    if (wanted.tokens > 0) {
+      run(output.pick_mixed(), wanted);
+    }
+  }
+  return wanted;
+}
+
+/// The blocks of the pass. Returns the Step of the rows behind them.
+Step run_blocks(const Pass& pass, Step step, SequenceMemory& memory, const RunOperations& run) {
+  const StepArrays& arrays = *step.arrays;
+  const bool wanted = arrays.num_logit_rows > 0 || arrays.num_hidden_rows > 0;
+  const bool few = 2 * std::int64_t{arrays.num_logit_rows} <= step.tokens;
+  const std::size_t blocks = wanted ? pass.blocks.size() : pass.kept_blocks;
+  for (std::size_t index = 0; index < blocks; ++index) {
+    const bool last = index + 1 == blocks;
+    step.results = !last || wanted;
+    const Block& block = *pass.blocks[index];
+    if (block.has_pages()) {
+      find_pages(block.kv_place(), arrays, memory, step);
+    }
+    run(block.mix(), step);
+    if (last && pass.gathers && arrays.num_hidden_rows == 0 && few) {
+      step = wanted_rows(step, *pass.output, block.mixed_width() > 0, run);
+    }
+    if (step.results) {
+      run(block.finish(), step);
+    }
+  }
+  return step;
+}
+
+}  // namespace
+
+void run_pass(const Pass& pass, const StepArrays& arrays, SequenceMemory& memory, Rank& rank, const KeepRows& keep_raw,
+              const RunOperations& run) {
+  Step step{.tokens = arrays.batch.num_tokens,
+            .batch = arrays.batch,
+            .any_single = arrays.any_single,
+            .any_several = arrays.batch.max_q_len > 1,
+            .layout = {},
+            .cache = {},
+            .states = memory.states(),
+            .buffers = rank.buffers(),
+            .arrays = &arrays,
+            .context = &rank.context()};
+  run(*pass.begin, step);
+  step = run_blocks(pass, step, memory, run);
+  if (arrays.num_hidden_rows > 0) {
+    Step rows = step;
+    rows.tokens = arrays.num_hidden_rows;
+    run(pass.output->hidden_states(), rows);
+  }
+  if (arrays.num_logit_rows < step.tokens) {
+    step = wanted_rows(step, *pass.output, false, run);
+  }
+  if (arrays.num_logit_rows == 0) {
+    return;
+  }
+  run(pass.output->logits(), step);
+  if (!arrays.raw_rows.empty()) {
+    keep_raw(arrays.raw_rows);
+  }
+  if (arrays.draw != Draw::none) {
+    run(*pass.draw, step);
+  }
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "models/parts/block.h"
+#include "models/parts/operation.h"
+#include "models/parts/output_head.h"
+#include "models/step/rank.h"
+
+namespace rocmforge {
+
+/// The operations of a step: the layers of the model, or one of its MTP blocks.
+struct Pass {
+  const Operations* begin = nullptr;  ///< to Buffers::hidden
+  std::span<const std::unique_ptr<Block>> blocks{};
+  std::size_t kept_blocks = 0;  ///< blocks to compute in a step that wants only K, V and states
+  const OutputHead* output = nullptr;
+  const Operations* draw = nullptr;  ///< from Buffers::logits
+  bool gathers = true;               ///< the last block's rows may be gathered before its end
+};
+
+using RunOperations = std::function<void(const Operations&, const Step&)>;
+/// Called with the rows of Buffers::logits that are wanted as they are, before the draw changes them.
+using KeepRows = std::function<void(std::span<const std::int32_t>)>;
+
+/// Passes a step's operations to `run` in their order, in groups with the Step that they run on.
+void run_pass(const Pass& pass, const StepArrays& arrays, SequenceMemory& memory, Rank& rank, const KeepRows& keep_raw,
+              const RunOperations& run = run_all);
+
+}  // namespace rocmforge

@@ -1,0 +1,132 @@
+#include "models/step/rank.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace rocmforge {
+namespace {
+
+/// The smallest blocks a cache may have.
+constexpr std::int32_t least_block_tokens = 16;
+
+}  // namespace
+
+Rank::Rank(ModelPlan& plan, const ModelOptions& options, Device& device, ThreadPool& pool)
+    : options_(&options), device_(&device), context_{&pool}, draws_(device, options.max_logit_rows) {
+  plan.weights.load(device, pool, options.progress);
+  workspace_ = device.allocate(plan.buffers.size_bytes(), "the workspace");
+  buffers_ = plan.buffers.place(workspace_.data());
+  if (device.is_gpu()) {
+    context_.stream = &device.stream();
+    inputs_.emplace(device, input_limits(plan, options));
+    graphs_.emplace(device.stream());
+  }
+}
+
+Rank::~Rank() {
+  try {
+    wait();
+  } catch (const Error&) {  // the device has failed
+  }
+}
+
+StepInputs::Limits Rank::input_limits(const ModelPlan& plan, const ModelOptions& options) {
+  return {.tokens = options.max_batch_tokens,
+          .sequences = std::min(options.max_sequences, options.max_batch_tokens),
+          .blocks = (options.context_length + least_block_tokens - 1) / least_block_tokens,
+          .groups = static_cast<std::int32_t>(plan.memory.groups().size()),
+          .logit_rows = options.max_logit_rows,
+          .states = plan.memory.state_bytes() > 0};
+}
+
+std::size_t Rank::workspace_bytes(const ModelPlan& plan, const ModelOptions& options, bool on_gpu) {
+  return plan.buffers.size_bytes() + (on_gpu ? StepInputs::device_bytes(input_limits(plan, options)) : 0);
+}
+
+void Rank::run(const BatchPlan& batch, const SequenceMemory& memory, bool recorded, const Compute& compute) {
+  if (on_gpu()) {
+    run_on_gpu(batch, memory, recorded, compute);
+  } else {
+    compute(host_arrays(batch));
+  }
+  draws_.add(buffers_.sampled, static_cast<std::int32_t>(batch.sample_rows.size()));
+}
+
+void Rank::run_on_gpu(const BatchPlan& batch, const SequenceMemory& memory, bool recorded, const Compute& compute) {
+  if (GraphsMemory used = graphs_memory(memory); used != graphs_memory_) {
+    graphs_->clear();
+    graphs_memory_ = std::move(used);
+  }
+  const StepGraphs::Limits limits{
+      .sequences = std::min({options_->max_sequences, options_->max_batch_tokens, options_->max_logit_rows}),
+      .kv_len = options_->context_length,
+      .block_tokens = memory.block_tokens()};
+  recorded = recorded && StepGraphs::serves(batch, limits);
+  StepInputs::Shape shape = StepInputs::shape_of(batch);
+  if (recorded) {
+    shape = StepGraphs::padded(shape, limits);
+  }
+  Stream& stream = device_->stream();
+  stream.allow_overlap(options_->overlap);
+  stream.allow_merging(options_->merge_launches);
+  pending_ = true;
+  // Before any launch of the step: kernels that start early rely on a copy between two steps (gpu/launch_order.h).
+  const StepArrays arrays = arrays_of(batch, shape);
+  if (recorded) {
+    graphs_->run(shape, [&] { compute(arrays); });
+  } else {
+    compute(arrays);
+  }
+}
+
+StepArrays Rank::arrays_of(const BatchPlan& batch, const StepInputs::Shape& shape) {
+  if (!on_gpu()) {
+    return host_arrays(batch);
+  }
+  bool moved = false;
+  StepArrays arrays = inputs_->upload(batch, shape, moved);
+  if (moved) {
+    graphs_->clear();
+  }
+  return arrays;
+}
+
+Rank::GraphsMemory Rank::graphs_memory(const SequenceMemory& memory) {
+  GraphsMemory used{{}, memory.num_blocks(), memory.block_tokens(), memory.states().data};
+  for (std::int32_t group = 0; group < memory.num_groups(); ++group) {
+    used.pages.push_back(memory.pages(group).data());
+  }
+  return used;
+}
+
+void Rank::wait() {
+  if (pending_) {
+    device_->stream().synchronize();
+    pending_ = false;
+  }
+}
+
+void Rank::copy_to_host(std::byte* to, const void* from, std::size_t bytes) {
+  if (on_gpu()) {
+    device_->stream().copy_to_host(to, from, bytes);
+    pending_ = true;
+  } else {
+    std::memcpy(to, from, bytes);
+  }
+}
+
+std::span<const float> Rank::read_back(const float* from, std::size_t count, PinnedBuffer& to) {
+  if (!on_gpu() || count == 0) {
+    return {from, count};
+  }
+  if (to.size_bytes() < count * sizeof(float)) {
+    to = {};
+    to = device_->allocate_pinned(count * sizeof(float));
+  }
+  copy_to_host(to.data(), from, count * sizeof(float));
+  wait();
+  return {to.as<float>(), count};
+}
+
+}  // namespace rocmforge

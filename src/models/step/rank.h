@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "memory/sequence_memory.h"
+#include "models/model.h"
+#include "models/plan/model_plan.h"
+#include "models/step/step_draws.h"
+#include "models/step/step_graphs.h"
+#include "models/step/step_inputs.h"
+
+namespace rocmforge {
+
+/// What one device has of a model that is loaded, and its steps: the weights, the buffers and arrays of a step, the draws,
+/// and on a GPU the graphs of decode steps. A model runs on one rank.
+class Rank {
+ public:
+  /// Loads the weights of `plan`. All arguments must outlive the rank.
+  Rank(ModelPlan& plan, const ModelOptions& options, Device& device, ThreadPool& pool);
+  /// Waits until the device no longer uses the rank's memory.
+  ~Rank();
+  Rank(const Rank&) = delete;
+  Rank& operator=(const Rank&) = delete;
+
+  /// Bytes of the device's memory beside weights.
+  static std::size_t workspace_bytes(const ModelPlan& plan, const ModelOptions& options, bool on_gpu);
+
+  /// Runs a step: `compute` launches its kernels for arrays in the device's memory. With `recorded` decode steps are
+  /// replayed as graphs. `memory` are the pages and states that `compute` uses.
+  using Compute = std::function<void(const StepArrays&)>;
+  void run(const BatchPlan& batch, const SequenceMemory& memory, bool recorded, const Compute& compute);
+  /// The arrays of a batch in the device's memory, until the next step.
+  StepArrays arrays_of(const BatchPlan& batch, const StepInputs::Shape& shape);
+  /// Waits until the last step is done.
+  void wait();
+  /// Copies `bytes` of the device's memory to `to`, in the order of the step; on a GPU without a wait.
+  void copy_to_host(std::byte* to, const void* from, std::size_t bytes);
+  /// `count` floats of the device's memory in host memory, which may be `to`: waits.
+  std::span<const float> read_back(const float* from, std::size_t count, PinnedBuffer& to);
+
+  [[nodiscard]] Device& device() { return *device_; }
+  [[nodiscard]] bool on_gpu() const { return device_->is_gpu(); }
+  [[nodiscard]] const Buffers& buffers() const { return buffers_; }
+  [[nodiscard]] ExecutionContext& context() { return context_; }
+  [[nodiscard]] StepDraws& draws() { return draws_; }
+  [[nodiscard]] const StepDraws& draws() const { return draws_; }
+
+ private:
+  static StepInputs::Limits input_limits(const ModelPlan& plan, const ModelOptions& options);
+  void run_on_gpu(const BatchPlan& batch, const SequenceMemory& memory, bool recorded, const Compute& compute);
+  /// Addresses of the memory that the graphs use: pages of each group, and states.
+  struct GraphsMemory {
+    std::vector<const void*> pages;
+    std::vector<std::int32_t> num_blocks;
+    std::int32_t block_tokens = 0;
+    const void* states = nullptr;
+    friend bool operator==(const GraphsMemory&, const GraphsMemory&) = default;
+  };
+  static GraphsMemory graphs_memory(const SequenceMemory& memory);
+
+  const ModelOptions* options_;
+  Device* device_;
+  ExecutionContext context_;
+  DeviceBuffer workspace_;
+  Buffers buffers_;
+  StepDraws draws_;
+  // GPU only.
+  std::optional<StepInputs> inputs_;
+  std::optional<StepGraphs> graphs_;
+  GraphsMemory graphs_memory_;
+  bool pending_ = false;  ///< the last step may still run
+};
+
+}  // namespace rocmforge
