@@ -62,9 +62,8 @@ void Linear::run_strided(const Step& step, const float* x, std::int64_t x_stride
     for (std::size_t i = 0; i < call.size(); ++i) {
       const auto& [part, offset] = call[i];
       const Matmul::Spec& spec = part.weight->spec;
-      const float* bias = part.bias != nullptr ? part.bias->data : nullptr;
       float* to = fusion.gate && i > 0 ? nullptr : out + offset;
-      outputs[i] = {spec.weight, part.weight->data, spec.n, bias, to, stride, accumulate, part.weight->scale};
+      outputs[i] = {spec.weight, part.weight->data, spec.n, part.bias_data(), to, stride, accumulate, part.weight->scale};
     }
     const MatmulWeight& first = *call[0].part.weight;
     first.kernel->run({.x = x,

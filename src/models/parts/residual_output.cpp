@@ -8,17 +8,20 @@ ResidualOutput::ResidualOutput(Planner& planner, const ModelConfig& config, int 
     : hidden_(config.hidden), scale_(config.layer(index).graph.residual_scale) {
   const std::string name = block_tensor(index, names.linear);
   planner.buffers().need_after_gather(BufferName::projected, hidden_);
-  linear_ = planner.linear(name, {{name, hidden_, names.needs_bias}}, names.k);
+  linear_ =
+      planner.linear(name, {{.name = name, .n = hidden_, .needs_bias = names.needs_bias, .shard = names.shard}}, names.k);
   if (const auto norm = block_norm(config, index, names.norm)) {
     norm_ = planner.norm(*norm, hidden_);
   }
   if (!names.output_scale.empty()) {
     output_scale_ = planner.weights().number(block_tensor(index, names.output_scale) + ".weight");
   }
-  if (norm_ && norm_->kind() == RmsNorm::name) {
+  const bool whole = names.shard.ranks == 1;
+  check(whole || names.shard.axis == Shard::Axis::columns, "each rank has a part of what is added");
+  if (whole && norm_ && norm_->kind() == RmsNorm::name) {
     sum_ = ResidualSum{.norm = *norm_, .factor = scale_, .scale = output_scale_};
     norm_.reset();
-  } else if (norm_ || scale_ != 1.0f || output_scale_ != 1.0f) {
+  } else if (!whole || norm_ || scale_ != 1.0f || output_scale_ != 1.0f) {
     add_ = planner.resolve_for_width<ResidualAdd>({}, 3 * hidden_);
   }
 }

@@ -10,8 +10,11 @@
 
 namespace rocmforge {
 
-/// Adds a part's output to the residual stream: hidden = (hidden + scale * norm(W gathered)) * output_scale.
-/// Without norm and scales the product itself accumulates into hidden. Not moved once it has returned operations.
+/// Adds a part's output to the residual stream: hidden = (hidden + scale * norm(W gathered)) * output_scale. It decides how:
+/// without norm and scales the product itself accumulates into hidden; a sum with an RMSNorm may be joined to the next
+/// product; anything else is operations of its own. So is every sum of a layer that several ranks share, since the first
+/// operation then gives one rank's part of the product, and the others need the sum of all ranks' parts. Not moved once it
+/// has returned operations.
 class ResidualOutput {
  public:
   struct Names {
@@ -20,6 +23,7 @@ class ResidualOutput {
     std::string_view norm{};  ///< "" for none
     bool needs_bias = false;
     std::string_view output_scale{};  ///< "" for none
+    Shard shard{};                    ///< of the product, by columns; k is that of all ranks
   };
 
   ResidualOutput() = default;

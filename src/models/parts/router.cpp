@@ -29,7 +29,7 @@ void Router::route_rows(const Step& step, const float* x) const {
       {.x = x,
        .norm = norm->weight->data,
        .router = static_cast<const float*>(rows->router.weight->data),
-       .router_bias = rows->router.bias != nullptr ? rows->router.bias->data : nullptr,
+       .router_bias = rows->router.bias_data(),
        .shared_gates = rows->shared_gates != nullptr ? static_cast<const float*>(rows->shared_gates->data) : nullptr,
        .tokens = step.tokens,
        .bias = choice_bias != nullptr ? choice_bias->data : nullptr,

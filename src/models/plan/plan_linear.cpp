@@ -14,6 +14,29 @@ std::size_t stored_bytes(const MatmulWeight& weight) {
   return packed > 0 ? packed : weight.bytes();
 }
 
+/// Throws Error unless `ranks` can share `count` of these.
+void check_shared(std::int64_t count, std::string_view what, std::int32_t ranks) {
+  if (count % ranks != 0) {
+    throw Error(fmt::format("{} {} can't be shared by {} ranks", count, what, ranks));
+  }
+}
+
+/// Reduces a whole weight to the rows or columns of a shard.
+void cut(const Shard& shard, MatmulWeight& weight) {
+  if (shard.cuts(Shard::Axis::rows)) {
+    const bool grouped = weight.groups.groups > 0;
+    check_shared(grouped ? weight.groups.groups : weight.spec.n, grouped ? "groups of rows" : "rows", shard.ranks);
+    weight.rows = {shard.first(weight.spec.n), weight.spec.n};
+    weight.spec.n /= shard.ranks;
+    weight.groups.groups /= shard.ranks;
+  } else if (shard.cuts(Shard::Axis::columns)) {
+    check_shared(weight.spec.k, "columns", shard.ranks);
+    const std::int64_t of = weight.columns.of > 0 ? weight.columns.of : weight.spec.k;
+    weight.columns = {weight.columns.first + shard.first(weight.spec.k), of};
+    weight.spec.k /= shard.ranks;
+  }
+}
+
 }  // namespace
 
 Linear Planner::linear(std::string_view operation, const std::vector<LinearName>& names, std::int64_t k) {
@@ -26,6 +49,7 @@ FusedLinear Planner::fused_linear(std::string_view operation, const std::optiona
                                   const std::vector<LinearName>& names, std::int64_t k,
                                   const std::optional<GatedActivation::Spec>& gate) {
   auto [linear, planned] = choose_linear(operation, names, k);
+  check(!norm || linear.parts()[0].weight->spec.k == k, "a norm needs the whole row");
   const std::string_view kind = operation_kind(operation);
   FusedLinear fused;
   fused.fusions = linear.fusions();
@@ -60,12 +84,11 @@ std::pair<Linear, PlannedOperation> Planner::choose_linear(std::string_view oper
   std::vector<std::string> kernels;
   std::vector<KernelRegistry::AnyUse> uses;
   std::size_t weight_bytes = 0;
-  std::size_t activation_bytes = static_cast<std::size_t>(k) * sizeof(float);
+  std::int64_t activations = 0;
   for (const LinearName& layer : names) {
     const MatmulWeight* weight = matmul_weight(layer, k, refusals);
-    const std::string bias = layer.name + ".bias";
-    parts.push_back({weight, layer.needs_bias || weights().has_tensor(bias) ? vector(bias, layer.n) : nullptr});
-    activation_bytes += static_cast<std::size_t>(layer.n) * sizeof(float);
+    parts.push_back(with_bias(*weight, layer));
+    activations += weight->spec.n;
     weight_bytes += stored_bytes(*weight);
     specs.push_back(to_string(weight->spec));
     uses.emplace_back(KernelUse<Matmul>{weight->spec, weight->kernel});
@@ -73,6 +96,7 @@ std::pair<Linear, PlannedOperation> Planner::choose_linear(std::string_view oper
       kernels.push_back(kernel);
     }
   }
+  activations += parts[0].weight->spec.k;
   plan_->report.add_weight_bytes(weight_bytes);
   return {Linear(std::string(operation_kind(operation)), parts),
           {.operation = std::string(operation),
@@ -80,22 +104,42 @@ std::pair<Linear, PlannedOperation> Planner::choose_linear(std::string_view oper
            .kernel = fmt::format("{}", fmt::join(kernels, " + ")),
            .refusals = std::move(refusals),
            .weight_bytes = weight_bytes,
-           .activation_bytes = activation_bytes,
+           .activation_bytes = static_cast<std::size_t>(activations) * sizeof(float),
            .uses = std::move(uses)}};
 }
 
-const MatmulWeight* Planner::matmul_weight(const LinearName& layer, std::int64_t k, std::vector<Refusal>& refusals) {
-  const std::string name = layer.name + ".weight";
-  const std::int64_t columns = layer.columns.of > 0 ? layer.columns.of : k;
-  const GgufTensor& found = weights().tensor(name, {layer.n, columns});
-  if (const std::int32_t together = info(found.tensor.dtype).block_elems;
-      layer.columns.of > 0 && (k % together != 0 || layer.columns.first % together != 0)) {
-    throw Error(fmt::format("{} is {}, whose blocks of {} columns can't be parted behind column {}", weights().place(name),
-                            rocmforge::name(found.tensor.dtype), together, k));
+/// The bias is added by the ranks whose outputs lie side by side, or by the first of those whose outputs are summed.
+Linear::Part Planner::with_bias(const MatmulWeight& weight, const LinearName& layer) {
+  const std::string name = layer.name + ".bias";
+  if (layer.shard.cuts(Shard::Axis::columns) && layer.shard.rank > 0) {
+    weights().pass_over(name);
+    return {&weight};
   }
-  const Matmul::Spec spec{found.tensor.dtype, layer.n, k};
-  Choice<Matmul> choice = with_context(weights().place(name), [&] {
-    return choose_for_weights<Matmul>(*registry_, spec, device_, options_.matmul, options_.small_weights);
+  const bool has_bias = layer.needs_bias || weights().has_tensor(name);
+  return {&weight, has_bias ? vector(name, layer.n) : nullptr, weight.rows.first};
+}
+
+MatmulWeight Planner::find_weight(const LinearName& layer, std::int64_t k) {
+  const std::string name = layer.name + ".weight";
+  MatmulWeight weight;
+  weight.groups = layer.groups;
+  weight.columns = layer.columns;
+  weight.tensor = &weights().tensor(name, {layer.n, layer.columns.of > 0 ? layer.columns.of : k});
+  weight.spec = {weight.tensor->tensor.dtype, layer.n, k};
+  with_context(weights().place(name), [&] { cut(layer.shard, weight); });
+  check(weight.columns.of == 0 || (weight.rows.of == 0 && weight.groups.groups == 0), "a weight is cut along one axis");
+  const std::int32_t together = info(weight.spec.weight).block_elems;
+  if (weight.columns.of > 0 && (weight.spec.k % together != 0 || weight.columns.first % together != 0)) {
+    throw Error(fmt::format("{} is {}, whose blocks of {} columns can't be parted behind column {}", weights().place(name),
+                            rocmforge::name(weight.spec.weight), together, weight.spec.k));
+  }
+  return weight;
+}
+
+const MatmulWeight* Planner::matmul_weight(const LinearName& layer, std::int64_t k, std::vector<Refusal>& refusals) {
+  MatmulWeight weight = find_weight(layer, k);
+  Choice<Matmul> choice = with_context(weights().place(weight.tensor->name), [&] {
+    return choose_for_weights<Matmul>(*registry_, weight.spec, device_, options_.matmul, options_.small_weights);
   });
   for (Refusal& refusal : choice.refusals) {
     if (std::none_of(refusals.begin(), refusals.end(), [&](const Refusal& known) {
@@ -104,9 +148,10 @@ const MatmulWeight* Planner::matmul_weight(const LinearName& layer, std::int64_t
       refusals.push_back(std::move(refusal));
     }
   }
-  need_scratch(choice.kernel->workspace_bytes(options_.max_batch_tokens, k));
-  const float scale = weights().product_scale(layer.name, spec.weight);
-  return weights().add(MatmulWeight{&found, spec, choice.kernel, nullptr, scale, layer.groups, layer.columns});
+  need_scratch(choice.kernel->workspace_bytes(options_.max_batch_tokens, weight.spec.k));
+  weight.kernel = choice.kernel;
+  weight.scale = weights().product_scale(layer.name, weight.spec.weight);
+  return weights().add(std::move(weight));
 }
 
 void Planner::join(ResidualSum& sum, FusedLinear& next) {

@@ -27,6 +27,7 @@ struct LinearName {
   bool needs_bias = false;  ///< a bias in the file is always used
   RowGroups groups{};       ///< of its rows; together they are n
   ColumnRange columns{};    ///< of the tensor, as many as the layer's input has elements
+  Shard shard{};            ///< the part of the layer that this rank computes; n and the input are those of all ranks
 };
 
 /// Attention with its kernels, and where the layer's K and V are.
@@ -76,6 +77,7 @@ class Planner {
   /// The RopeAppend before `attention`. In steps of single rows it is part of the attention call if the kernel supports
   /// that.
   Resolved<RopeAppend> rope_append(const RopeAppend::Spec& spec, const StepAttention& attention);
+  /// Layers of an input of `k` elements, of which a layer that is cut by columns reads its part.
   Linear linear(std::string_view operation, const std::vector<LinearName>& names, std::int64_t k);
   /// With a gate, the first half of the outputs is the gate and the second half is what it multiplies.
   FusedLinear fused_linear(std::string_view operation, const std::optional<NormName>& norm,
@@ -154,6 +156,9 @@ class Planner {
   /// Linear layers and their line of the plan.
   std::pair<Linear, PlannedOperation> choose_linear(std::string_view operation, const std::vector<LinearName>& names,
                                                     std::int64_t k);
+  /// The layer without a kernel: its tensor, and the rows and columns that the layer's shard has.
+  MatmulWeight find_weight(const LinearName& layer, std::int64_t k);
+  Linear::Part with_bias(const MatmulWeight& weight, const LinearName& layer);
   const MatmulWeight* matmul_weight(const LinearName& layer, std::int64_t k, std::vector<Refusal>& refusals);
   ExpertMatrix find_experts(const ExpertTensorName& name, const ExpertMatmul::Spec& all);
   void find_expert_vectors(const ExpertTensorName& name, bool joined, ExpertMatrix& matrix);

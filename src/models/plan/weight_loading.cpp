@@ -21,14 +21,15 @@ void take_columns(const MatmulWeight& weight, std::byte* out) {
   }
 }
 
-/// The rows of a matrix of the file in the order of RowGroups, or the columns of ColumnRange.
-void rearrange(const MatmulWeight& weight, std::byte* out) {
-  if (weight.columns.of > 0) {
-    take_columns(weight, out);
+/// The rows of RowRange in the order of RowGroups.
+void take_rows(const MatmulWeight& weight, std::byte* out) {
+  const std::size_t row = row_bytes(weight.spec.weight, weight.spec.k);
+  const auto* rows =
+      static_cast<const std::byte*>(weight.tensor->tensor.data) + static_cast<std::size_t>(weight.rows.first) * row;
+  if (weight.groups.groups == 0) {
+    std::memcpy(out, rows, weight.bytes());
     return;
   }
-  const std::size_t row = row_bytes(weight.spec.weight, weight.spec.k);
-  const auto* rows = static_cast<const std::byte*>(weight.tensor->tensor.data);
   const std::int64_t each = weight.spec.n / weight.groups.groups;
   std::int64_t before = 0;
   for (const std::int64_t part : weight.groups.parts) {
@@ -40,6 +41,15 @@ void rearrange(const MatmulWeight& weight, std::byte* out) {
     before += part;
   }
   check(before == each, "the parts are the rows of a group");
+}
+
+/// The weight's part of the file's matrix.
+void rearrange(const MatmulWeight& weight, std::byte* out) {
+  if (weight.columns.of > 0) {
+    take_columns(weight, out);
+  } else {
+    take_rows(weight, out);
+  }
 }
 
 const void* load_matrix(const MatmulWeight& weight, WeightStore& store, ExecutionContext& context) {
