@@ -42,6 +42,12 @@ std::byte* map_memory(std::size_t size_bytes) {
 }  // namespace
 
 template <BufferKind kind>
+Buffer<kind>::Buffer(Device& device, std::byte* data, std::size_t size_bytes)
+    : device_(&device), data_(data), size_bytes_(size_bytes) {
+  device.count_allocated(kind, size_bytes);
+}
+
+template <BufferKind kind>
 Buffer<kind>::~Buffer() {
   if (data_ != nullptr) {
     device_->release(kind, data_, size_bytes_);
@@ -231,6 +237,7 @@ FunctionInfo Device::function_info(std::string_view object, std::string_view ker
 }
 
 void Device::release(BufferKind kind, std::byte* data, std::size_t size_bytes) noexcept {
+  allocated_bytes_.fetch_sub(kind == BufferKind::device ? size_bytes : 0, std::memory_order_relaxed);
   if (!is_gpu()) {
     ::munmap(data, size_bytes);
   } else if (kind == BufferKind::pinned) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -48,7 +49,7 @@ class Buffer {
 
  private:
   friend class Device;
-  Buffer(Device& device, std::byte* data, std::size_t size_bytes) : device_(&device), data_(data), size_bytes_(size_bytes) {}
+  Buffer(Device& device, std::byte* data, std::size_t size_bytes);
 
   Device* device_ = nullptr;
   std::byte* data_ = nullptr;
@@ -209,6 +210,8 @@ class Device {
   /// allocate 3.20 GiB for the KV cache: 1.10 of 16.00 GiB are free on AMD Radeon RX 7900 XT".
   DeviceBuffer allocate(std::size_t size_bytes, std::string_view purpose);
   PinnedBuffer allocate_pinned(std::size_t size_bytes);
+  /// The bytes of all DeviceBuffers of this device that exist. Other processes' memory does not count.
+  [[nodiscard]] std::size_t allocated_bytes() const { return allocated_bytes_.load(std::memory_order_relaxed); }
   /// The bytes that can still be allocated on a GPU; empty for the CPU.
   [[nodiscard]] std::optional<Driver::Memory> memory();
 
@@ -242,6 +245,9 @@ class Device {
   template <BufferKind kind>
   friend class Buffer;
   void release(BufferKind kind, std::byte* data, std::size_t size_bytes) noexcept;
+  void count_allocated(BufferKind kind, std::size_t size_bytes) noexcept {
+    allocated_bytes_.fetch_add(kind == BufferKind::device ? size_bytes : 0, std::memory_order_relaxed);
+  }
   void put_held() noexcept;
   void load_modules(const std::string& architecture);
   void unload() noexcept;
@@ -267,6 +273,7 @@ class Device {
   };
   std::unordered_map<Names, std::unique_ptr<Function>, HashNames> functions_;  ///< keys view the values' strings
   std::map<std::type_index, std::shared_ptr<void>> kept_;
+  std::atomic<std::size_t> allocated_bytes_ = 0;  ///< before the stream, whose counters it counts
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<Uploader> uploader_;
 };

@@ -73,6 +73,22 @@ TEST(CpuDevice, moves_buffers_and_takes_empty_ones) {
   EXPECT_EQ(device.allocate_pinned(0).data(), nullptr);
 }
 
+TEST(CpuDevice, counts_the_bytes_of_its_own_buffers) {
+  Device device;
+  Device other;
+  const DeviceBuffer elsewhere = other.allocate(1000, "a test");
+  DeviceBuffer first = device.allocate(64, "a test");
+  const DeviceBuffer second = device.allocate(1, "a test");
+  EXPECT_EQ(device.allocated_bytes(), 65);
+  DeviceBuffer moved = std::move(first);
+  EXPECT_EQ(device.allocated_bytes(), 65);
+  moved = {};
+  EXPECT_EQ(device.allocated_bytes(), 1);
+  const PinnedBuffer pinned = device.allocate_pinned(64);
+  EXPECT_EQ(device.allocated_bytes(), 1) << "pinned memory is the host's";
+  EXPECT_EQ(other.allocated_bytes(), 1000);
+}
+
 TEST(CpuDevice, says_what_could_not_be_allocated) {
   Device device;
   EXPECT_THAT(error_of([&] { device.allocate(std::size_t{1} << 60, "the KV cache"); }),
@@ -278,6 +294,17 @@ TEST_F(FakeDevice, gives_zeroed_memory_and_frees_it_when_that_fails) {
   log_->fail_on = "fill";
   EXPECT_EQ(error_of([&] { device->allocate(64, "a test"); }), "filling 64 bytes: fake: refused");
   EXPECT_EQ(log_->memory.size(), 1);
+}
+
+/// However much of the device's memory other programs take.
+TEST_F(FakeDevice, counts_the_bytes_of_its_own_buffers) {
+  const auto device = open();
+  EXPECT_EQ(device->allocated_bytes(), 0);
+  DeviceBuffer buffer = device->allocate(1000, "a test");
+  log_->free_bytes -= 5000;
+  EXPECT_EQ(device->allocated_bytes(), 1000);
+  buffer = {};
+  EXPECT_EQ(device->allocated_bytes(), 0);
 }
 
 TEST_F(FakeDevice, uploads_and_downloads_and_waits) {
