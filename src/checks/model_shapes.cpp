@@ -44,6 +44,32 @@ std::vector<ModelAttention> attention_of_models() {
           {"glm_4_7_flash", latent}};
 }
 
+std::vector<ModelRouter> routers_of_models() {
+  const RouteTokens::Spec qwen3{.experts = 128, .used = 8, .normalise = true};
+  const RouteTokens::Spec qwen3_5{.experts = 256, .used = 8, .normalise = true, .shared = 1, .shared_gates = true};
+  const RouteTokens::Spec glm{
+      .experts = 64, .used = 4, .score = RouteScore::sigmoid, .bias = true, .normalise = true, .scale = 1.8f, .shared = 1};
+  const RouteTokens::Spec gpt_oss{.experts = 32, .used = 4, .score = RouteScore::chosen_softmax};
+  return {{"qwen3_30b_a3b", {.route = qwen3, .hidden = 2048, .eps = 1e-6f}},
+          {"qwen3_5_35b_a3b", {.route = qwen3_5, .hidden = 2048, .eps = 1e-6f}},
+          {"glm_4_7_flash", {.route = glm, .hidden = 2048, .eps = 1e-6f}},
+          {"gpt_oss_20b", {.route = gpt_oss, .hidden = 2880, .eps = 1e-6f}},
+          {"deepseek_v3", router_of_deepseek_v3()}};
+}
+
+RouteRows::Spec router_of_deepseek_v3() {
+  return {.route = {.experts = 256,
+                    .used = 8,
+                    .score = RouteScore::sigmoid,
+                    .bias = true,
+                    .normalise = true,
+                    .scale = 2.5f,
+                    .groups = 8,
+                    .groups_used = 4},
+          .hidden = 7168,
+          .eps = 1e-6f};
+}
+
 StepShape ragged_decodes(std::int32_t count) {
   StepShape step{std::to_string(count) + " ragged decodes", {}};
   for (std::int32_t i = 0; i < count; ++i) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ops/attention.h"
+#include "ops/experts.h"
 
 namespace rocmforge {
 
@@ -22,6 +23,15 @@ struct ModelAttention {
   Attention::Spec spec;
 };
 std::vector<ModelAttention> attention_of_models();
+
+/// The router of such a model, its norm included.
+struct ModelRouter {
+  std::string model;
+  RouteRows::Spec spec;
+};
+std::vector<ModelRouter> routers_of_models();
+/// 256 experts in eight groups: sigmoid scores with biases for the choice.
+RouteRows::Spec router_of_deepseek_v3();
 
 /// Sequences that are computed together.
 struct StepShape {

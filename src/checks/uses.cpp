@@ -104,10 +104,10 @@ void add_recurrent(UseList& list) {
 }
 
 void add_experts(UseList& list) {
-  const RouteTokens::Spec route{.experts = 128, .used = 8, .normalise = true};  // Qwen3 30B-A3B
-  list.add<RouteTokens>(route);
-  list.add<RouteTokens>({.experts = 64, .used = 4, .score = RouteScore::sigmoid, .bias = true, .normalise = true});
-  list.add<RouteRows>({.route = route, .hidden = 2048, .eps = 1e-6f});
+  const RouteRows::Spec router = routers_of_models().front().spec;
+  list.add<RouteTokens>(router.route);
+  list.add<RouteTokens>(router_of_deepseek_v3().route);
+  list.add<RouteRows>(router);
 }
 
 }  // namespace

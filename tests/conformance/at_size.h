@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "checks/inputs.h"
+#include "conformance/compared.h"
 #include "conformance/harness.h"
 #include "kernels/check/comparison.h"
 
@@ -219,9 +220,38 @@ std::int64_t compare_with_plain(const typename Op::Spec& spec, const Make& make,
       outputs.push_back(&output);
     }
     run_in_all_situations(outputs, kernel.name(), call(kernel, actual));
-    elements += compare(actual, expected, kernel.name());
+    const std::int64_t compared = compare(actual, expected, kernel.name());
+    note_compared(Op::name, kernel.name(), to_string(spec), compared);
+    elements += compared;
   });
   return elements;
+}
+
+/// The form of an operation's only result.
+struct OneOutput {
+  std::int64_t rows = 0;
+  std::int64_t width = 0;
+  const DeviceBuffer* before = nullptr;  ///< what the result is a copy of before each call
+  DType dtype = DType::f32;
+};
+
+/// compare_with_plain() for one result. fill(out) gives the Args.
+template <class Op, class Fill>
+std::int64_t compare_one_output(const typename Op::Spec& spec, const OneOutput& form, const Fill& fill) {
+  SCOPED_TRACE(testing::Message() << form.rows << " rows");
+  const auto make = [&] {
+    std::vector<Output> outputs;
+    outputs.emplace_back(form.dtype, form.rows, form.width, form.before);
+    return outputs;
+  };
+  const auto call = [&](const OpKernel<Op>& kernel, const std::vector<Output>& outputs) {
+    const typename Op::Args args = fill(outputs[0].memory.template as<float>());
+    return [&kernel, &spec, args] { kernel.run(spec, args, harness().target.context); };
+  };
+  return compare_with_plain<Op>(spec, make, call, [&](const auto& actual, const auto& expected, auto kernel) {
+    expect_rows(actual[0], expected[0], tolerance(form.dtype), kernel);
+    return form.rows * form.width;
+  });
 }
 
 inline void print_elements(std::string_view name, std::int64_t elements) {

@@ -170,7 +170,9 @@ class ExpertsAtSize {
     // An activation's product has two errors.
     expect_rows(hidden, expected_hidden, 4 * tolerance(layer_.up), std::string(kernel.name()) + ", gate and up");
     expect_rows(out, expected, 2 * tolerance(layer_.down), std::string(kernel.name()) + ", down");
-    elements_ += slots() * layer_.rows + tokens_ * layer_.width;
+    const std::int64_t compared = slots() * layer_.rows + tokens_ * layer_.width;
+    note_compared(ExpertMatmul::name, kernel.name(), layer_.name + ", " + tokens_text(tokens_), compared);
+    elements_ += compared;
   }
 
   [[nodiscard]] ExpertMatmul::Args arguments(bool down, const DeviceBuffer& x, const Output& out) const {

@@ -128,7 +128,9 @@ void expect_all(const typename Op::Spec& spec, std::int64_t width, const std::st
       run_in_all_situations({&out, &states}, kernel.name(), [&] { run(kernel, workspace, out, states); });
       expect_rows(out, expected, allowed, kernel.name());
       expect_rows(states, expected_states, allowed, kernel.name());
-      elements += step.tokens() * width + step.state_elems();
+      const std::int64_t compared = step.tokens() * width + step.state_elems();
+      note_compared(Op::name, kernel.name(), name + ", " + one.name, compared);
+      elements += compared;
     });
   }
   std::printf("%s: %lld elements compared\n", name.c_str(), static_cast<long long>(elements));

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "checks/model_shapes.h"
 #include "checks/route_logits.h"
 #include "conformance/at_size.h"
 
@@ -11,33 +12,6 @@ namespace rocmforge::test {
 namespace {
 
 // ---- experts
-
-struct Router {
-  std::string name;
-  RouteTokens::Spec spec;
-  std::int64_t hidden = 0;
-};
-
-/// The routers of models (tools/synth_gguf.py), and one with groups.
-std::vector<Router> routers() {
-  return {
-      {"qwen3_30b_a3b", {.experts = 128, .used = 8, .normalise = true}, 2048},
-      {"qwen3_5_35b_a3b", {.experts = 256, .used = 8, .normalise = true, .shared = 1, .shared_gates = true}, 2048},
-      {"glm_4_7_flash",
-       {.experts = 64, .used = 4, .score = RouteScore::sigmoid, .bias = true, .normalise = true, .scale = 1.8f, .shared = 1},
-       2048},
-      {"gpt_oss_20b", {.experts = 32, .used = 4, .score = RouteScore::chosen_softmax}, 2880},
-      {"deepseek_v3",
-       {.experts = 256,
-        .used = 8,
-        .score = RouteScore::sigmoid,
-        .bias = true,
-        .normalise = true,
-        .scale = 2.5f,
-        .groups = 8,
-        .groups_used = 4},
-       7168}};
-}
 
 std::vector<Output> choices(const RouteTokens::Spec& spec, std::int64_t tokens) {
   std::vector<Output> outputs;
@@ -48,9 +22,9 @@ std::vector<Output> choices(const RouteTokens::Spec& spec, std::int64_t tokens) 
 
 TEST(HugeRouting, ChosenExpertsAreRight) {
   std::int64_t elements = 0;
-  for (const Router& router : routers()) {
-    SCOPED_TRACE(router.name);
-    const RouteTokens::Spec& spec = router.spec;
+  for (const ModelRouter& router : routers_of_models()) {
+    SCOPED_TRACE(router.model);
+    const RouteTokens::Spec& spec = router.spec.route;
     for (const std::int64_t tokens : {1, 2, 3, 8, 17, 32, 64, 129, 256, 2048, 16384}) {
       SCOPED_TRACE(testing::Message() << tokens << " tokens");
       Random random(31);
@@ -128,9 +102,9 @@ std::int64_t compare_router(const RouteRows::Spec& spec, std::int64_t tokens) {
 
 TEST(HugeRouting, RoutersOfFewRowsAreRight) {
   std::int64_t elements = 0;
-  for (const Router& router : routers()) {
-    SCOPED_TRACE(router.name);
-    const RouteRows::Spec spec{.route = router.spec, .hidden = router.hidden, .eps = 1e-6f};
+  for (const ModelRouter& router : routers_of_models()) {
+    SCOPED_TRACE(router.model);
+    const RouteRows::Spec& spec = router.spec;
     const Candidates<RouteRows> found = harness().registry.candidates<RouteRows>(spec, harness().device);
     if (found.able.empty()) {
       continue;

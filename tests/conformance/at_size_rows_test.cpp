@@ -11,28 +11,11 @@ namespace {
 constexpr std::int64_t tokens_of_steps[] = {1, 3, 32, 63, 257, 2048, 16384};
 constexpr std::int64_t most_elements = std::int64_t{1} << 28;
 
-/// A result of rows, which may start as a copy of `before`.
-std::vector<Output> one_output(std::int64_t rows, std::int64_t width, const DeviceBuffer* before = nullptr) {
-  std::vector<Output> outputs;
-  outputs.emplace_back(DType::f32, rows, width, before);
-  return outputs;
-}
-
-/// compare_with_plain() for one result of F32. fill(out) gives the Args.
+/// A result of F32. fill(out) gives the Args.
 template <class Op, class Fill>
 std::int64_t compare_rows(const typename Op::Spec& spec, std::int64_t rows, std::int64_t width, const Fill& fill,
                           const DeviceBuffer* before = nullptr) {
-  SCOPED_TRACE(testing::Message() << rows << " rows");
-  return compare_with_plain<Op>(
-      spec, [&] { return one_output(rows, width, before); },
-      [&](const OpKernel<Op>& kernel, const std::vector<Output>& outputs) {
-        const typename Op::Args args = fill(outputs[0].memory.template as<float>());
-        return [&kernel, &spec, args] { kernel.run(spec, args, harness().target.context); };
-      },
-      [&](const auto& actual, const auto& expected, auto kernel) {
-        expect_rows(actual[0], expected[0], tolerance(DType::f32), kernel);
-        return rows * width;
-      });
+  return compare_one_output<Op>(spec, {.rows = rows, .width = width, .before = before}, fill);
 }
 
 // Rows of the models, and heads of their queries.

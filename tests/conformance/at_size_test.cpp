@@ -154,7 +154,9 @@ TEST_P(AttentionOfModels, IsRightInEveryRow) {
       const AttentionAtSize::Memory memory = problem.memory_for(kernel);
       run_in_all_situations({&out}, kernel.name(), [&] { problem.run(kernel, memory, out); });
       expect_rows(out, expected, attention_tolerance(spec, kernel.device()), kernel.name());
-      elements += problem.rows() * spec.out_dim();
+      const std::int64_t compared = problem.rows() * spec.out_dim();
+      note_compared(Attention::name, kernel.name(), to_string(spec) + ", " + step.name, compared);
+      elements += compared;
     });
   }
   std::printf("%s: %lld elements compared\n", GetParam().name.c_str(), static_cast<long long>(elements));
@@ -231,6 +233,7 @@ TEST_P(MatmulOfModels, IsRightInEveryElement) {
         run_in_all_situations({&out}, kernel.name(),
                               [&] { multiply(kernel, spec, weights.at(&kernel), x, tokens, workspace, out); });
         expect_rows(out, expected, tolerance(spec.weight), kernel.name());
+        note_compared(Matmul::name, kernel.name(), to_string(spec) + ", " + tokens_text(tokens), tokens * shape.n);
         elements += tokens * shape.n;
       });
     }

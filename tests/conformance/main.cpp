@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "conformance/case_watch.h"
+#include "conformance/compared.h"
 #include "conformance/harness.h"
 
 namespace rocmforge::test {
@@ -14,26 +15,20 @@ namespace {
 /// The exit code that ctest takes as "skipped".
 constexpr int skipped = 77;
 
+/// What this program holds of the device, not what is free: other programs may use the same device.
 class DeviceEnvironment : public testing::Environment {
  public:
-  void SetUp() override {
-    if (harness().is_gpu()) {
-      free_bytes_ = harness().target.device->driver().memory().free_bytes;
-    }
-  }
-
+  void SetUp() override { held_bytes_ = device().allocated_bytes(); }
   void TearDown() override {
-    if (!harness().is_gpu()) {
-      return;
-    }
-    // Runtimes keep some memory of their own once kernels have run.
-    constexpr std::int64_t kept_by_the_runtime = std::int64_t{64} << 20;
-    const std::int64_t missing = free_bytes_ - harness().target.device->driver().memory().free_bytes;
-    EXPECT_LE(missing, kept_by_the_runtime) << "device memory of the tests was not freed";
+    std::printf("%s", compared_table().c_str());
+    constexpr std::size_t counters = Stream::most_counters * sizeof(std::uint32_t);  // which a stream keeps
+    EXPECT_LE(device().allocated_bytes(), held_bytes_ + counters) << "device memory of the tests was not freed";
   }
 
  private:
-  std::int64_t free_bytes_ = 0;
+  static const Device& device() { return *harness().target.device; }
+
+  std::size_t held_bytes_ = 0;
 };
 
 /// Tests by where they run, unless the command line says which.

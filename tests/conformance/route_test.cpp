@@ -245,16 +245,7 @@ TEST(RouteRows, TinyTheNormTheProductAndTheChoice) {
   expect_rows({.route = {.experts = 100, .used = 12}, .hidden = 64}, 2, false, 7);
   expect_rows({.route = {.experts = 700, .used = 40, .score = RouteScore::chosen_softmax, .shared = 1}, .hidden = 16}, 2,
               false, 50);
-  expect_rows({.route = {.experts = 256,
-                         .used = 8,
-                         .score = RouteScore::sigmoid,
-                         .bias = true,
-                         .normalise = true,
-                         .scale = 2.5f,
-                         .groups = 8,
-                         .groups_used = 4},
-               .hidden = 7168},
-              2, false);
+  expect_rows(router_of_deepseek_v3(), 2, false);
 }
 
 /// For logits that are NaN or infinite.

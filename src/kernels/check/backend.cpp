@@ -28,6 +28,12 @@ void register_check_kernels(KernelRegistry& registry, DeviceKind kind) {
   registry.add<RouteTokens>(make_check_route_tokens(kind));
   registry.add<RouteRows>(make_check_route_rows(kind));
   registry.add<SampleTokens>(make_check_sample(kind));
+  registry.add<ReplicateKv>(make_check_replicate_kv(kind));
+  registry.add<QueryKey>(make_check_query_key(kind));
+  registry.add<Scale>(make_check_scale(kind));
+  registry.add<CausalMask>(make_check_causal_mask(kind));
+  registry.add<RowSoftmax>(make_check_row_softmax(kind));
+  registry.add<WeightsValue>(make_check_weights_value(kind));
 }
 
 }  // namespace rocmforge

@@ -31,5 +31,11 @@ std::unique_ptr<OpKernel<DequantizeRmsNorm>> make_check_dequantize_rms_norm(Devi
 std::unique_ptr<OpKernel<RouteTokens>> make_check_route_tokens(DeviceKind kind);
 std::unique_ptr<RouteRowsKernel> make_check_route_rows(DeviceKind kind);
 std::unique_ptr<OpKernel<SampleTokens>> make_check_sample(DeviceKind kind);
+std::unique_ptr<OpKernel<ReplicateKv>> make_check_replicate_kv(DeviceKind kind);
+std::unique_ptr<OpKernel<QueryKey>> make_check_query_key(DeviceKind kind);
+std::unique_ptr<OpKernel<Scale>> make_check_scale(DeviceKind kind);
+std::unique_ptr<OpKernel<CausalMask>> make_check_causal_mask(DeviceKind kind);
+std::unique_ptr<OpKernel<RowSoftmax>> make_check_row_softmax(DeviceKind kind);
+std::unique_ptr<OpKernel<WeightsValue>> make_check_weights_value(DeviceKind kind);
 
 }  // namespace rocmforge
