@@ -38,6 +38,7 @@ struct CheckFlags {
   std::string json_file;
   std::string text_file;
   bool save = false;
+  bool list = false;
   EngineFlags engine;
 };
 
@@ -124,8 +125,9 @@ CheckSetUp set_up_of_list(const EngineOptions& options, double seconds, const st
   register_all_kernels(*registry, set_up.device.get());
   refuse_kernels(options, *registry);
   const DeviceInfo& device = set_up.device->info();
-  set_up.cases = with_device_cases(
-      device, cases_of(uses_of_models(*registry, device), *registry, device, case_options(options, device, seconds)));
+  CaseOptions wanted = case_options(options, device, seconds);
+  wanted.each_code_once = true;
+  set_up.cases = with_device_cases(device, cases_of(uses_of_models(*registry, device), *registry, device, wanted));
   set_up.machine = describe_machine(*set_up.device, {}, options, runtimes);
   set_up.pool = std::make_unique<ThreadPool>(options.threads > 0 ? options.threads : available_processors());
   set_up.registry = std::move(registry);
@@ -187,10 +189,29 @@ void save(const CheckRun& run, const EngineOptions& options) {
   fmt::print("saved: {}\n", save_check_record(folder, record).string());
 }
 
+CheckSetUp make_set_up(const std::string& model, const EngineOptions& options, double seconds,
+                       const std::vector<TriedRuntime>& runtimes) {
+  return model.empty() ? set_up_of_list(options, seconds, runtimes) : set_up_of_model(model, options, seconds, runtimes);
+}
+
+/// The calls in their order. Nothing runs.
+void print_list(const std::vector<KernelCase>& cases) {
+  double work = 0.0;
+  for (const KernelCase& one : cases) {
+    work += one.work;
+    fmt::print("{:.1e}  {} {} {}, {}\n", one.work, one.operation, one.kernel, one.spec, one.shape);
+  }
+  fmt::print("{} calls; their oracles compute {:.1e} products\n", cases.size(), work);
+}
+
 int check_kernels(const CheckFlags& flags) {
   EngineOptions options = flags.engine.options();
   options.checks_folder.clear();  // avoided kernels are checked again
   const std::string model = flags.model.empty() ? std::string() : find_model(flags.model);
+  if (flags.list) {
+    print_list(make_set_up(model, options, flags.seconds, {}).cases);
+    return 0;
+  }
   const auto milliseconds = [](double seconds) {
     return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000.0));
   };
@@ -204,8 +225,7 @@ int check_kernels(const CheckFlags& flags) {
   const std::vector<TriedRuntime> runtimes = may_be_amd ? list_hip_runtimes() : std::vector<TriedRuntime>();
   const CheckRun run = check_in_children(
       [&] {
-        CheckSetUp set_up = model.empty() ? set_up_of_list(options, flags.seconds, runtimes)
-                                          : set_up_of_model(model, options, flags.seconds, runtimes);
+        CheckSetUp set_up = make_set_up(model, options, flags.seconds, runtimes);
         set_up.ceilings = measure_ceilings;
         return set_up;
       },
@@ -253,6 +273,8 @@ Command check_command() {
                    .target = &flags->call_seconds,
                    .meaning = "A kernel that takes longer hangs",
                    .range = {.least = 0.1, .most = 3600.0}},
+                  {"--list", &flags->list,
+                   "Print the calls in their order, with the products of each oracle, and run nothing"},
                   {"--json", &flags->json_file, "Write the whole report as JSON", "FILE"},
                   {"--text", &flags->text_file, "Write the report as Markdown, short enough for an issue of a tracker",
                    "FILE"},

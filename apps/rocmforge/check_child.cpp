@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <exception>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -61,9 +62,33 @@ Json run_case(const KernelCase& one, CheckBench& bench) {
   }
 }
 
+/// What a case's phases took.
+class PhaseTimes {
+ public:
+  void begin(CheckPhase phase) {
+    end();
+    phase_ = phase;
+    start_ = CheckClock::now();
+  }
+  void end() {
+    if (phase_) {
+      seconds_[static_cast<std::size_t>(*phase_)] += std::chrono::duration<double>(CheckClock::now() - start_).count();
+    }
+    phase_.reset();
+  }
+  [[nodiscard]] const PhaseSeconds& seconds() const { return seconds_; }
+
+ private:
+  PhaseSeconds seconds_{};
+  std::optional<CheckPhase> phase_;
+  CheckClock::time_point start_;
+};
+
 void run_cases(CheckSetUp& set_up, const ChildTask& task, CheckPage& page, const LineWriter& writer) {
   CheckBench bench(*set_up.device, *set_up.registry, *set_up.pool);
-  bench.on_phase = [&page](CheckPhase phase) {
+  PhaseTimes times;
+  bench.on_phase = [&page, &times](CheckPhase phase) {
+    times.begin(phase);
     page.phase.store(static_cast<int>(phase));
     page.phases.fetch_add(1);
   };
@@ -77,9 +102,12 @@ void run_cases(CheckSetUp& set_up, const ChildTask& task, CheckPage& page, const
       break;
     }
     page.current.store(index);
+    times = PhaseTimes();
     bench.on_phase(CheckPhase::inputs);
     Json line = run_case(set_up.cases[i], bench);
+    times.end();
     line["case"] = index;
+    line["phases"] = times.seconds();
     writer.write(line);
   }
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -123,6 +124,7 @@ class Parent {
     const auto index = line["case"].get<std::int64_t>();
     CaseReport& report = run_.cases.at(static_cast<std::size_t>(index));
     task_.done.insert(index);
+    report.phases = line.value("phases", PhaseSeconds{});
     if (line.contains("skipped")) {
       report.verdict = CaseVerdict::skipped;
       report.detail = line["skipped"];
@@ -219,6 +221,14 @@ std::string_view name(CaseVerdict verdict) {
 }
 
 std::int64_t CheckRun::count(CaseVerdict verdict) const { return std::ranges::count(cases, verdict, &CaseReport::verdict); }
+
+PhaseSeconds CheckRun::phases() const {
+  PhaseSeconds sum{};
+  for (const CaseReport& one : cases) {
+    std::ranges::transform(sum, one.phases, sum.begin(), std::plus());
+  }
+  return sum;
+}
 
 bool CheckRun::failed() const { return std::ranges::any_of(cases, &CaseReport::failed); }
 

@@ -27,6 +27,7 @@ struct CaseReport {
   double seconds = 0.0;
   double bytes = 0.0;
   double flops = 0.0;
+  PhaseSeconds phases{};  ///< of a case that its child has finished
 
   [[nodiscard]] bool failed() const {
     return verdict == CaseVerdict::wrong || verdict == CaseVerdict::hung || verdict == CaseVerdict::crashed;
@@ -42,6 +43,8 @@ struct CheckRun {
   double seconds = 0.0;
 
   [[nodiscard]] std::int64_t count(CaseVerdict verdict) const;
+  /// The sum of all cases.
+  [[nodiscard]] PhaseSeconds phases() const;
   [[nodiscard]] bool failed() const;
 };
 

@@ -57,10 +57,21 @@ std::string failure_line(const CaseReport& one) {
   return fmt::format("{}: {} {}{}, {}: {}\n", verdict, one.operation, one.kernel, spec, one.shape, detail);
 }
 
+/// "time: making inputs 12.0 s, computing what is expected 20.1 s, ..."
+std::string phases_line(const CheckRun& run) {
+  std::vector<std::string> parts;
+  const PhaseSeconds phases = run.phases();
+  for (std::size_t i = 0; i < phases.size(); ++i) {
+    parts.push_back(fmt::format("{} {:.1f} s", name(static_cast<CheckPhase>(i)), phases[i]));
+  }
+  return fmt::format("time: {}\n", fmt::join(parts, ", "));
+}
+
 std::string header_of(const CheckRun& run) {
   std::string text = machine_lines(run);
   text += fmt::format("result: {} calls of {} kernels in {:.0f} s: {}\n", run.cases.size(), kernels_of(run).size(),
                       run.seconds, summary_of(run));
+  text += phases_line(run);
   return text + (run.stopped.empty() ? "" : fmt::format("stopped: {}\n", run.stopped));
 }
 
@@ -188,14 +199,16 @@ Json json_report(const CheckRun& run) {
                      {"error", one.error},
                      {"seconds", one.seconds},
                      {"bytes", one.bytes},
-                     {"flops", one.flops}});
+                     {"flops", one.flops},
+                     {"phase_seconds", one.phases}});
   }
   Json failed = Json::array();
   for (const AvoidedKernel& one : failed_kernels(run)) {
     failed.push_back({{"operation", one.operation}, {"kernel", one.kernel}, {"reason", one.reason}});
   }
-  return {{"machine", run.machine}, {"ceilings", run.ceilings}, {"seconds", run.seconds},   {"summary", summary_of(run)},
-          {"stopped", run.stopped}, {"right", !run.failed()},   {"failed_kernels", failed}, {"calls", cases}};
+  return {{"machine", run.machine},        {"ceilings", run.ceilings},   {"seconds", run.seconds},
+          {"phase_seconds", run.phases()}, {"summary", summary_of(run)}, {"stopped", run.stopped},
+          {"right", !run.failed()},        {"failed_kernels", failed},   {"calls", cases}};
 }
 
 }  // namespace rocmforge::app

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -11,8 +12,10 @@
 namespace rocmforge {
 
 /// What a check is doing. The time of a call of the kernel under test is limited more strictly than the rest.
-enum class CheckPhase { inputs, oracle, call, call_beside_load, timing };
+enum class CheckPhase { inputs, oracle, call, comparison, call_beside_load, timing };
 std::string_view name(CheckPhase phase);
+/// What each phase took.
+using PhaseSeconds = std::array<double, 6>;
 
 /// Work on a second stream of a GPU, which keeps its memory busy while a kernel runs. Nothing on a CPU.
 class DeviceLoad {

@@ -113,6 +113,8 @@ class Placement {
   /// Waits for the work of a call.
   void wait();
   [[nodiscard]] std::vector<std::byte> read(std::size_t index) const;
+  /// Whether an array has these bytes.
+  [[nodiscard]] bool holds(std::size_t index, std::span<const std::byte> bytes) const;
   /// The name of an array outside of which bytes have changed, or of an input that has; empty when there is none.
   [[nodiscard]] std::string damaged() const;
 

@@ -18,33 +18,53 @@ namespace {
 template <class Op>
 using KernelOf = typename KernelInterfaceOf<Op>::type;
 
-/// A kernel, and the memory in which it runs.
+/// The arrays of a problem in the memory where kernels of `device` run.
+Placement placed(CheckBench& bench, const CallArrays& arrays, DeviceKind device) {
+  const bool on_host = device == DeviceKind::cpu;
+  return {arrays, on_host ? bench.host() : bench.device(), on_host ? bench.host_context() : bench.context(),
+          bench.host_context()};
+}
+
+/// A kernel with the arrays of its calls.
 template <class Op>
 class BoundKernel {
  public:
-  BoundKernel(CheckBench& bench, const CallProblem<Op>& problem, const KernelOf<Op>& kernel)
-      : place_(problem.arrays, kernel.device() == DeviceKind::cpu ? bench.host() : bench.device(),
-               kernel.device() == DeviceKind::cpu ? bench.host_context() : bench.context(), bench.host_context()),
-        call_(problem.bind(kernel, place_)) {}
+  BoundKernel(const CallProblem<Op>& problem, const KernelOf<Op>& kernel, Placement& place)
+      : place_(&place), call_(problem.bind(kernel, place)) {}
 
   /// One call on poisoned outputs; returns the bytes of every output.
   std::vector<std::vector<std::byte>> outputs() {
-    place_.reset();
-    call_();
-    place_.wait();
+    run();
     std::vector<std::vector<std::byte>> outputs;
-    for (std::size_t i = 0; i < place_.arrays().all().size(); ++i) {
-      if (place_.arrays().all()[i].compared()) {
-        outputs.push_back(place_.read(i));
-      }
-    }
+    for_each_output([&](std::size_t index) { outputs.push_back(place_->read(index)); });
     return outputs;
   }
+  /// The same; returns whether every output has these bytes.
+  bool gives(const std::vector<std::vector<std::byte>>& outputs) {
+    run();
+    std::size_t output = 0;
+    bool same = true;
+    for_each_output([&](std::size_t index) { same = place_->holds(index, outputs[output++]) && same; });
+    return same;
+  }
   void call() { call_(); }
-  [[nodiscard]] std::string damaged() const { return place_.damaged(); }
 
  private:
-  Placement place_;
+  void run() {
+    place_->reset();
+    call_();
+    place_->wait();
+  }
+  template <class Visit>
+  void for_each_output(const Visit& visit) const {
+    for (std::size_t i = 0; i < place_->arrays().all().size(); ++i) {
+      if (place_->arrays().all()[i].compared()) {
+        visit(i);
+      }
+    }
+  }
+
+  Placement* place_;
   std::function<void()> call_;
 };
 
@@ -81,28 +101,36 @@ CallResult check_calls(CheckBench& bench, const CallShape<Op>& shape, const Kern
   result.bytes = problem.bytes;
   result.flops = problem.flops;
   result.oracle = oracle.name();
-  std::vector<std::vector<std::byte>> expected;
-  {
-    BoundKernel<Op> plain(bench, problem, oracle);
+  Placement place = placed(bench, problem.arrays, kernel.device());
+  const auto expect = [&](Placement& where) {
+    BoundKernel<Op> plain(problem, oracle, where);
     bench.on_phase(CheckPhase::oracle);
-    expected = plain.outputs();
-  }
+    return plain.outputs();
+  };
+  const auto expect_elsewhere = [&] {
+    Placement own = placed(bench, problem.arrays, oracle.device());
+    return expect(own);
+  };
+  // Where both run on one device they have the same arrays: what the oracle has written is poisoned again.
+  const auto expected = oracle.device() == kernel.device() ? expect(place) : expect_elsewhere();
   bench.on_phase(CheckPhase::inputs);
-  BoundKernel<Op> tested(bench, problem, kernel);
+  BoundKernel<Op> tested(problem, kernel, place);
   bench.on_phase(CheckPhase::call);
   const auto first = tested.outputs();
+  bench.on_phase(CheckPhase::comparison);
   if (!compare_all(problem.arrays, problem.tolerance, first, expected, bench.host_context().pool, result)) {
     return result;
   }
   bench.on_phase(CheckPhase::call_beside_load);
   bench.load().start();
-  const auto second = tested.outputs();
+  const bool same = tested.gives(first);
   bench.load().wait();
-  if (const std::string damaged = tested.damaged(); !damaged.empty()) {
+  bench.on_phase(CheckPhase::comparison);
+  if (const std::string damaged = place.damaged(); !damaged.empty()) {
     result.problem = "wrote " + damaged;
     return result;
   }
-  if (second != first) {
+  if (!same) {
     result.problem = "a second call with the same inputs gave other bits";
     return result;
   }
@@ -126,19 +154,44 @@ struct OrderedCase {
 /// on. Faults of pipelines show in large shapes, so a check that is cut short has tried them.
 std::size_t round_of(std::size_t i, std::size_t count) { return std::min(2 * i, 2 * (count - 1 - i) + 1); }
 
+/// The code that a kernel runs for a use: what it only does more or less often is left out.
+template <class Op>
+std::string code_of(typename Op::Spec spec) {
+  if constexpr (std::is_same_v<Op, Matmul>) {
+    spec.n = 0;
+    spec.k = 0;
+  } else if constexpr (std::is_same_v<Op, Attention>) {
+    // Prompts have tiles of one query head; a decode's work-group has those of a KV head.
+    spec.q_heads = spec.decode ? spec.q_heads / spec.kv_heads : 1;
+    spec.kv_heads = 1;
+  }
+  return to_string(spec);
+}
+
+/// The kernels that have cases.
+struct KnownKernels {
+  std::map<std::string, std::size_t> uses;  ///< of each kernel
+  std::set<std::string> codes;
+};
+
 template <class Op>
 void add_cases(const KernelUse<Op>& use, const KernelRegistry& registry, const DeviceInfo& device,
-               const CaseOptions& options, std::map<std::string, std::size_t>& uses, std::vector<OrderedCase>& cases) {
+               const CaseOptions& options, KnownKernels& known, std::vector<OrderedCase>& cases) {
   if constexpr (CheckedOperations::has<Op>) {
     const KernelOf<Op>* const oracle = oracle_of<Op>(registry, use.spec, device);
     if (oracle == nullptr) {
       return;
     }
     const double most = oracle->device() == DeviceKind::cpu ? options.host_work : options.device_work;
-    const std::size_t number = uses[fmt::format("{} {}", Op::name, use.kernel->name())]++;
+    const std::string name = fmt::format("{} {}", Op::name, use.kernel->name());
+    const std::size_t number = known.uses[name]++;
+    ShapeLimits limits = options.limits;
+    limits.units = std::max(device.compute_units, 1);
+    limits.is_repeated = options.each_code_once && number > 0;
+    limits.is_alike = options.each_code_once && !known.codes.insert(name + " " + code_of<Op>(use.spec)).second;
     std::vector<CallShape<Op>> shapes;
     bool is_reduced = false;
-    for (CallShape<Op>& shape : shapes_of(use, options.limits)) {
+    for (CallShape<Op>& shape : shapes_of(use, limits)) {
       if (shapes.empty() || shape.work <= most) {  // the first one is small
         shapes.push_back(std::move(shape));
       } else {
@@ -161,7 +214,7 @@ void add_cases(const KernelUse<Op>& use, const KernelRegistry& registry, const D
                         [shape, kernel = use.kernel, oracle](CheckBench& bench) {
                           return check_calls<Op>(bench, shape, *kernel, *oracle);
                         },
-                        is_reduced}});
+                        is_reduced, shape.work}});
     }
   }
 }
@@ -181,12 +234,12 @@ std::vector<KernelCase> cases_of(const std::vector<KernelRegistry::AnyUse>& uses
                                  const DeviceInfo& device, const CaseOptions& options) {
   std::vector<OrderedCase> ordered;
   std::set<std::string> known;
-  std::map<std::string, std::size_t> uses_of_kernels;
+  KnownKernels known_kernels;
   for (const KernelRegistry::AnyUse& any : uses) {
     if (known.insert(key_of(any)).second) {
-      std::visit([&]<class Op>(
-                     const KernelUse<Op>& use) { add_cases<Op>(use, registry, device, options, uses_of_kernels, ordered); },
-                 any);
+      std::visit(
+          [&]<class Op>(const KernelUse<Op>& use) { add_cases<Op>(use, registry, device, options, known_kernels, ordered); },
+          any);
     }
   }
   std::ranges::stable_sort(ordered, {}, [](const OrderedCase& one) { return std::tuple(one.round, one.use, one.work); });

@@ -32,6 +32,7 @@ struct KernelCase {
   std::string shape;
   std::function<CallResult(CheckBench& bench)> run;
   bool is_reduced = false;  ///< larger shapes of this use would take the oracle too long
+  double work = 0.0;        ///< of the oracle: products of two numbers
 };
 
 struct CaseOptions {
@@ -40,6 +41,8 @@ struct CaseOptions {
   /// processor. The smallest shape of a kernel is always checked.
   double device_work = 1e11;
   double host_work = 4e8;
+  /// Of a kernel's uses the first has the longest calls, and those with the same code have few shapes.
+  bool each_code_once = false;
   /// Of each use only the shape with the most work of these, and other forms of the same number of tokens.
   bool only_largest = false;
 };

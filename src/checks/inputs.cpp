@@ -25,9 +25,72 @@ std::vector<std::byte> drawn_from(const std::vector<std::byte>& pool, std::size_
   return bytes;
 }
 
+constexpr std::int32_t pool_numbers = 1'000'003;  // a prime, so that no two rows of a tensor are equal
+
+/// Normal numbers of a plain type.
+std::vector<std::byte> drawn_pool(DType type) {
+  Random random(13);
+  return random_rows(type, 1, pool_numbers, random);
+}
+
+/// Drawn once a process for each type. Null for types with blocks.
+const std::vector<std::byte>* pool_of(DType type) {
+  if (type == DType::f32) {
+    static const std::vector<std::byte> pool = drawn_pool(type);
+    return &pool;
+  }
+  if (type == DType::f16) {
+    static const std::vector<std::byte> pool = drawn_pool(type);
+    return &pool;
+  }
+  if (type == DType::bf16) {
+    static const std::vector<std::byte> pool = drawn_pool(type);
+    return &pool;
+  }
+  return nullptr;
+}
+
+/// `size_bytes` of a pool from a random element on, which is read again and again.
+std::vector<std::byte> part_of(const std::vector<std::byte>& pool, std::size_t size_bytes, Random& random) {
+  std::vector<std::byte> bytes(size_bytes);
+  std::size_t from = static_cast<std::size_t>(random.below(pool_numbers)) * (pool.size() / std::size_t{pool_numbers});
+  for (std::size_t at = 0; at < size_bytes;) {
+    const std::size_t run = std::min(size_bytes - at, pool.size() - from);
+    std::memcpy(bytes.data() + at, pool.data() + from, run);
+    at += run;
+    from = 0;
+  }
+  return bytes;
+}
+
+/// low + scale * pool[i], for `count` numbers from place `first` of the pool on, which is read again and again.
+std::vector<float> scaled_part(const std::vector<float>& pool, std::int32_t first, std::int64_t count, float low,
+                               float scale) {
+  std::vector<float> values(static_cast<std::size_t>(count));
+  auto from = static_cast<std::size_t>(first);
+  for (float& value : values) {
+    value = low + scale * pool[from];
+    from = from + 1 == pool.size() ? 0 : from + 1;
+  }
+  return values;
+}
+
 }  // namespace
 
+std::vector<float> PooledRandom::normals(std::int64_t count, float deviation) {
+  static const std::vector<float> pool = Random(11).normals(pool_numbers);
+  return scaled_part(pool, below(pool_numbers), count, 0.0f, deviation);
+}
+
+std::vector<float> PooledRandom::uniforms(std::int64_t count, float low, float high) {
+  static const std::vector<float> pool = Random(12).uniforms(pool_numbers, 0.0f, 1.0f);
+  return scaled_part(pool, below(pool_numbers), count, low, high - low);
+}
+
 std::vector<std::byte> random_weight(DType type, std::int64_t rows, std::int64_t cols, Random& random) {
+  if (const std::vector<std::byte>* const pool = pool_of(type)) {
+    return part_of(*pool, row_bytes(type, cols) * static_cast<std::size_t>(rows), random);
+  }
   constexpr std::int64_t pool_rows = 61;
   if (rows <= pool_rows) {
     return random_rows(type, rows, cols, random);
@@ -53,6 +116,8 @@ std::vector<std::int64_t> token_counts(std::int64_t most) { return up_to(most, {
 
 std::vector<std::int64_t> few_token_counts(std::int64_t most) { return up_to(most, {1, 3, 17, 129, 2048}); }
 
+std::vector<std::int64_t> least_token_counts(std::int64_t most) { return up_to(most, {1, 17}); }
+
 BatchArrays::BatchArrays(CallArrays& arrays, BatchPlan plan) : plan_(std::make_shared<const BatchPlan>(std::move(plan))) {
   query_offsets_ = arrays.input("query_offsets", plan_->query_offsets);
   kv_lengths_ = arrays.input("kv_lengths", plan_->kv_lengths);
@@ -77,24 +142,24 @@ RaggedBatch BatchArrays::at(const Placement& place) const {
 
 namespace {
 
-/// `kept`: the first blocks of each sequence that are block 0; the others have numbers in random order.
+/// `kept`: the first blocks of each sequence that are block 0; the others have numbers in random order, `most` of them.
 template <class Kept>
 PagedStep step_with_blocks(std::span<const SequenceShape> sequences, std::int32_t block_tokens, std::int32_t first_block,
-                           const Kept& kept, Random& random) {
+                           const Kept& kept, Random& random, std::int32_t most = std::numeric_limits<std::int32_t>::max()) {
   const auto blocks_of = [&](const SequenceShape& shape) { return (shape.kv_len + block_tokens - 1) / block_tokens; };
   std::int32_t own = 0;
   for (const SequenceShape& shape : sequences) {
     own += blocks_of(shape) - kept(shape);
   }
-  std::vector<std::int32_t> order = random.permutation(own);
-  std::int32_t taken = 0;
+  const std::vector<std::int32_t> order = random.permutation(std::min(own, most));
+  std::size_t taken = 0;
   PagedStep step;
-  step.num_blocks = first_block + own;
+  step.num_blocks = first_block + std::ssize(order);
   step.plan.clear();
   for (const SequenceShape& shape : sequences) {
     std::vector<std::int32_t> blocks(static_cast<std::size_t>(blocks_of(shape)), 0);
     for (std::int32_t i = kept(shape); i < blocks_of(shape); ++i) {
-      blocks[static_cast<std::size_t>(i)] = first_block + order[static_cast<std::size_t>(taken++)];
+      blocks[static_cast<std::size_t>(i)] = first_block + order[taken++ % order.size()];
     }
     const std::vector<std::int32_t> tokens(static_cast<std::size_t>(shape.q_len), 1);
     step.plan.add_sequence(tokens, shape.kv_len - shape.q_len, blocks, true);
@@ -105,9 +170,10 @@ PagedStep step_with_blocks(std::span<const SequenceShape> sequences, std::int32_
 
 }  // namespace
 
-PagedStep paged_step(std::span<const SequenceShape> sequences, std::int32_t block_tokens, Random& random) {
+PagedStep paged_step(std::span<const SequenceShape> sequences, std::int32_t block_tokens, Random& random,
+                     std::int32_t most_blocks) {
   return step_with_blocks(
-      sequences, block_tokens, 0, [](const SequenceShape&) { return 0; }, random);
+      sequences, block_tokens, 0, [](const SequenceShape&) { return 0; }, random, most_blocks);
 }
 
 PagedStep append_step(std::span<const SequenceShape> sequences, std::int32_t block_tokens, Random& random) {
@@ -117,11 +183,10 @@ PagedStep append_step(std::span<const SequenceShape> sequences, std::int32_t blo
 }
 
 std::vector<std::byte> random_pages(const KvLayout& layout, std::int64_t num_blocks, Random& random) {
-  constexpr std::int64_t pool_count = 61;
   if (layout.dtype != DType::q8_0) {
-    return drawn_from(random_rows(layout.dtype, pool_count, layout.head_elems(), random), layout.head_bytes(),
-                      num_blocks * layout.planes(), random);
+    return random_weight(layout.dtype, num_blocks * layout.planes(), layout.head_elems(), random);
   }
+  constexpr std::int64_t pool_count = 61;
   std::vector<std::byte> pool(layout.head_bytes() * pool_count);
   std::ranges::generate(pool, [&random] { return static_cast<std::byte>(random.bits()); });
   for (std::size_t head = 0; head < pool.size(); head += layout.head_bytes()) {
@@ -169,7 +234,7 @@ std::vector<float> rotary_frequencies(std::int32_t n_rot) {
   return values;
 }
 
-StateStep state_step(std::span<const std::int32_t> rows, std::int64_t elems, float deviation, Random& random) {
+StateStep state_step(std::span<const std::int32_t> rows, std::int64_t elems, float deviation, PooledRandom& random) {
   StateStep step;
   step.plan.clear();
   for (std::size_t s = 0; s < rows.size(); ++s) {
@@ -196,7 +261,7 @@ StateView states_at(const Placement& place, Slot<float> states, const StateStep&
 std::vector<RowsOfSequences> rows_of_sequences(std::int64_t max_tokens) {
   std::vector<RowsOfSequences> all = {{"1 decode", {1}},
                                       {"2 decodes and a chunk of 5", {1, 5, 1}},
-                                      {"32 decodes", std::vector<std::int32_t>(32, 1)},
+                                      {"12 decodes", std::vector<std::int32_t>(12, 1)},
                                       {"prompts of 17, 64 and 33", {17, 64, 33}},
                                       {"a prompt of 300 beside decodes", {1, 300, 1, 1}},
                                       {"a prompt of 2,048", {2048}}};

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -15,6 +16,14 @@
 
 namespace rocmforge {
 
+/// Random whose arrays are parts of arrays that a process draws once.
+class PooledRandom : public Random {
+ public:
+  using Random::Random;
+  std::vector<float> normals(std::int64_t count, float deviation = 1.0f);
+  std::vector<float> uniforms(std::int64_t count, float low, float high);
+};
+
 /// [rows, cols] of a weight as a file stores it; many rows are drawn from few random ones.
 std::vector<std::byte> random_weight(DType type, std::int64_t rows, std::int64_t cols, Random& random);
 
@@ -26,6 +35,8 @@ std::string tokens_text(std::int64_t tokens);
 std::vector<std::int64_t> token_counts(std::int64_t most);
 /// `most`, and those of 1, 3, 17, 129 and 2048 that are less: for operations with many formats.
 std::vector<std::int64_t> few_token_counts(std::int64_t most);
+/// `most`, and those of 1 and 17 that are less: for a kernel whose code other calls run, too.
+std::vector<std::int64_t> least_token_counts(std::int64_t most);
 
 /// A step's arrays among those of a call.
 class BatchArrays {
@@ -46,7 +57,10 @@ struct PagedStep {
   BatchPlan plan;
   std::int64_t num_blocks = 0;
 };
-PagedStep paged_step(std::span<const SequenceShape> sequences, std::int32_t block_tokens, Random& random);
+/// At most `most_blocks` different ones, which then stand in several places of the tables, as those of a shared prefix do:
+/// for steps that only read them.
+PagedStep paged_step(std::span<const SequenceShape> sequences, std::int32_t block_tokens, Random& random,
+                     std::int32_t most_blocks = std::numeric_limits<std::int32_t>::max());
 /// The same for an operation that writes the step's own positions alone: block 0 stands for all blocks before them.
 PagedStep append_step(std::span<const SequenceShape> sequences, std::int32_t block_tokens, Random& random);
 
@@ -65,7 +79,7 @@ struct StateStep {
   std::int32_t num_slots = 0;
   std::vector<float> states;
 };
-StateStep state_step(std::span<const std::int32_t> rows, std::int64_t elems, float deviation, Random& random);
+StateStep state_step(std::span<const std::int32_t> rows, std::int64_t elems, float deviation, PooledRandom& random);
 StateView states_at(const Placement& place, Slot<float> states, const StateStep& step, std::int64_t elems);
 /// The numbers of sequences' rows in steps of servers: one, several decodes, prompts, a mix.
 struct RowsOfSequences {

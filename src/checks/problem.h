@@ -42,9 +42,19 @@ struct ShapeLimits {
   std::int64_t max_tokens = 512;       ///< of a call of products and the like
   std::int64_t max_step_tokens = 512;  ///< of a step's attention
   std::int64_t max_kv_len = 8192;
+  /// Work-groups or threads that the device runs beside each other: calls of some kinds are as large as gives each several
+  /// works.
+  std::int32_t units = 1;
+  /// The kernel has its longest calls in another use: here the longest give every unit more than one tile.
+  bool is_repeated = false;
+  /// The kernel runs the same code in another use, with other numbers of heads, rows or columns: a few shapes are enough.
+  bool is_alike = false;
   /// Only this step, and steps with less work.
   std::optional<StepShape> step{};
 };
+/// The most tokens of a product with `columns` outputs: limits.max_tokens, for a repeated use no more than give every unit
+/// more than one tile of 128 x 128.
+std::int64_t most_product_tokens(const ShapeLimits& limits, std::int64_t columns);
 /// The limits of this step.
 ShapeLimits limits_of(const StepShape& step);
 

@@ -1,9 +1,11 @@
 // Attention over pages.
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <utility>
 
+#include "base/math.h"
 #include "checks/difference.h"
 #include "checks/inputs.h"
 #include "checks/problem.h"
@@ -40,32 +42,48 @@ std::vector<StepShape> decode_steps(const ShapeLimits& limits) {
   return within(limits, std::move(steps), true);
 }
 
-/// Prompts of one length, as many as give every multiprocessor several works, but not so many that the comparison takes
-/// seconds.
-StepShape prompts_for(const Attention::Spec& spec, std::int32_t length) {
-  constexpr std::int64_t most_elements = std::int64_t{1} << 25;
-  const std::int64_t elements = std::int64_t{length} * spec.q_heads * spec.out_dim();
-  return prompts_of(static_cast<std::int32_t>(std::clamp<std::int64_t>(most_elements / elements, 32, 300)), length);
+/// Prompts of one length: as many as give each unit of the device `works` tiles, one of them for each head.
+StepShape prompts_for(const Attention::Spec& spec, std::int32_t length, const ShapeLimits& limits, std::int32_t works) {
+  const std::int64_t count = divide_up(std::int64_t{works} * limits.units, spec.q_heads);
+  return prompts_of(static_cast<std::int32_t>(std::clamp<std::int64_t>(count, 2, 300)), length);
 }
 
-/// Prompts around the sizes of tiles: some lengths alone, all of them together; long ones, and mixes.
-std::vector<StepShape> prompt_steps(const Attention::Spec& spec, const ShapeLimits& limits) {
-  std::vector<StepShape> steps = {{"a prompt of 17", {{17, 17}}},
-                                  {"a chunk of 5 behind 60, beside decodes", {{65, 5}, {1, 1}, {33, 1}}},
-                                  {"prompts of 79, 128 and 64", {{79, 79}, {128, 128}, {64, 64}}}};
-  for (const std::int32_t length : {16, 60, 80, 129}) {
-    steps.push_back(prompts_for(spec, length));
-  }
-  StepShape ragged{"84 prompts around the sizes of tiles", {}};
-  for (std::int32_t i = 0; i < 6; ++i) {
-    for (const std::int32_t length : lengths_around_tiles()) {
-      ragged.sequences.push_back({length, length});
+/// Prompts around the sizes of tiles, all of them together.
+StepShape prompts_around_tiles(std::int32_t rounds) {
+  const std::span<const std::int32_t> lengths = lengths_around_tiles();
+  StepShape step{std::to_string(rounds * std::ssize(lengths)) + " prompts around the sizes of tiles", {}};
+  for (std::int32_t i = 0; i < rounds; ++i) {
+    for (const std::int32_t length : lengths) {
+      step.sequences.push_back({length, length});
     }
   }
-  steps.push_back(ragged);
-  steps.push_back({"a prompt of 2,048", {{2048, 2048}}});
-  steps.push_back({"a chunk of 512 behind 8,191", {{8703, 512}}});
-  steps.push_back(mixed_step(40));
+  return step;
+}
+
+/// Steps with prompts: some lengths alone, all of them together; long ones, and mixes. One of them gives each unit ten
+/// works: kernels take them in turn, and a fault of the turn shows from the second on.
+std::vector<StepShape> prompt_steps(const Attention::Spec& spec, const ShapeLimits& limits) {
+  constexpr std::int32_t many = 10;
+  constexpr std::int32_t several = 3;
+  const StepShape small{"a prompt of 17", {{17, 17}}};
+  const StepShape around{"prompts of 79, 128 and 64", {{79, 79}, {128, 128}, {64, 64}}};
+  if (limits.is_alike) {
+    return within(limits, {small, around, prompts_for(spec, 80, limits, several), mixed_step(8)}, false);
+  }
+  std::vector<StepShape> steps = {small, {"a chunk of 5 behind 60, beside decodes", {{65, 5}, {1, 1}, {33, 1}}}, around};
+  steps.push_back(prompts_for(spec, 60, limits, many));
+  for (const std::int32_t length : {16, 80, 129}) {
+    steps.push_back(prompts_for(spec, length, limits, several));
+  }
+  steps.push_back(prompts_around_tiles(2));
+  if (limits.is_repeated) {
+    steps.push_back({"a prompt of 1,024", {{1024, 1024}}});
+  } else {
+    steps.push_back({"a prompt of 2,048", {{2048, 2048}}});
+    steps.push_back({"a chunk of 512 behind 8,191", {{8703, 512}}});
+  }
+  steps.push_back({"a chunk of 129 behind 4,095", {{4224, 129}}});
+  steps.push_back(mixed_step(16));
   return within(limits, std::move(steps), false);
 }
 
@@ -76,7 +94,7 @@ struct AppendArrays {
   std::int64_t stride = 0;
 
   AppendArrays(CallArrays& arrays, const Attention::Spec& attention, const KvLayout& layout, std::int64_t tokens,
-               Random& random)
+               PooledRandom& random)
       : spec(spec_for(attention, layout)),
         stride(std::int64_t{attention.q_heads + 2 * attention.kv_heads} * attention.head_dim) {
     rows = arrays.used_up("q, k and v", random.normals(tokens * stride, 2.0f));
@@ -111,10 +129,17 @@ struct AppendArrays {
 };
 
 /// A step's pages: read, and with an append also written.
-Slot<std::byte> pages_of(CallArrays& arrays, const KvLayout& layout, std::int64_t num_blocks, bool written, Random& random) {
+Slot<std::byte> pages_of(CallArrays& arrays, const KvLayout& layout, std::int64_t num_blocks, bool written,
+                         PooledRandom& random) {
   std::vector<std::byte> pages = random_pages(layout, num_blocks, random);
   return written ? arrays.updated_bytes("pages", std::move(pages), layout.head_dim, decode_pages(layout))
                  : arrays.stored("pages", std::move(pages));
+}
+
+/// So many different blocks are several times as large as caches. Steps of more positions read some of them several times.
+std::int32_t most_read_blocks(const KvLayout& layout) {
+  constexpr std::size_t most_bytes = std::size_t{256} << 20;
+  return static_cast<std::int32_t>(std::max<std::size_t>(most_bytes / layout.block_bytes(), 1));
 }
 
 AttentionLimits sizes_of(const BatchPlan& plan) {
@@ -128,8 +153,9 @@ CallProblem<Attention> attention_problem(const KernelUse<Attention>& use, const 
   const Attention::Spec& spec = use.spec;
   const KvLayout& layout = use.layout;
   CallProblem<Attention> problem;
-  Random random(51);
-  PagedStep step = paged_step(shape.sequences, layout.block_tokens, random);
+  PooledRandom random(51);
+  const std::int32_t most_blocks = append ? std::numeric_limits<std::int32_t>::max() : most_read_blocks(layout);
+  PagedStep step = paged_step(shape.sequences, layout.block_tokens, random, most_blocks);
   const AttentionLimits sizes = sizes_of(step.plan);
   const std::int64_t tokens = sizes.max_tokens;
   const std::int64_t q_width = std::int64_t{spec.q_heads} * spec.head_dim;

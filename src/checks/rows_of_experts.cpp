@@ -15,7 +15,7 @@ namespace {
 enum class ExpertForm { gated, alone, down };
 
 /// Ids of a token's experts: different ones.
-std::vector<std::int32_t> expert_ids(const ExpertMatmul::Spec& spec, std::int64_t tokens, Random& random) {
+std::vector<std::int32_t> expert_ids(const ExpertMatmul::Spec& spec, std::int64_t tokens, PooledRandom& random) {
   std::vector<std::int32_t> ids;
   std::vector<std::int32_t> order(static_cast<std::size_t>(spec.experts));
   std::iota(order.begin(), order.end(), 0);
@@ -49,7 +49,7 @@ ExpertWeight expert_weight(const ExpertMatmulKernel& kernel, const ExpertMatmul:
 
 CallProblem<ExpertMatmul> expert_problem(const ExpertMatmul::Spec& spec, ExpertForm form, std::int64_t tokens) {
   CallProblem<ExpertMatmul> problem;
-  Random random(31);
+  PooledRandom random(31);
   const bool down = form == ExpertForm::down;
   const std::int64_t slots = tokens * spec.used;
   const std::size_t parts = form == ExpertForm::gated ? 2 : 1;
@@ -99,7 +99,7 @@ CallProblem<ExpertMatmul> expert_problem(const ExpertMatmul::Spec& spec, ExpertF
 
 CallProblem<RouteTokens> route_problem(const RouteTokens::Spec& spec, std::int64_t tokens) {
   CallProblem<RouteTokens> problem;
-  Random random(32);
+  PooledRandom random(32);
   const std::vector<float> biases = random.normals(spec.experts, 0.2f);
   const auto logits =
       problem.arrays.input("logits", separate_logits(spec, spec.bias ? biases : std::vector<float>(), tokens, random));
@@ -120,7 +120,7 @@ CallProblem<RouteTokens> route_problem(const RouteTokens::Spec& spec, std::int64
 
 CallProblem<RouteRows> route_rows_problem(const RouteRows::Spec& spec, std::int64_t tokens) {
   CallProblem<RouteRows> problem;
-  Random random(33);
+  PooledRandom random(33);
   const RouteTokens::Spec& route = spec.route;
   const float deviation = 2.0f / std::sqrt(static_cast<float>(spec.hidden));
   const auto x = problem.arrays.input("x", random.normals(tokens * spec.hidden, 3.0f));
@@ -162,7 +162,10 @@ std::vector<CallShape<ExpertMatmul>> shapes_of(const KernelUse<ExpertMatmul>& us
     forms = {ExpertForm::gated, ExpertForm::down};
   }
   std::vector<CallShape<ExpertMatmul>> shapes;
-  for (const std::int64_t tokens : few_token_counts(limits.max_tokens)) {
+  // Each expert has used / experts of the tokens.
+  const std::int64_t most = std::min(
+      limits.max_tokens, most_product_tokens(limits, use.spec.experts * use.spec.n) * use.spec.experts / use.spec.used);
+  for (const std::int64_t tokens : few_token_counts(most)) {
     for (const ExpertForm form : forms) {
       const std::string name = form == ExpertForm::gated ? ", gate and up" : form == ExpertForm::alone ? ", up" : ", down";
       const double products = static_cast<double>(tokens * use.spec.used * use.spec.n) * static_cast<double>(use.spec.k);

@@ -34,7 +34,7 @@ Slot<std::byte> empty_pages(CallArrays& arrays, const KvLayout& layout, std::int
 
 CallProblem<RopeAppend> rope_problem(const RopeAppend::Spec& spec, const StepShape& shape) {
   CallProblem<RopeAppend> problem;
-  Random random(52);
+  PooledRandom random(52);
   PagedStep step = append_step(shape.sequences, spec.layout.block_tokens, random);
   const std::int64_t tokens = step.plan.num_tokens();
   const std::int64_t q_width = std::int64_t{spec.q_heads} * spec.head_dim;
@@ -71,7 +71,7 @@ CallProblem<RopeAppend> rope_problem(const RopeAppend::Spec& spec, const StepSha
 
 CallProblem<LatentAppend> latent_problem(const LatentAppend::Spec& spec, const StepShape& shape) {
   CallProblem<LatentAppend> problem;
-  Random random(53);
+  PooledRandom random(53);
   PagedStep step = append_step(shape.sequences, spec.layout.block_tokens, random);
   const std::int64_t tokens = step.plan.num_tokens();
   const std::int64_t q_width = std::int64_t{spec.q_heads} * spec.q_dim;
@@ -103,7 +103,7 @@ CallProblem<LatentAppend> latent_problem(const LatentAppend::Spec& spec, const S
 CallProblem<LatentExpand> expand_problem(const LatentExpand::Spec& spec, const StepShape& shape) {
   constexpr std::int32_t heads = 3;
   CallProblem<LatentExpand> problem;
-  Random random(54);
+  PooledRandom random(54);
   PagedStep step = paged_step(shape.sequences, spec.layout.block_tokens, random);
   const std::int64_t rank = spec.rank();
   const auto keys =

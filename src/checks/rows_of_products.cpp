@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/math.h"
 #include "checks/difference.h"
 #include "checks/inputs.h"
 #include "checks/problem.h"
@@ -41,7 +42,7 @@ const void* weight_of(const MatmulKernel& kernel, const Matmul::Spec& spec, Slot
 struct PostNormArrays {
   Slot<float> y, weight, sums;
 
-  PostNormArrays(CallArrays& arrays, std::int64_t tokens, std::int64_t k, Random& random) {
+  PostNormArrays(CallArrays& arrays, std::int64_t tokens, std::int64_t k, PooledRandom& random) {
     y = arrays.input("the product before", random.normals(tokens * k, 2.0f));
     weight = arrays.input("the norm after it", random.uniforms(k, 0.5f, 1.5f));
     sums = arrays.output<float>("sums", tokens, k);
@@ -60,7 +61,7 @@ struct PostNormArrays {
 
 CallProblem<Matmul> matmul_problem(const Matmul::Spec& spec, const MatmulForm& form) {
   CallProblem<Matmul> problem;
-  Random random(21);
+  PooledRandom random(21);
   const std::int64_t parts = form.gated ? 2 : 1;
   std::vector<Slot<std::byte>> rows;
   for (std::int64_t part = 0; part < parts; ++part) {
@@ -111,7 +112,7 @@ CallProblem<Matmul> matmul_problem(const Matmul::Spec& spec, const MatmulForm& f
 
 CallProblem<HeadMatmul> head_problem(const HeadMatmul::Spec& spec, std::int64_t tokens) {
   CallProblem<HeadMatmul> problem;
-  Random random(22);
+  PooledRandom random(22);
   const std::int64_t in = spec.heads * (spec.k + spec.tail);
   const std::int64_t out_width = spec.heads * (spec.n + spec.tail);
   const auto rows = problem.arrays.stored("weight", random_weight(spec.weight, spec.heads * spec.n, spec.k, random));
@@ -153,11 +154,12 @@ void add_fused(std::vector<MatmulForm>& forms, const std::vector<std::int64_t>& 
   }
 }
 
-std::vector<MatmulForm> forms_of(const KernelUse<Matmul>& use, std::int64_t max_tokens) {
+std::vector<MatmulForm> forms_of(const KernelUse<Matmul>& use, const ShapeLimits& limits) {
   const MatmulFusions fusions = use.kernel->fusions();
   constexpr std::int64_t of_a_vocabulary = std::int64_t{1} << 28;
   const bool is_head = use.spec.n * use.spec.k > of_a_vocabulary;  // behind a norm alone
-  const std::vector<std::int64_t> counts = token_counts(max_tokens);
+  const std::int64_t most = most_product_tokens(limits, use.spec.n);
+  const std::vector<std::int64_t> counts = limits.is_alike ? least_token_counts(most) : token_counts(most);
   std::vector<MatmulForm> forms;
   for (const std::int64_t tokens : counts) {
     forms.push_back({.tokens = tokens});
@@ -174,6 +176,12 @@ std::vector<MatmulForm> forms_of(const KernelUse<Matmul>& use, std::int64_t max_
 
 }  // namespace
 
+std::int64_t most_product_tokens(const ShapeLimits& limits, std::int64_t columns) {
+  constexpr std::int64_t tile = 128;
+  const std::int64_t tiles_of_tokens = limits.units / divide_up(columns, tile) + 1;
+  return limits.is_repeated ? std::min(limits.max_tokens, tile * tiles_of_tokens) : limits.max_tokens;
+}
+
 double matmul_tolerance(DType weight, bool gated) {
   // The error of few outputs may exceed the average that type_tolerance() is for. An activation's product has two errors.
   return type_tolerance(weight) * (gated ? 4.0 : 2.0);
@@ -182,7 +190,7 @@ double matmul_tolerance(DType weight, bool gated) {
 template <>
 std::vector<CallShape<Matmul>> shapes_of(const KernelUse<Matmul>& use, const ShapeLimits& limits) {
   std::vector<CallShape<Matmul>> shapes;
-  for (const MatmulForm& form : forms_of(use, limits.max_tokens)) {
+  for (const MatmulForm& form : forms_of(use, limits)) {
     const double work =
         static_cast<double>(form.tokens * use.spec.n) * static_cast<double>(use.spec.k) * (form.gated ? 2 : 1);
     shapes.push_back({text_of(form), work, [spec = use.spec, form] { return matmul_problem(spec, form); }, form.tokens});
@@ -193,7 +201,7 @@ std::vector<CallShape<Matmul>> shapes_of(const KernelUse<Matmul>& use, const Sha
 template <>
 std::vector<CallShape<HeadMatmul>> shapes_of(const KernelUse<HeadMatmul>& use, const ShapeLimits& limits) {
   std::vector<CallShape<HeadMatmul>> shapes;
-  for (const std::int64_t tokens : few_token_counts(limits.max_tokens)) {
+  for (const std::int64_t tokens : few_token_counts(most_product_tokens(limits, use.spec.heads * use.spec.n))) {
     const double work = static_cast<double>(tokens * use.spec.heads * use.spec.n) * static_cast<double>(use.spec.k);
     shapes.push_back({tokens_text(tokens), work, [spec = use.spec, tokens] { return head_problem(spec, tokens); }});
   }

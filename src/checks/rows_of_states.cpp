@@ -32,7 +32,7 @@ std::vector<CallShape<Op>> shapes_by_rows(const ShapeLimits& limits, double work
 
 CallProblem<CausalConv> conv_problem(const CausalConv::Spec& spec, const std::vector<std::int32_t>& rows) {
   CallProblem<CausalConv> problem;
-  Random random(41);
+  PooledRandom random(41);
   const StateStep step = state_step(rows, spec.state_elems(), 1.0f, random);
   const BatchArrays batch(problem.arrays, step.plan);
   const std::int64_t tokens = sum_of(rows);
@@ -64,7 +64,7 @@ std::vector<float> negative(std::vector<float> values) {
 
 CallProblem<SsmScan> scan_problem(const SsmScan::Spec& spec, const std::vector<std::int32_t>& rows) {
   CallProblem<SsmScan> problem;
-  Random random(42);
+  PooledRandom random(42);
   const StateStep step = state_step(rows, spec.state_elems(), 0.5f, random);
   const BatchArrays batch(problem.arrays, step.plan);
   const std::int64_t tokens = sum_of(rows);
@@ -98,7 +98,7 @@ CallProblem<SsmScan> scan_problem(const SsmScan::Spec& spec, const std::vector<s
 
 CallProblem<GatedDeltaNet> delta_problem(const GatedDeltaNet::Spec& spec, const std::vector<std::int32_t>& rows) {
   CallProblem<GatedDeltaNet> problem;
-  Random random(43);
+  PooledRandom random(43);
   const StateStep step = state_step(rows, spec.state_elems(), 0.1f, random);
   const BatchArrays batch(problem.arrays, step.plan);
   const std::int64_t tokens = sum_of(rows);

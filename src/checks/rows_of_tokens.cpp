@@ -12,9 +12,9 @@ constexpr double float_tolerance = 1e-5;
 
 /// A shape for each number of tokens; make(tokens) gives the problem. `work`: of the oracle, for a token.
 template <class Op, class Make>
-std::vector<CallShape<Op>> shapes_by_tokens(std::int64_t most, double work, Make make) {
+std::vector<CallShape<Op>> shapes_by_tokens(const std::vector<std::int64_t>& counts, double work, Make make) {
   std::vector<CallShape<Op>> shapes;
-  for (const std::int64_t tokens : token_counts(most)) {
+  for (const std::int64_t tokens : counts) {
     shapes.push_back({tokens_text(tokens), work * static_cast<double>(tokens), [make, tokens] { return make(tokens); }});
   }
   return shapes;
@@ -22,7 +22,7 @@ std::vector<CallShape<Op>> shapes_by_tokens(std::int64_t most, double work, Make
 
 CallProblem<EmbeddingRows> embedding_problem(const EmbeddingRows::Spec& spec, std::int64_t tokens) {
   CallProblem<EmbeddingRows> problem;
-  Random random(1);
+  PooledRandom random(1);
   std::vector<std::int32_t> numbers(static_cast<std::size_t>(tokens));
   for (std::int32_t& id : numbers) {
     id = random.below(static_cast<std::int32_t>(spec.vocab));
@@ -44,7 +44,7 @@ CallProblem<EmbeddingRows> embedding_problem(const EmbeddingRows::Spec& spec, st
 /// `added`: the norm is added to the residual stream, in place.
 CallProblem<RmsNorm> rms_norm_problem(const RmsNorm::Spec& spec, std::int64_t tokens, bool added) {
   CallProblem<RmsNorm> problem;
-  Random random(2);
+  PooledRandom random(2);
   const std::int64_t rows = tokens * spec.groups;
   const auto x = problem.arrays.input("x", random.normals(rows * spec.dim, 2.0f));
   const auto weight = problem.arrays.input("weight", random.normals(spec.groups * spec.dim));
@@ -66,7 +66,7 @@ CallProblem<RmsNorm> rms_norm_problem(const RmsNorm::Spec& spec, std::int64_t to
 
 CallProblem<LayerNorm> layer_norm_problem(const LayerNorm::Spec& spec, std::int64_t tokens) {
   CallProblem<LayerNorm> problem;
-  Random random(3);
+  PooledRandom random(3);
   const auto x = problem.arrays.input("x", random.normals(tokens * spec.dim, 2.0f));
   const auto weight = problem.arrays.input("weight", random.normals(spec.dim));
   const auto bias = spec.bias ? problem.arrays.input("bias", random.normals(spec.dim)) : Slot<float>();
@@ -82,7 +82,7 @@ CallProblem<LayerNorm> layer_norm_problem(const LayerNorm::Spec& spec, std::int6
 
 CallProblem<GatedActivation> activation_problem(const GatedActivation::Spec& spec, std::int64_t tokens) {
   CallProblem<GatedActivation> problem;
-  Random random(4);
+  PooledRandom random(4);
   const std::int64_t stride = (spec.gated ? 2 : 1) * spec.width;
   const auto x = problem.arrays.input("x", random.normals(tokens * stride, 2.0f));
   const auto out = problem.arrays.output<float>("out", tokens, spec.width);
@@ -102,7 +102,7 @@ CallProblem<GatedActivation> activation_problem(const GatedActivation::Spec& spe
 CallProblem<ResidualAdd> residual_problem(std::int64_t tokens) {
   constexpr std::int64_t width = 4096;
   CallProblem<ResidualAdd> problem;
-  Random random(5);
+  PooledRandom random(5);
   const auto a = problem.arrays.input("a", random.normals(tokens * width));
   const auto b = problem.arrays.input("b", random.normals(tokens * width));
   const auto out = problem.arrays.output<float>("out", tokens, width);
@@ -117,7 +117,7 @@ CallProblem<ResidualAdd> residual_problem(std::int64_t tokens) {
 
 CallProblem<OutputGate> output_gate_problem(const OutputGate::Spec& spec, std::int64_t tokens) {
   CallProblem<OutputGate> problem;
-  Random random(6);
+  PooledRandom random(6);
   const auto x = problem.arrays.input("x", random.normals(tokens * spec.width()));
   const auto gate = problem.arrays.input("gate", random.normals(tokens * spec.width()));
   const auto weight = spec.norm ? problem.arrays.input("weight", random.normals(spec.dim)) : Slot<float>();
@@ -140,7 +140,7 @@ CallProblem<CopyHeads> copy_problem(const CopyHeads::Spec& spec, std::int64_t to
   constexpr std::int32_t heads = 3;
   constexpr std::int32_t out_heads = 7;
   CallProblem<CopyHeads> problem;
-  Random random(7);
+  PooledRandom random(7);
   const auto x = problem.arrays.input("x", random.normals((tokens + 2) * heads * spec.dim));
   // Heads that are not written keep their values.
   const auto out = problem.arrays.updated("out", random.normals((tokens + 2) * out_heads * spec.out_dim), spec.out_dim);
@@ -159,7 +159,7 @@ CallProblem<CopyHeads> copy_problem(const CopyHeads::Spec& spec, std::int64_t to
 
 CallProblem<GatherRows> gather_problem(const GatherRows::Spec& spec, std::int64_t count) {
   CallProblem<GatherRows> problem;
-  Random random(9);
+  PooledRandom random(9);
   const std::int64_t rows = 2 * count + 1;
   std::vector<std::int32_t> wanted(static_cast<std::size_t>(count));
   for (std::int32_t& row : wanted) {
@@ -176,7 +176,7 @@ CallProblem<GatherRows> gather_problem(const GatherRows::Spec& spec, std::int64_
 }
 
 /// Greedy rows and drawn ones with every option in turn.
-std::vector<SampleRow> sample_rows(std::int64_t count, Random& random) {
+std::vector<SampleRow> sample_rows(std::int64_t count, PooledRandom& random) {
   std::vector<SampleRow> rows(static_cast<std::size_t>(count));
   for (std::size_t r = 0; r < rows.size(); ++r) {
     rows[r].uniform = random.unit();
@@ -190,7 +190,7 @@ std::vector<SampleRow> sample_rows(std::int64_t count, Random& random) {
 
 CallProblem<SampleTokens> sample_problem(const SampleTokens::Spec& spec, std::int64_t count) {
   CallProblem<SampleTokens> problem;
-  Random random(8);
+  PooledRandom random(8);
   const auto logits = problem.arrays.updated("logits", random.normals(count * spec.vocab, 3.0f), spec.vocab);
   const auto rows = problem.arrays.input("rows", sample_rows(count, random));
   const auto out = problem.arrays.output<std::int32_t>("out", count, 1);
@@ -211,17 +211,19 @@ CallProblem<SampleTokens> sample_problem(const SampleTokens::Spec& spec, std::in
 
 template <>
 std::vector<CallShape<EmbeddingRows>> shapes_of(const KernelUse<EmbeddingRows>& use, const ShapeLimits& limits) {
-  return shapes_by_tokens<EmbeddingRows>(limits.max_tokens, static_cast<double>(use.spec.hidden),
+  // Each call has a table of its own, which is large.
+  return shapes_by_tokens<EmbeddingRows>(least_token_counts(limits.max_tokens), static_cast<double>(use.spec.hidden),
                                          [spec = use.spec](std::int64_t tokens) { return embedding_problem(spec, tokens); });
 }
 
 template <>
 std::vector<CallShape<RmsNorm>> shapes_of(const KernelUse<RmsNorm>& use, const ShapeLimits& limits) {
   const double work = static_cast<double>(use.spec.dim * use.spec.groups);
-  auto shapes = shapes_by_tokens<RmsNorm>(
-      limits.max_tokens, work, [spec = use.spec](std::int64_t tokens) { return rms_norm_problem(spec, tokens, false); });
+  auto shapes = shapes_by_tokens<RmsNorm>(token_counts(limits.max_tokens), work, [spec = use.spec](std::int64_t tokens) {
+    return rms_norm_problem(spec, tokens, false);
+  });
   for (CallShape<RmsNorm>& shape :
-       shapes_by_tokens<RmsNorm>(std::min<std::int64_t>(limits.max_tokens, 3), work,
+       shapes_by_tokens<RmsNorm>(token_counts(std::min<std::int64_t>(limits.max_tokens, 3)), work,
                                  [spec = use.spec](std::int64_t tokens) { return rms_norm_problem(spec, tokens, true); })) {
     shape.name += ", added";
     shapes.push_back(std::move(shape));
@@ -231,38 +233,38 @@ std::vector<CallShape<RmsNorm>> shapes_of(const KernelUse<RmsNorm>& use, const S
 
 template <>
 std::vector<CallShape<LayerNorm>> shapes_of(const KernelUse<LayerNorm>& use, const ShapeLimits& limits) {
-  return shapes_by_tokens<LayerNorm>(limits.max_tokens, static_cast<double>(use.spec.dim),
+  return shapes_by_tokens<LayerNorm>(token_counts(limits.max_tokens), static_cast<double>(use.spec.dim),
                                      [spec = use.spec](std::int64_t tokens) { return layer_norm_problem(spec, tokens); });
 }
 
 template <>
 std::vector<CallShape<GatedActivation>> shapes_of(const KernelUse<GatedActivation>& use, const ShapeLimits& limits) {
   return shapes_by_tokens<GatedActivation>(
-      limits.max_tokens, static_cast<double>(use.spec.width),
+      token_counts(limits.max_tokens), static_cast<double>(use.spec.width),
       [spec = use.spec](std::int64_t tokens) { return activation_problem(spec, tokens); });
 }
 
 template <>
 std::vector<CallShape<ResidualAdd>> shapes_of(const KernelUse<ResidualAdd>&, const ShapeLimits& limits) {
-  return shapes_by_tokens<ResidualAdd>(limits.max_tokens, 4096.0,
+  return shapes_by_tokens<ResidualAdd>(token_counts(limits.max_tokens), 4096.0,
                                        [](std::int64_t tokens) { return residual_problem(tokens); });
 }
 
 template <>
 std::vector<CallShape<OutputGate>> shapes_of(const KernelUse<OutputGate>& use, const ShapeLimits& limits) {
-  return shapes_by_tokens<OutputGate>(limits.max_tokens, static_cast<double>(use.spec.width()),
+  return shapes_by_tokens<OutputGate>(token_counts(limits.max_tokens), static_cast<double>(use.spec.width()),
                                       [spec = use.spec](std::int64_t tokens) { return output_gate_problem(spec, tokens); });
 }
 
 template <>
 std::vector<CallShape<CopyHeads>> shapes_of(const KernelUse<CopyHeads>& use, const ShapeLimits& limits) {
-  return shapes_by_tokens<CopyHeads>(limits.max_tokens, static_cast<double>(use.spec.dim),
+  return shapes_by_tokens<CopyHeads>(token_counts(limits.max_tokens), static_cast<double>(use.spec.dim),
                                      [spec = use.spec](std::int64_t tokens) { return copy_problem(spec, tokens); });
 }
 
 template <>
 std::vector<CallShape<GatherRows>> shapes_of(const KernelUse<GatherRows>& use, const ShapeLimits& limits) {
-  return shapes_by_tokens<GatherRows>(limits.max_tokens, static_cast<double>(use.spec.dim),
+  return shapes_by_tokens<GatherRows>(token_counts(limits.max_tokens), static_cast<double>(use.spec.dim),
                                       [spec = use.spec](std::int64_t rows) { return gather_problem(spec, rows); });
 }
 
@@ -270,7 +272,7 @@ template <>
 std::vector<CallShape<SampleTokens>> shapes_of(const KernelUse<SampleTokens>& use, const ShapeLimits& limits) {
   constexpr std::int64_t most_rows = 64;
   const double work_of_sorting = 20.0 * static_cast<double>(use.spec.vocab);
-  return shapes_by_tokens<SampleTokens>(std::min(limits.max_tokens, most_rows), work_of_sorting,
+  return shapes_by_tokens<SampleTokens>(token_counts(std::min(limits.max_tokens, most_rows)), work_of_sorting,
                                         [spec = use.spec](std::int64_t rows) { return sample_problem(spec, rows); });
 }
 

@@ -58,6 +58,17 @@ TEST(CheckParent, AKernelThatIsRightIsTimed) {
   EXPECT_EQ(cases[1].elements, 8 * 64);
 }
 
+TEST(CheckParent, ThePhasesOfACheckAreMeasured) {
+  const CheckRun run = check_norms({"right"});
+  for (const CaseReport& one : cases_named(run, "right")) {
+    const auto at = [&](CheckPhase phase) { return one.phases[static_cast<std::size_t>(phase)]; };
+    EXPECT_GT(at(CheckPhase::inputs), 0.0);
+    EXPECT_GT(at(CheckPhase::timing), 0.0);
+  }
+  EXPECT_EQ(app::json_report(run)["phase_seconds"].size(), PhaseSeconds().size());
+  EXPECT_THAT(app::screen_report(run), HasSubstr("\ntime: making inputs "));
+}
+
 TEST(CheckParent, AWrongElementIsNamed) {
   const CheckRun run = check_norms({"wrong"});
   EXPECT_TRUE(run.failed());
