@@ -20,7 +20,8 @@ fi
 answer=$(cd / && setpriv --reuid=nobody --clear-groups rocmforge run --greedy -p "What is 127 + 458?")
 [[ $answer == *585* ]] || die "the installed program answered '$answer'"
 echo "the installed program answered $answer"
-(cd / && setpriv --reuid=nobody --clear-groups rocmforge check --device cpu --seconds 10 >/dev/null) || die "the installed program's check failed"
+checked=$(cd / && setpriv --reuid=nobody --clear-groups rocmforge check --device cpu --seconds 10) || die "the installed program's check failed: $checked"
+echo "the installed program checked the processor: $(sed -n 's/^result: //p' <<<"$checked")"
 
 for file in /usr/share/man/man1/rocmforge.1 /usr/share/bash-completion/completions/rocmforge \
     /usr/share/zsh/vendor-completions/_rocmforge /usr/share/fish/vendor_completions.d/rocmforge.fish; do
