@@ -26,10 +26,10 @@ function(rocmforge_wants_instruction_set set result)
   endif()
 endfunction()
 
-# rocmforge_cpu_bodies(TARGET): compiles src/kernels/cpu/body/*.cpp once per instruction set of the processor family,
-# with ROCMFORGE_ISA naming the namespace, and adds the objects to TARGET. The choice is made at run time.
+# rocmforge_cpu_bodies(TARGET): compiles src/kernels/ROOM/cpu/body/*.cpp once per instruction set of the processor
+# family, with ROCMFORGE_ISA naming the namespace, and adds the objects to TARGET. The choice is made at run time.
 function(rocmforge_cpu_bodies target)
-  file(GLOB bodies CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/kernels/cpu/body/*.cpp)
+  file(GLOB bodies CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/kernels/*/cpu/body/*.cpp)
   if(NOT bodies)
     return()
   endif()
@@ -37,7 +37,7 @@ function(rocmforge_cpu_bodies target)
     set(sets generic avx2 avxvnni avx512)
     set(flags_avx2 -mavx2 -mfma -mf16c -mbmi2)
     set(flags_avxvnni ${flags_avx2} -mavxvnni)
-    set(bodies_avxvnni ${CMAKE_CURRENT_SOURCE_DIR}/kernels/cpu/body/matmul_quantised.cpp)  # the rest is avx2's
+    set(bodies_avxvnni ${CMAKE_CURRENT_SOURCE_DIR}/kernels/matmul/cpu/body/matmul_quantised.cpp)  # the rest is avx2's
     set(flags_avx512 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx512vbmi -mavx512bf16 -mfma -mf16c -mbmi2 -mprefer-vector-width=512)
   elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
     set(sets generic neon)

@@ -11,8 +11,8 @@ option(ROCMFORGE_EMBED_KERNELS "GPU code objects in the program, rather than in 
 # same.
 function(rocmforge_kernel_stamp target)
   set(kernels ${PROJECT_SOURCE_DIR}/src/kernels)
-  file(GLOB sources CONFIGURE_DEPENDS RELATIVE ${kernels} ${kernels}/amd/*.h ${kernels}/amd/*.hip ${kernels}/gpu/*.h ${kernels}/gpu/*.hip
-       ${kernels}/hopper/*.h ${kernels}/hopper/*.cu)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE ${kernels} ${kernels}/*.h ${kernels}/*.hip ${kernels}/*.cu)
+  list(FILTER sources EXCLUDE REGEX "/(reference|cpu)/")  # host code
   list(SORT sources)
   list(TRANSFORM sources PREPEND ${kernels}/ OUTPUT_VARIABLE paths)
   set(generated ${CMAKE_CURRENT_BINARY_DIR}/kernel_stamp.cpp)

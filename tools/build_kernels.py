@@ -9,7 +9,7 @@ Only what is older than its source or one of its headers is compiled. Ends with 
 shared memory, scratch. A kernel written for one architecture family that reaches memory for what it spills fails the build; with
 --strict so does a warning, any spill of such a kernel, and a portable one that reaches memory (a scalar that goes to a lane of a vector register does
 not, nor a vector that goes to an accumulator register).
---shaken compiles into build/kernels-shaken: all that orders threads waits for pseudo-random times (src/kernels/gpu/shake.h), for tools/shake.py;
+--shaken compiles into build/kernels-shaken: all that orders threads waits for pseudo-random times (src/kernels/tile/shake.h), for tools/shake.py;
 spills are no faults there.
 tests/device/device_check.hip is compiled too: the tests of a GPU load it from the folder, no program embeds it.
 For gfx12 the compiler writes assembly, which gfx12_waits.py completes before it is assembled.
@@ -52,9 +52,10 @@ ALL = "all"
 # for another card.
 WITHOUT_MATRIX_CORES = {"gfx10-as-gfx1100": "gfx1100"}
 ISA_VERSIONS = AMD | GENERIC
-# Folder of src/kernels: the architectures its sources are for. Extensions: .hip for both vendors, .cu for NVIDIA.
-FOLDERS = {"gpu": r".*", "check": r".*", "amd": r"gfx(9(0a|42|50|-4-generic)|1[12](\d\d|-generic))", "hopper": r"sm_90a"}
-PORTABLE = {"gpu", "check"}
+# Families, which are folders of src/kernels and of its rooms, and the architectures their sources are for. Extensions: .hip for both
+# vendors, .cu for NVIDIA.
+FAMILIES = {"portable": r".*", "check": r".*", "amd": r"gfx(9(0a|42|50|-4-generic)|1[12](\d\d|-generic))", "hopper": r"sm_90a"}
+PORTABLE = {"portable", "check"}
 TEST_SOURCES = [ROOT / "tests/device/device_check.hip"]
 AMD_FLAGS = ["-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "-O3", "-std=c++20", "-Wall", "-Wextra"]
 WAITS_FROM = [pathlib.Path(__file__).parent / name for name in ("gfx12_hazard.py", "gfx12_waits.py")]
@@ -256,6 +257,15 @@ def nvidia_usage(text):
     return sorted(found)
 
 
+def sources_of(architecture):
+    """All that is compiled for it."""
+    suffixes = {".hip"} if is_amd(architecture) else {".hip", ".cu"}
+    for family, pattern in FAMILIES.items():
+        if re.fullmatch(pattern, architecture):
+            yield from sorted(path for path in SOURCES.rglob("*") if path.parent.name == family and path.suffix in suffixes)
+    yield from TEST_SOURCES
+
+
 def plan(architectures, output, only=(), tuned=False, shaken=False):
     device_libraries = output.parent / "device-libs"
     toolchains = compilers_of(architectures, device_libraries)
@@ -273,16 +283,11 @@ def plan(architectures, output, only=(), tuned=False, shaken=False):
         if shaken:
             command[1].append("-DROCMFORGE_SHAKEN=1")
         objects = {}
-        for folder, pattern in FOLDERS.items():
-            if not re.fullmatch(pattern, architecture):
-                continue
-            for source in sorted((SOURCES / folder).glob("*")) + (TEST_SOURCES if folder == "gpu" else []):
-                if source.suffix != ".hip" and (source.suffix != ".cu" or is_amd(architecture)):
-                    continue
-                if source.stem in objects:
-                    raise Problem(f"{source.relative_to(ROOT)} and {objects[source.stem].relative_to(ROOT)} would be one object")
-                objects[source.stem] = source
-                tasks.append(Task(source, architecture, output, *command))
+        for source in sources_of(architecture):
+            if source.stem in objects:
+                raise Problem(f"{source.relative_to(ROOT)} and {objects[source.stem].relative_to(ROOT)} would be one object")
+            objects[source.stem] = source
+            tasks.append(Task(source, architecture, output, *command))
         wanted = {task.object for task in tasks}
         for old in [*(output / architecture).glob("*.hsaco"), *(output / architecture).glob("*.cubin")]:
             if old not in wanted:

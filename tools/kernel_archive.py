@@ -26,7 +26,7 @@ GENERATIONS = (r"gfx9", r"gfx10-?1", r"gfx10-?3", r"gfx11", r"gfx12")
 PLAIN_WORD = re.compile(r"[a-zA-Z0-9._-]{1,255}")
 OF_TESTS = re.compile(r"-as-gfx")  # architectures
 TEST_OBJECTS = {"device_check"}
-STAMPED = {"amd": (".h", ".hip"), "gpu": (".h", ".hip"), "hopper": (".h", ".cu")}
+STAMPED, NOT_STAMPED = {".h", ".hip", ".cu"}, re.compile("/(reference|cpu)/")
 
 
 class Problem(Exception):
@@ -35,7 +35,8 @@ class Problem(Exception):
 
 def stamp(folder=ROOT / "src/kernels"):
     """Of the sources that kernels are compiled from. cmake/kernel_stamp.cmake computes the same."""
-    names = sorted(f"{part}/{path.name}" for part, suffixes in STAMPED.items() for path in (folder / part).iterdir() if path.suffix in suffixes)
+    names = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.suffix in STAMPED)
+    names = sorted(name for name in names if not NOT_STAMPED.search(name))
     lines = "".join(f"{name} {hashlib.sha256((folder / name).read_bytes()).hexdigest()}\n" for name in names)
     return hashlib.sha256(lines.encode()).hexdigest()[:16]
 

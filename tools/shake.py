@@ -22,7 +22,7 @@ import time
 from code_object import CodeObject
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-SEED = "rocmforge_shake_seed"  # src/kernels/gpu/shake.h
+SEED = "rocmforge_shake_seed"  # src/kernels/tile/shake.h
 SKIPPED = 77
 
 

@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "kernel_bench.h"
-#include "kernels/gpu/ceiling_args.h"
+#include "kernels/check/ceiling_args.h"
 #include "tensor/random_rows.h"
 
 namespace rocmforge::app {

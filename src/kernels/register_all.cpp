@@ -1,11 +1,11 @@
 #include "kernels/register_all.h"
 
-#include "kernels/amd/backend.h"
 #include "kernels/check/backend.h"
-#include "kernels/cpu/backend.h"
-#include "kernels/gpu/backend.h"
-#include "kernels/hopper/backend.h"
-#include "kernels/reference/backend.h"
+#include "kernels/launch/amd/backend.h"
+#include "kernels/launch/cpu/backend.h"
+#include "kernels/launch/hopper/backend.h"
+#include "kernels/launch/portable/backend.h"
+#include "kernels/launch/reference/backend.h"
 
 namespace rocmforge {
 

@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "conformance/attention_problem.h"
-#include "kernels/arguments.h"
+#include "kernels/check/arguments/arguments.h"
 
 namespace rocmforge::test {
 namespace {

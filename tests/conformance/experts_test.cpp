@@ -12,8 +12,8 @@
 #include <gmock/gmock.h>
 
 #include "conformance/harness.h"
-#include "kernels/arguments.h"
-#include "kernels/reference/activation.h"
+#include "kernels/check/arguments/arguments.h"
+#include "kernels/rows/reference/activation.h"
 #include "tensor/quant/dequantize.h"
 
 namespace rocmforge::test {

@@ -6,7 +6,7 @@
 
 #include "conformance/harness.h"
 #include "conformance/matmul_products.h"
-#include "kernels/reference/activation.h"
+#include "kernels/rows/reference/activation.h"
 
 namespace rocmforge::test {
 namespace {

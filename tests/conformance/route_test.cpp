@@ -8,7 +8,7 @@
 #include <set>
 
 #include "conformance/harness.h"
-#include "kernels/arguments.h"
+#include "kernels/check/arguments/arguments.h"
 
 namespace rocmforge::test {
 namespace {

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "conformance/harness.h"
-#include "kernels/arguments.h"
+#include "kernels/check/arguments/arguments.h"
 
 namespace rocmforge::test {
 namespace {

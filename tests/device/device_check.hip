@@ -1,7 +1,7 @@
 // Kernels that check a device and its driver, not part of any model.
 #include "device_check_args.h"
-#include "kernels/gpu/arrival.h"
-#include "kernels/gpu/device_code.h"
+#include "kernels/tile/arrival.h"
+#include "kernels/tile/device_code.h"
 #include "tally_args.h"
 
 namespace rocmforge::gpu {

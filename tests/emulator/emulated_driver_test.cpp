@@ -13,7 +13,7 @@
 
 #include "device/tally_args.h"
 #include "emulator/emulated_driver.h"
-#include "kernels/gpu/attention_steps_args.h"
+#include "kernels/attention/portable/attention_steps_args.h"
 #include "paths.h"
 #include "test_device.h"
 

@@ -1,4 +1,4 @@
-#include "kernels/amd/architectures.h"
+#include "kernels/launch/amd/architectures.h"
 
 #include <gtest/gtest.h>
 
@@ -53,7 +53,7 @@ struct BuildScript {
     }
     return "";
   }
-  /// Whether the sources of kernels/amd are compiled for an architecture.
+  /// Whether the sources of AMD's family are compiled for an architecture.
   [[nodiscard]] bool compiles_amd(const std::string& architecture) const {
     std::smatch pattern;
     if (!std::regex_search(text, pattern, std::regex("\"amd\": r\"([^\"]*)\""))) {

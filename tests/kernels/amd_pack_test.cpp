@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/half.h"
-#include "kernels/amd/pack.h"
-#include "kernels/amd/weight_layout.h"
+#include "kernels/formats/amd/pack.h"
+#include "kernels/formats/amd/weight_layout.h"
 #include "tensor/quant/dequantize.h"
 #include "tensor/quant/formats.h"
 #include "tensor/quant/iq4_nl.h"

@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "kernels/cpu/isa.h"
+#include "kernels/launch/cpu/isa.h"
 
 namespace rocmforge {
 namespace {

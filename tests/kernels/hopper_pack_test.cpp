@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "base/half.h"
-#include "kernels/hopper/pack.h"
-#include "kernels/hopper/weight_layout.h"
+#include "kernels/formats/hopper/pack.h"
+#include "kernels/formats/hopper/weight_layout.h"
 #include "tensor/quant/dequantize.h"
 #include "tensor/quant/mxfp4.h"
 #include "tensor/random_rows.h"

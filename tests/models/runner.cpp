@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "kernels/reference/backend.h"
+#include "kernels/launch/reference/backend.h"
 #include "kernels/register_all.h"
 #include "schedule/pages/window_group.h"
 

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/hopper/matmul_cluster_args.h"
-#include "kernels/hopper/route_args.h"
+#include "kernels/experts/hopper/route_args.h"
+#include "kernels/matmul/hopper/matmul_cluster_args.h"
 #include "protocols/protocol.h"
 
 namespace rocmforge::hopper {

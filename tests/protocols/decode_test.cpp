@@ -11,7 +11,7 @@
 #include <tuple>
 #include <vector>
 
-#include "kernels/hopper/attention_decode_args.h"
+#include "kernels/attention/hopper/attention_decode_args.h"
 #include "protocols/protocol.h"
 
 namespace rocmforge::hopper {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/hopper/experts_args.h"
+#include "kernels/experts/hopper/experts_args.h"
 #include "protocols/protocol.h"
 
 namespace rocmforge::hopper {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/hopper/matmul_tiles_args.h"
+#include "kernels/matmul/hopper/matmul_tiles_args.h"
 #include "protocols/protocol.h"
 
 namespace rocmforge::hopper {

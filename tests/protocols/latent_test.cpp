@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "kernels/hopper/latent_decode_args.h"
+#include "kernels/attention/hopper/latent_decode_args.h"
 #include "protocols/protocol.h"
 
 namespace rocmforge::hopper {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "kernels/hopper/matmul_args.h"
+#include "kernels/matmul/hopper/matmul_args.h"
 #include "protocols/protocol.h"
 
 namespace rocmforge::hopper {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/hopper/attention_prefill_pipeline.h"
+#include "kernels/attention/hopper/attention_prefill_pipeline.h"
 #include "protocols/protocol.h"
 
 namespace rocmforge::hopper::prefill {

@@ -8,7 +8,7 @@
 #include <tuple>
 #include <vector>
 
-#include "kernels/hopper/matmul_tiles_args.h"
+#include "kernels/matmul/hopper/matmul_tiles_args.h"
 #include "protocols/protocol.h"
 
 namespace rocmforge::hopper {

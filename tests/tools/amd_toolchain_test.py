@@ -177,7 +177,7 @@ class Toolchains(unittest.TestCase):
     def test_a_compiler_before_llvm_19_orders_all_memory(self):
         source = self.opt / "k.hip"
         source.parent.mkdir(exist_ok=True)
-        source.write_text('#include "kernels/gpu/device_code.h"\nextern "C" __global__ void k(const float* from, float* to) {\n'
+        source.write_text('#include "kernels/tile/device_code.h"\nextern "C" __global__ void k(const float* from, float* to) {\n'
                           "  const float value = from[threadIdx.x];\n  rocmforge::gpu::sync_shared();\n  to[threadIdx.x] = value;\n}\n")
         one_space = []
         for version in ([], ["-Wno-builtin-macro-redefined", "-D__clang_major__=18"]):
@@ -194,7 +194,7 @@ class Toolchains(unittest.TestCase):
         """gpu/arrival.h on CDNA, where a release of the device writes back a whole second cache; stores have arrived there before."""
         source = self.opt / "k.hip"
         source.parent.mkdir(exist_ok=True)
-        source.write_text('#include "kernels/gpu/arrival.h"\nextern "C" __global__ void k(float* parts, unsigned* done, float* sum) {\n'
+        source.write_text('#include "kernels/tile/arrival.h"\nextern "C" __global__ void k(float* parts, unsigned* done, float* sum) {\n'
                           "  parts[blockIdx.x * 256 + threadIdx.x] = 1;\n  if (rocmforge::gpu::last_to_arrive(done, gridDim.x)) {\n"
                           "    sum[threadIdx.x] = parts[threadIdx.x];\n  }\n}\n")
         done = subprocess.run([PACKAGES.clang, "-x", "hip", "--cuda-device-only", "-O3", "-std=c++20", "--offload-arch=gfx942", "-nogpulib",

@@ -1,4 +1,4 @@
-"""This project's portable kernels, launched as src/kernels/gpu/matmul.cpp, flash.cpp and paged.cpp launch them, and the steps made of them."""
+"""This project's portable kernels, launched as src/kernels/matmul/portable/matmul.cpp, flash.cpp and paged.cpp launch them, and the steps made of them."""
 import functools
 import struct
 

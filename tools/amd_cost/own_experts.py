@@ -87,7 +87,7 @@ class OwnExperts:
 
     @functools.lru_cache(None)
     def packed_experts(self, model, name, down):
-        """The tuned kernels, as experts.cpp of src/kernels/amd launches them."""
+        """The tuned kernels, as src/kernels/experts/amd/experts.cpp launches them."""
         rows, columns = (model.hidden, model.width) if down else (model.width, model.hidden)
         taken, tiles, records = model.used + model.shared, -(-rows // 8), -(-columns // 256)
         parts, inputs = (taken, taken) if down else (2, 1)

@@ -1,4 +1,4 @@
-"""The kernels of src/kernels/amd, launched as its matvec.cpp and matmul.cpp launch them, and steps made of them."""
+"""AMD's products, launched as matvec.cpp and matmul.cpp of src/kernels/matmul/amd launch them, and steps made of them."""
 import functools
 import struct
 

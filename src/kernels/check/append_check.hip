@@ -1,9 +1,9 @@
 // RoPE and the append to pages as plain as they can be written: a thread takes a head of a token, because Q turns in place
 // and elements of Q8_0 share scales; everything is computed in double. Formulas: ops/rope.h, ops/latent.h, ops/kv_layout.h.
 
+#include "kernels/attention/portable/attention.h"
 #include "kernels/check/append_args.h"
 #include "kernels/check/check_code.h"
-#include "kernels/gpu/attention.h"
 
 namespace rocmforge::check_kernels {
 namespace {

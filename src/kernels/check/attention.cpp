@@ -1,9 +1,9 @@
 #include <algorithm>
 
+#include "kernels/attention/portable/attention_launch.h"
 #include "kernels/check/attention_args.h"
 #include "kernels/check/kernels.h"
 #include "kernels/check/launch.h"
-#include "kernels/gpu/attention_launch.h"
 
 namespace rocmforge {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "kernels/gpu/attention_args.h"
+#include "kernels/attention/portable/attention_args.h"
 
 namespace rocmforge::check_kernels {
 

@@ -1,8 +1,8 @@
+#include "kernels/attention/portable/attention_launch.h"
 #include "kernels/check/attention_steps_args.h"
 #include "kernels/check/check_kernel.h"
 #include "kernels/check/kernels.h"
 #include "kernels/check/launch.h"
-#include "kernels/gpu/attention_launch.h"
 
 namespace rocmforge {
 namespace {

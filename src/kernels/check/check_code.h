@@ -2,7 +2,7 @@
 
 // What the plain kernels share.
 
-#include "kernels/gpu/device_code.h"
+#include "kernels/tile/device_code.h"
 #include "ops/activation.h"
 
 namespace rocmforge::check_kernels {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/gpu/gpu_kernel.h"
+#include "kernels/launch/gpu_kernel.h"
 
 namespace rocmforge {
 

@@ -1,8 +1,8 @@
 // Inputs without a pattern, and the comparison of an output with the expected one: every element, on the device.
 
+#include "kernels/attention/portable/attention.h"
 #include "kernels/check/check_code.h"
 #include "kernels/check/compare_args.h"
-#include "kernels/gpu/attention.h"
 
 namespace rocmforge::check_kernels {
 namespace {

@@ -3,14 +3,14 @@
 
 #include "kernels/check/check_code.h"
 #include "kernels/check/instructions_args.h"
-#include "kernels/gpu/arrival.h"
-#include "kernels/gpu/tile.h"
+#include "kernels/tile/arrival.h"
+#include "kernels/tile/tile.h"
 
 // Architectures with kernels of their own (tools/build_kernels.py), whose instructions are checked too.
 #if ROCMFORGE_DEVICE_AMD && \
     (defined(__gfx90a__) || defined(__gfx942__) || defined(__gfx950__) || defined(__GFX11__) || defined(__GFX12__))
 #define ROCMFORGE_AMD_INSTRUCTIONS 1
-#include "kernels/amd/tile.h"
+#include "kernels/tile/amd/tile.h"
 #else
 #define ROCMFORGE_AMD_INSTRUCTIONS 0
 #endif

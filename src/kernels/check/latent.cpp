@@ -1,9 +1,9 @@
 #include "kernels/check/latent_args.h"
 
+#include "kernels/attention/portable/attention_launch.h"
 #include "kernels/check/check_kernel.h"
 #include "kernels/check/kernels.h"
 #include "kernels/check/launch.h"
-#include "kernels/gpu/attention_launch.h"
 
 namespace rocmforge {
 namespace {

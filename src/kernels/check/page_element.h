@@ -2,8 +2,8 @@
 
 // An element of K or V, in pages or in a dense tensor.
 
+#include "kernels/attention/portable/attention.h"
 #include "kernels/check/check_code.h"
-#include "kernels/gpu/attention.h"
 
 namespace rocmforge::check_kernels {
 

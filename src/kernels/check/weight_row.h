@@ -3,7 +3,7 @@
 // Rows of weights as the file stores them: the product of one with an input, and single elements.
 
 #include "kernels/check/check_code.h"
-#include "kernels/gpu/formats.h"
+#include "kernels/formats/formats.h"
 
 namespace rocmforge::check_kernels {
 

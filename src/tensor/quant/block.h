@@ -36,7 +36,7 @@ namespace rocmforge {
 //   joined_scale()   the scale when it is not a field, with set_scale(value)
 // Its element e of group g is (scale * scale_code(g)) * integer * unit, which floats hold without rounding.
 //
-// `dequantize`, the packers (kernels/cpu, kernels/hopper) and the readers of device code (kernels/gpu/formats.h,
+// `dequantize`, the packers (kernels/formats) and the readers of device code (kernels/formats/formats.h,
 // matmul_decode.h) use this description. Functions are static because kernel bodies are compiled once per instruction set:
 // the linker must not share one copy among them. They are constexpr so that GPU code may call them.
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "kernels/amd/architectures.h"
+#include "kernels/launch/amd/architectures.h"
 #include "models/model_file.h"
 #include "models/runner.h"
 #include "tensor/quant/dequantize.h"

@@ -1,0 +1,436 @@
+// Attention of one chunk of keys for a tile of query rows. Both products are the same small matrix product: a tile of rows
+// times vectors of columns, held in registers, with the cache's elements turned into floats as they are loaded (each once
+// for all rows of the tile). Every score is one chain of multiply-adds over the head's dimensions and every sum one chain
+// over the keys, so the bits of a row's result don't depend on which rows share its tile.
+
+#include "kernels/launch/cpu/body/operations.h"
+#include "kernels/tile/cpu/simd.h"
+
+namespace rocmforge::ROCMFORGE_ISA {
+namespace {
+
+constexpr float infinity = __builtin_huge_valf();
+
+/// Some rows of a matrix product: out[r, c] (+)= sum over k of a[r, k] * b[k, c].
+template <class T>
+struct Product {
+  const float* a;
+  int64_t a_stride;
+  const T* b;
+  int64_t b_stride;
+  float* out;
+  int64_t out_stride;
+  int32_t depth;  ///< of the sum
+  bool add;       ///< continues the sums that `out` holds
+  const T* next;  ///< of the same shape as b: to be prefetched; b itself for nothing
+};
+
+template <int rows, int vectors, class T>
+inline void multiply_tile(const Product<T>& p, int64_t row, int64_t column) {
+  const float* a = p.a + row * p.a_stride;
+  const T* b = p.b + column;
+  const T* next = p.next + column;
+  constexpr int lines = (vectors * vec_width * static_cast<int>(sizeof(T)) + 63) / 64;
+  float* out = p.out + row * p.out_stride + column;
+  Vec sums[rows][vectors];
+#pragma GCC unroll 16
+  for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; ++v) {
+      sums[r][v] = p.add ? load(out + r * p.out_stride + v * vec_width) : zero_vec();
+    }
+  }
+  for (int32_t k = 0; k < p.depth; ++k) {
+    // A block of one head is a page of memory or less, too short for the hardware prefetcher to detect the stream.
+    for (int line = 0; sizeof(T) < 4 && line < lines; ++line) {
+      __builtin_prefetch(reinterpret_cast<const char*>(next + k * p.b_stride) + 64 * line);
+    }
+    Vec right[vectors];
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; ++v) {
+      right[v] = load(b + k * p.b_stride + v * vec_width);
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; ++r) {
+      const Vec left = broadcast(a[r * p.a_stride + k]);
+#pragma GCC unroll 2
+      for (int v = 0; v < vectors; ++v) {
+        sums[r][v] = fma(left, right[v], sums[r][v]);
+      }
+    }
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; ++v) {
+      store(out + r * p.out_stride + v * vec_width, sums[r][v]);
+    }
+  }
+}
+
+template <int rows, class T>
+inline void multiply_rows(const Product<T>& p, int64_t row, int64_t column, int64_t column_end) {
+  for (; column + 2 * vec_width <= column_end; column += 2 * vec_width) {
+    multiply_tile<rows, 2>(p, row, column);
+  }
+  if (column < column_end) {
+    multiply_tile<rows, 1>(p, row, column);
+  }
+}
+
+template <int rows, class T>
+inline void multiply_counted_rows(int32_t count, const Product<T>& p, int64_t row, int64_t column, int64_t column_end) {
+  if (count == rows) {
+    multiply_rows<rows>(p, row, column, column_end);
+  } else if constexpr (rows > 1) {
+    multiply_counted_rows<rows - 1>(count, p, row, column, column_end);
+  }
+}
+
+/// `columns` is a multiple of the vector width. The rows are shared out evenly between as few tiles as there can be.
+template <class T>
+void multiply(const Product<T>& p, int32_t rows, int32_t columns) {
+  // Columns in pairs of vectors outside, so that a strip of b stays in the first cache while all rows pass over it.
+  for (int32_t column = 0; column < columns; column += 2 * vec_width) {
+    const int32_t end = column + 2 * vec_width < columns ? column + 2 * vec_width : columns;
+    int32_t tiles = (rows + max_tile_rows - 1) / max_tile_rows;
+    for (int32_t row = 0; row < rows; --tiles) {
+      const int32_t count = (rows - row + tiles - 1) / tiles;
+      multiply_counted_rows<max_tile_rows>(count, p, row, column, end);
+      row += count;
+    }
+  }
+}
+
+/// Keys [begin, end) of the chunk, as the unit's rows see them.
+struct KeyRange {
+  int32_t begin;
+  int32_t end;
+};
+
+inline KeyRange visible_keys(const AttentionUnit& unit, int32_t first_row, int32_t last_row, int32_t chunk) {
+  const int32_t start = chunk * attention_chunk;
+  const int32_t first_query = unit.first_position + first_row / unit.group;
+  const int32_t last_query = unit.first_position + last_row / unit.group;
+  int32_t begin = unit.window > 0 ? first_query - unit.window + 1 - start : 0;
+  int32_t end = last_query + 1 - start;
+  begin = begin < 0 ? 0 : begin;
+  end = end > attention_chunk ? attention_chunk : end;
+  return {begin, end < begin ? begin : end};
+}
+
+template <class T>
+inline const T* block_at(const AttentionUnit& unit, int32_t position) {
+  return static_cast<const T*>(unit.cache) + unit.blocks[position / unit.block_tokens] * unit.block_elems;
+}
+
+/// Calls f(first key in the chunk, count, pointer to the block, first key in the block) for the blocks under some keys.
+template <class T, class F>
+inline void for_each_block(const AttentionUnit& unit, int32_t chunk, KeyRange keys, F f) {
+  for (int32_t key = keys.begin; key < keys.end;) {
+    const int32_t position = chunk * attention_chunk + key;
+    const int32_t slot = position % unit.block_tokens;
+    const int32_t left = unit.block_tokens - slot;
+    const int32_t count = left < keys.end - key ? left : keys.end - key;
+    f(key, count, block_at<T>(unit, position), slot);
+    key += count;
+  }
+}
+
+/// The K (offset k_offset) or V of the block that holds `position`; `otherwise` when the unit doesn't read that far.
+template <class T>
+inline const T* upcoming(const AttentionUnit& unit, int32_t position, int64_t offset, const T* otherwise) {
+  const int32_t last = unit.first_position + (unit.row_end - 1) / unit.group;
+  return position <= last ? block_at<T>(unit, position) + offset : otherwise;
+}
+
+/// The range widened to whole vectors of any width; blocks hold a multiple of 16 keys.
+inline KeyRange whole_vectors(KeyRange keys) { return {keys.begin / 16 * 16, (keys.end + 15) / 16 * 16}; }
+
+template <class T>
+void copy_rows(const T* from, int64_t from_stride, int32_t rows, int32_t columns, float* to, int64_t to_stride) {
+  for (int32_t r = 0; r < rows; ++r) {
+    int32_t c = 0;
+    for (; c + vec_width <= columns; c += vec_width) {
+      store(to + r * to_stride + c, load(from + r * from_stride + c));
+    }
+    if (c < columns) {
+      T last[vec_width] = {};
+      memcpy(last, from + r * from_stride + c, static_cast<size_t>(columns - c) * sizeof(T));
+      store(to + r * to_stride + c, load(last));
+    }
+  }
+}
+
+template <class T>
+inline void copy_keys(const AttentionUnit& unit, const T* head, int32_t slot, int32_t count, float* to) {
+  copy_rows(head + slot, unit.block_tokens, unit.head_dim, count, to, attention_score_stride);
+}
+
+template <class T>
+inline void copy_values(const AttentionUnit& unit, const T* head, int32_t slot, int32_t count, float* to,
+                        int64_t to_stride) {
+  copy_rows(head + int64_t{slot} * unit.head_dim, unit.head_dim, count, unit.head_dim, to, to_stride);
+}
+
+/// An element of a q8_0 page. Those of a chunk are always turned into floats first, once for all rows.
+struct Quant {
+  int8_t value;
+};
+template <class T>
+constexpr bool is_quant = false;
+template <>
+constexpr bool is_quant<Quant> = true;
+
+constexpr int32_t quant_dims = 32;  ///< that share a scale
+
+inline const HalfBits* scales_of(const AttentionUnit& unit, const Quant* head) {
+  return reinterpret_cast<const HalfBits*>(head + int64_t{unit.head_dim} * unit.block_tokens);
+}
+
+inline void scales_to_floats(const HalfBits* from, int32_t count, float* to) {
+  int32_t i = 0;
+  for (; i + vec_width <= count; i += vec_width) {
+    store(to + i, load(from + i));
+  }
+  if (i < count) {
+    HalfBits last[vec_width] = {};
+    float floats[vec_width];
+    memcpy(last, from + i, static_cast<size_t>(count - i) * sizeof(HalfBits));
+    store(floats, load(last));
+    memcpy(to + i, floats, static_cast<size_t>(count - i) * sizeof(float));
+  }
+}
+
+/// `count` keys from `slot` on of a head's K [head_dim, block_tokens] to columns of `to`.
+template <>
+inline void copy_keys(const AttentionUnit& unit, const Quant* head, int32_t slot, int32_t count, float* to) {
+  float scales[attention_chunk];
+  for (int32_t dim = 0; dim < unit.head_dim; ++dim) {
+    if (dim % quant_dims == 0) {
+      scales_to_floats(scales_of(unit, head) + int64_t{dim / quant_dims} * unit.block_tokens + slot, count, scales);
+    }
+    const Quant* quants = head + int64_t{dim} * unit.block_tokens + slot;
+    float* out = to + int64_t{dim} * attention_score_stride;
+    for (int32_t i = 0; i < count; ++i) {
+      out[i] = static_cast<float>(quants[i].value) * scales[i];
+    }
+  }
+}
+
+/// `count` rows from `slot` on of a head's V [block_tokens, head_dim].
+template <>
+inline void copy_values(const AttentionUnit& unit, const Quant* head, int32_t slot, int32_t count, float* to,
+                        int64_t to_stride) {
+  const int32_t groups = unit.head_dim / quant_dims;
+  for (int32_t r = 0; r < count; ++r) {
+    const Quant* quants = head + int64_t{slot + r} * unit.head_dim;
+    float* out = to + r * to_stride;
+    for (int32_t group = 0; group < groups; ++group) {
+      float scale;
+      scales_to_floats(scales_of(unit, head) + int64_t{slot + r} * groups + group, 1, &scale);
+      for (int32_t dim = group * quant_dims; dim < (group + 1) * quant_dims; ++dim) {
+        out[dim] = static_cast<float>(quants[dim].value) * scale;
+      }
+    }
+  }
+}
+
+/// Keys of a chunk's latent plane as floats: rows of scratch.values, which are V too, and columns of scratch.keys.
+template <class T>
+void copy_latents(const AttentionUnit& unit, const AttentionScratch& scratch, int32_t chunk, KeyRange keys) {
+  const int64_t value_stride = padded_head_dim(unit.head_dim) + 16;
+  for_each_block<T>(unit, chunk, keys, [&](int32_t key, int32_t count, const T* block, int32_t slot) {
+    copy_values(unit, block + unit.k_offset, slot, count, scratch.values + key * value_stride, value_stride);
+  });
+  constexpr int32_t tile = 16;  // keys, so that a column's part is one line of the cache
+  for (int32_t first = keys.begin; first < keys.end; first += tile) {
+    const int32_t count = keys.end - first < tile ? keys.end - first : tile;
+    for (int32_t dim = 0; dim < unit.head_dim; ++dim) {
+      for (int32_t i = 0; i < count; ++i) {
+        scratch.keys[int64_t{dim} * attention_score_stride + first + i] = scratch.values[(first + i) * value_stride + dim];
+      }
+    }
+  }
+}
+
+template <class T>
+void score_keys(const AttentionUnit& unit, const AttentionScratch& scratch, int32_t chunk, KeyRange keys, bool copy) {
+  const int32_t rows = unit.row_end - unit.row_begin;
+  const int64_t query_stride = padded_head_dim(unit.head_dim);
+  const KeyRange wide = whole_vectors(keys);
+  if (unit.latent) {
+    copy_latents<T>(unit, scratch, chunk, keys);
+  }
+  for_each_block<T>(unit, chunk, unit.latent ? KeyRange{} : wide,
+                    [&](int32_t key, int32_t count, const T* block, int32_t slot) {
+                      if (copy) {
+                        copy_keys(unit, block + unit.k_offset, slot, count, scratch.keys + key);
+                      } else if constexpr (!is_quant<T>) {
+                        const T* k = block + unit.k_offset + slot;
+                        const bool more = key + count < wide.end;
+                        const T* next = more ? upcoming(unit, chunk * attention_chunk + key + count, unit.k_offset, k)
+                                             : upcoming(unit, chunk * attention_chunk + keys.begin, unit.v_offset, k);
+                        multiply<T>({scratch.queries, query_stride, k, unit.block_tokens, scratch.scores + key,
+                                     attention_score_stride, unit.head_dim, false, next},
+                                    rows, count);
+                      }
+                    });
+  if (copy) {
+    multiply<float>({scratch.queries, query_stride, scratch.keys + wide.begin, attention_score_stride,
+                     scratch.scores + wide.begin, attention_score_stride, unit.head_dim, false, scratch.keys + wide.begin},
+                    rows, wide.end - wide.begin);
+  }
+}
+
+template <class T>
+void sum_values(const AttentionUnit& unit, const AttentionScratch& scratch, int32_t chunk, KeyRange keys, bool copy,
+                float* sums) {
+  const int32_t rows = unit.row_end - unit.row_begin;
+  const int32_t padded = padded_head_dim(unit.value_dim);
+  const int64_t value_stride = padded_head_dim(unit.head_dim) + 16;
+  for_each_block<T>(
+      unit, chunk, unit.latent ? KeyRange{} : keys, [&](int32_t key, int32_t count, const T* block, int32_t slot) {
+        if (copy) {
+          copy_values(unit, block + unit.v_offset, slot, count, scratch.values + key * value_stride, value_stride);
+        } else if constexpr (!is_quant<T>) {
+          const T* v = block + unit.v_offset + int64_t{slot} * unit.head_dim;
+          const int32_t after = chunk * attention_chunk + key + count;
+          const T* next = upcoming(unit, after, key + count < keys.end ? unit.v_offset : unit.k_offset, v);
+          multiply<T>(
+              {scratch.scores + key, attention_score_stride, v, unit.head_dim, sums, padded, count, key > keys.begin, next},
+              rows, unit.head_dim);
+        }
+      });
+  if (copy) {
+    const int32_t columns = (unit.value_dim + vec_width - 1) / vec_width * vec_width;
+    multiply<float>({scratch.scores + keys.begin, attention_score_stride, scratch.values + keys.begin * value_stride,
+                     value_stride, sums, padded, keys.end - keys.begin, false, scratch.values + keys.begin * value_stride},
+                    rows, columns);
+  }
+}
+
+/// Turns one row of scores into exp(score - largest), 0 for masked keys, over the unit's keys.
+inline void softmax_row(const AttentionUnit& unit, float* scores, KeyRange unit_keys, KeyRange keys, float* largest,
+                        float* weight) {
+  const KeyRange wide = whole_vectors(unit_keys);
+  if (keys.begin >= keys.end) {
+    for (int32_t key = wide.begin; key < wide.end; ++key) {
+      scores[key] = 0.0f;
+    }
+    *largest = -infinity;
+    *weight = 0.0f;
+    return;
+  }
+  if (unit.soft_cap > 0.0f) {
+    const Vec cap = broadcast(unit.soft_cap);
+    for (int32_t key = wide.begin; key < wide.end; key += vec_width) {
+      store(scores + key, cap * hyperbolic_tangent(load(scores + key) / cap));
+    }
+  }
+  for (int32_t key = wide.begin; key < keys.begin; ++key) {
+    scores[key] = -infinity;
+  }
+  for (int32_t key = keys.end; key < wide.end; ++key) {
+    scores[key] = -infinity;
+  }
+  Vec top = broadcast(-infinity);
+  for (int32_t key = wide.begin; key < wide.end; key += vec_width) {
+    top = maximum(top, load(scores + key));
+  }
+  *largest = max_lane(top);
+  const Vec shift = broadcast(*largest);
+  Vec sum = zero_vec();
+  for (int32_t key = wide.begin; key < wide.end; key += vec_width) {
+    const Vec p = exponential_of_negative(load(scores + key) - shift);
+    store(scores + key, p);
+    sum = sum + p;
+  }
+  *weight = sum_lanes(sum);
+}
+
+template <class T>
+void chunk_softmax(const AttentionUnit& unit, const AttentionScratch& scratch, int32_t chunk, const AttentionState& part) {
+  const int32_t rows = unit.row_end - unit.row_begin;
+  const KeyRange keys = visible_keys(unit, unit.row_begin, unit.row_end - 1, chunk);
+  // With many rows, converting a chunk once into floats is cheaper than converting it again for every tile of rows.
+  const bool many = is_quant<T> || unit.latent || (sizeof(T) != sizeof(float) && rows > 2 * max_tile_rows);
+  score_keys<T>(unit, scratch, chunk, keys, many);
+  for (int32_t r = 0; r < rows; ++r) {
+    const int32_t row = unit.row_begin + r;
+    softmax_row(unit, scratch.scores + r * attention_score_stride, keys, visible_keys(unit, row, row, chunk),
+                part.largest + r, part.weight + r);
+  }
+  sum_values<T>(unit, scratch, chunk, keys, many || unit.head_dim % vec_width != 0, part.sums);
+}
+
+}  // namespace
+
+void attention_load(const AttentionUnit& unit, const AttentionScratch& scratch) {
+  const int32_t padded = padded_head_dim(unit.head_dim);
+  for (int32_t row = unit.row_begin; row < unit.row_end; ++row) {
+    const float* q = unit.q + row / unit.group * unit.q_stride + row % unit.group * unit.head_dim;
+    float* scaled = scratch.queries + int64_t{row - unit.row_begin} * padded;
+    for (int32_t i = 0; i < unit.head_dim; ++i) {
+      scaled[i] = q[i] * unit.scale;
+    }
+  }
+}
+
+void attention_begin(const AttentionUnit& unit, int32_t row, const AttentionState& state) {
+  const bool sink = unit.sinks != nullptr;
+  const int32_t padded = padded_head_dim(unit.value_dim);
+  state.largest[row] = sink ? unit.sinks[(unit.row_begin + row) % unit.group] : -infinity;
+  state.weight[row] = sink ? 1.0f : 0.0f;
+  memset(state.sums + int64_t{row} * padded, 0, static_cast<size_t>(padded) * sizeof(float));
+}
+
+void attention_chunk_softmax(const AttentionUnit& unit, const AttentionScratch& scratch, int32_t chunk,
+                             const AttentionState& part) {
+  switch (unit.element) {
+    case KvElement::f32:
+      chunk_softmax<float>(unit, scratch, chunk, part);
+      break;
+    case KvElement::f16:
+      chunk_softmax<HalfBits>(unit, scratch, chunk, part);
+      break;
+    case KvElement::bf16:
+      chunk_softmax<BfloatBits>(unit, scratch, chunk, part);
+      break;
+    case KvElement::q8_0:
+      chunk_softmax<Quant>(unit, scratch, chunk, part);
+      break;
+  }
+}
+
+void attention_fold(const AttentionUnit& unit, int32_t row, const AttentionState& state, const AttentionState& part) {
+  if (part.largest[row] == -infinity) {
+    return;  // the row sees none of the chunk's keys
+  }
+  const float largest = state.largest[row] > part.largest[row] ? state.largest[row] : part.largest[row];
+  // One of the two is exp(0) = 1.
+  const Vec smaller = exponential_of_negative(broadcast(-__builtin_fabsf(state.largest[row] - part.largest[row])));
+  const bool grows = part.largest[row] > state.largest[row];
+  const Vec keep = grows ? smaller : broadcast(1.0f);
+  const Vec add = grows ? broadcast(1.0f) : smaller;
+  state.largest[row] = largest;
+  store_partial(state.weight + row, fma(broadcast(state.weight[row]), keep, broadcast(part.weight[row]) * add), 1);
+  const int32_t padded = padded_head_dim(unit.value_dim);
+  float* sums = state.sums + int64_t{row} * padded;
+  const float* more = part.sums + int64_t{row} * padded;
+  for (int32_t i = 0; i < unit.value_dim; i += vec_width) {
+    store(sums + i, fma(load(sums + i), keep, load(more + i) * add));
+  }
+}
+
+void attention_finish(const AttentionUnit& unit, int32_t row, const AttentionState& state) {
+  const int32_t index = unit.row_begin + row;
+  float* out = unit.out + index / unit.group * unit.out_stride + index % unit.group * unit.value_dim;
+  const float* sums = state.sums + int64_t{row} * padded_head_dim(unit.value_dim);
+  const float scale = state.weight[row] > 0.0f ? 1.0f / state.weight[row] : 0.0f;
+  for (int32_t i = 0; i < unit.value_dim; ++i) {
+    out[i] = sums[i] * scale + 0.0f;  // -0 becomes 0: its sign could depend on masked keys
+  }
+}
+
+}  // namespace rocmforge::ROCMFORGE_ISA

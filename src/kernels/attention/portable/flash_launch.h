@@ -1,0 +1,54 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+#include <string_view>
+
+#include "kernels/attention/portable/attention_launch.h"
+
+namespace rocmforge::gpu {
+
+/// The kernels of fused attention for prompts at one head_dim, by the type of K and V.
+struct PromptKernels {
+  std::int32_t head_dim;
+  Kernel<AttentionArgs> f16;
+  Kernel<AttentionArgs> bf16;
+};
+
+/// Null where there are none.
+inline const PromptKernels* find_prompt_kernels(std::span<const PromptKernels> all, std::int32_t head_dim) {
+  const auto found = std::ranges::find(all, head_dim, &PromptKernels::head_dim);
+  return found != all.end() ? &*found : nullptr;
+}
+
+inline Support check_prompt_type(DType kv_dtype) {
+  if (kv_dtype != DType::f16 && kv_dtype != DType::bf16) {
+    return Support::no(fmt::format("K and V of type {}: matrix cores take F16 and BF16", rocmforge::name(kv_dtype)));
+  }
+  return Support::yes();
+}
+
+/// Launches work-groups of `threads` for each `rows` query rows of a head. Throws LogicError with the backend's name when
+/// `kernels` is null, or for a type that check_prompt_type() refuses.
+inline void launch_prompt(std::string_view backend, const PromptKernels* kernels, const Attention::Spec& spec,
+                          const Attention::Args& args, const AttentionArgs& kernel_args, int rows, std::uint32_t threads,
+                          Stream& stream) {
+  check_vector_loads(kernel_args.kv, spec.kv_dtype);
+  if (kernels == nullptr || !check_prompt_type(spec.kv_dtype).ok) {
+    check(false, fmt::format("attention: {} does not support this spec", backend));
+  }
+  check(args.batch.num_sequences <= 65535 && spec.q_heads <= 65535, "attention: more than 65,535 sequences or heads");
+  const std::int32_t tiles = (args.batch.max_q_len + rows - 1) / rows;
+  if (args.batch.num_tokens == 0 || tiles == 0) {
+    return;
+  }
+  LaunchShape shape;
+  shape.grid = {static_cast<std::uint32_t>(tiles), static_cast<std::uint32_t>(spec.q_heads),
+                static_cast<std::uint32_t>(args.batch.num_sequences)};
+  shape.block[0] = threads;
+  (spec.kv_dtype == DType::f16 ? kernels->f16 : kernels->bf16).launch(stream, shape, kernel_args);
+}
+
+}  // namespace rocmforge::gpu

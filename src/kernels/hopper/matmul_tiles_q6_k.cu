@@ -1,3 +1,0 @@
-#include "kernels/hopper/matmul_tiles_kernels.h"
-
-ROCMFORGE_MATMUL_TILES_FORMAT(q6_k)

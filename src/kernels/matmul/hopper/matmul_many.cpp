@@ -1,0 +1,301 @@
+#include "kernels/matmul/hopper/matmul_many.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/math.h"
+#include "kernels/formats/hopper/weight_layout.h"
+#include "kernels/matmul/hopper/matmul_cluster.h"
+#include "kernels/matmul/hopper/matmul_tiles_args.h"
+#include "kernels/matmul/hopper/tuning.h"
+
+namespace rocmforge::hopper {
+namespace {
+
+constexpr int record_columns = 256;  ///< the longest record: activations are padded to whole ones
+constexpr std::size_t alignment = 256;
+/// Bytes of the sums of segments in memory. They should stay in the L2 cache; larger products take several launches.
+constexpr std::int64_t partials_bytes = std::int64_t{32} << 20;
+
+/// Counters of the tiles of a launch: a counted tile has at least two segments of 16 tokens.
+constexpr std::int64_t most_arrivals = partials_bytes / static_cast<std::int64_t>(2 * 64 * 16 * sizeof(float));
+
+/// The call's kernel and its tiles of tokens.
+struct Choice {
+  bool few;  ///< matmul_few.h, else matmul_tiles.h
+  int tile_tokens;
+};
+
+/// A call's activations in the workspace, and the buffers after them.
+struct Workspace {
+  float* scales;
+  std::uint8_t* boxes;
+  float* partials;
+  std::uint32_t* arrivals;
+};
+
+std::int64_t boxes_bytes(std::int64_t tokens, std::int64_t k) {
+  return round_up(tokens, most_tile_tokens) * round_up(k, record_columns) * 2;
+}
+
+std::int64_t scales_bytes(std::int64_t tokens) { return round_up(tokens, most_tile_tokens) * 4; }
+
+Workspace place(const Matmul::Args& call) {
+  check(call.workspace != nullptr, "matmul: no workspace for the activations");
+  const auto base = round_up(static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(call.workspace)), alignment);
+  const std::int64_t boxes = base + scales_bytes(call.tokens);
+  const std::int64_t partials = boxes + boxes_bytes(call.tokens, call.k);
+  return {reinterpret_cast<float*>(base), reinterpret_cast<std::uint8_t*>(boxes), reinterpret_cast<float*>(partials),
+          reinterpret_cast<std::uint32_t*>(partials + partials_bytes)};
+}
+
+/// Depends on the number of tokens and an output's own rows, so that other members of a group change no sum.
+bool takes_few(const Matmul::Args& call, const MatmulOutput& output) {
+  const std::int64_t rows = output.n * (call.gated ? 2 : 1);
+  return rows < many_rows && call.tokens <= most_few_tokens;
+}
+
+Choice choose(const Matmul::Args& call, int compute_units) {
+  if (takes_few(call, call.outputs[0])) {
+    int most = 64;
+    for (const MatmulOutput& output : call.outputs) {
+      most = std::min(most, call.gated ? most_gated_few_tokens(weight_format(output.dtype)) : 64);
+    }
+    return {true, call.tokens <= 16 ? 16 : call.tokens <= 32 ? 32 : most};
+  }
+  if (call.tokens <= small_tile_tokens) {
+    return {false, small_tile_tokens};
+  }
+  // The larger tile reads less and dequantises less; the smaller one keeps more multiprocessors busy. Sums are the same.
+  const auto rounds = [&](int tile_tokens) {
+    std::int64_t tiles = 0;
+    for (const MatmulOutput& output : call.outputs) {
+      tiles += divide_up(output.n, tile_rows);
+    }
+    return static_cast<double>(divide_up(tiles * divide_up(call.tokens, tile_tokens), compute_units)) *
+           tile_cost(tile_tokens);
+  };
+  return {false, rounds(256) <= rounds(128) ? 256 : 128};
+}
+
+void convert(const Matmul::Args& call, const Workspace& workspace, const Choice& choice, Stream& stream) {
+  constexpr Kernel<TilesConvertArgs> short_rows{"matmul_tiles_convert", "matmul_tiles_convert", LaunchOrder::by_kernel};
+  constexpr Kernel<TilesConvertArgs> long_rows{"matmul_tiles_convert", "matmul_tiles_convert_long", LaunchOrder::by_kernel};
+  const bool aligned = reinterpret_cast<std::uintptr_t>(call.x) % 16 == 0 && call.x_stride % 4 == 0;
+  std::int64_t tiles = 0;
+  for (const MatmulOutput& output : call.outputs) {
+    tiles += divide_up(output.n, 64) * divide_up(call.tokens, choice.tile_tokens);
+  }
+  const TilesConvertArgs args{call.x,
+                              call.x_stride,
+                              call.norm_weight,
+                              workspace.boxes,
+                              workspace.scales,
+                              call.norm_eps,
+                              static_cast<std::int32_t>(call.k),
+                              static_cast<std::int32_t>(round_up(call.k, record_columns)),
+                              static_cast<std::int32_t>(call.tokens),
+                              choice.tile_tokens,
+                              aligned ? 1 : 0,
+                              workspace.arrivals,
+                              choice.few ? static_cast<std::int32_t>(std::min(tiles, most_arrivals)) : 0,
+                              0};
+  LaunchShape shape;
+  shape.grid[0] = static_cast<std::uint32_t>(round_up(call.tokens, choice.tile_tokens));
+  const bool is_short = call.k <= tiles_convert_short;
+  shape.block[0] = is_short ? tiles_convert_threads : tiles_convert_long_threads;
+  (is_short ? short_rows : long_rows).launch(stream, shape, args);
+}
+
+/// The rows of an output that a launch takes, and the use of their products.
+struct Slice {
+  const MatmulOutput* output;
+  std::int64_t first_row;
+  std::int64_t rows;
+  TilesStore store;
+};
+
+/// Launches of one format and one kernel for a call.
+class Launcher {
+ public:
+  Launcher(const Matmul::Args& call, const Workspace& workspace, const Choice& choice, WeightFormat format, bool gated,
+           Stream& stream)
+      : call_(&call), choice_(choice), format_(format), gated_(gated), stream_(&stream) {
+    const WeightLayout layout = weight_layout(format);
+    args_.x = workspace.boxes;
+    args_.x_scales = workspace.scales;
+    args_.records = static_cast<std::int32_t>(weight_records(layout, call.k));
+    args_.x_boxes = static_cast<std::int32_t>(round_up(call.k, record_columns) / tiles_box_columns);
+    args_.tokens = static_cast<std::int32_t>(call.tokens);
+    args_.token_tiles = static_cast<std::int32_t>(divide_up(call.tokens, choice.tile_tokens));
+    args_.gate = gated ? gate_of(call) : TilesGate::none;
+    args_.segment_records = few_segment_columns / layout.elems;
+    args_.segments = static_cast<std::int32_t>(divide_up(args_.records, args_.segment_records));
+    args_.partials = workspace.partials;
+    args_.arrivals = workspace.arrivals;
+    rows_of_tile_ = choice.few || gated ? 64 : tile_rows;
+  }
+
+  /// With a gate the slice of the gate comes first, then the same rows of up.
+  void add(const Slice& slice) {
+    check(args_.num_parts < most_tiles_parts, "matmul: more than four outputs in a group");
+    const MatmulOutput& output = *slice.output;
+    const std::int64_t tile_bytes = weight_tile_bytes(weight_layout(format_), call_->k);
+    args_.parts[args_.num_parts++] = {
+        static_cast<const std::uint8_t*>(output.weight) + slice.first_row / weight_tile_rows * tile_bytes,
+        output.bias != nullptr ? output.bias + slice.first_row : nullptr,
+        output.out != nullptr ? output.out + slice.first_row : nullptr,
+        output.stride,
+        static_cast<std::int32_t>(slice.rows),
+        gated_ ? 0 : args_.row_tiles,
+        slice.store,
+        slice.store == TilesStore::gate ? gate_of(*call_) : TilesGate::none};
+    const auto tiles = static_cast<std::int32_t>(divide_up(slice.rows, rows_of_tile_));
+    args_.row_tiles = gated_ ? tiles : args_.row_tiles + tiles;
+  }
+
+  /// How many tiles of rows fit beside those that were added.
+  [[nodiscard]] std::int64_t room() const {
+    if (!choice_.few || args_.segments == 1) {
+      return std::numeric_limits<std::int32_t>::max();
+    }
+    const std::int64_t sums = std::int64_t{64} * choice_.tile_tokens * (gated_ ? 2 : 1) * args_.segments * args_.token_tiles;
+    const std::int64_t most = std::max<std::int64_t>(1, partials_bytes / static_cast<std::int64_t>(sizeof(float)) / sums);
+    return most - (gated_ ? 0 : args_.row_tiles);
+  }
+
+  void launch() {
+    if (args_.num_parts == 0) {
+      return;
+    }
+    const DeviceInfo& device = stream_->device().info();
+    std::int64_t work = std::int64_t{args_.row_tiles} * args_.token_tiles;
+    LaunchShape shape;
+    if (choice_.few) {
+      const TilesShape tile = few_shape(choice_.tile_tokens, gated_);
+      work *= args_.segments;
+      check(work * device.compute_units <= std::numeric_limits<std::int32_t>::max(),
+            "matmul: too many tiles for few tokens");
+      shape.block[0] = static_cast<std::uint32_t>(tile.threads());
+      shape.shared_bytes = static_cast<std::uint32_t>(few_rings(tile, format_).bytes);
+    } else {
+      const TilesShape tile{1, choice_.tile_tokens, tiles_consumers};
+      shape.block[0] = static_cast<std::uint32_t>(tile.threads());
+      shape.shared_bytes = static_cast<std::uint32_t>(tiles_rings(tile, format_).bytes);
+    }
+    shape.grid[0] = static_cast<std::uint32_t>(std::min<std::int64_t>(work, device.compute_units));
+    check(shape.grid[0] > 0 && shape.grid[0] <= work, "matmul: a work-group without a tile");
+    const std::string object = fmt::format("matmul_tiles_{}", weight_format_name(format_));
+    const std::string kernel = fmt::format("matmul_{}_{}_{}{}", choice_.few ? "few" : "tiles", weight_format_name(format_),
+                                           choice_.tile_tokens, choice_.few && gated_ ? "_gated" : "");
+    Kernel<MatmulTilesArgs>(object, kernel, LaunchOrder::by_kernel).launch(*stream_, shape, args_);
+    args_.num_parts = 0;
+    args_.row_tiles = 0;
+  }
+
+ private:
+  const Matmul::Args* call_;
+  Choice choice_;
+  WeightFormat format_;
+  bool gated_;
+  Stream* stream_;
+  int rows_of_tile_ = 0;
+  MatmulTilesArgs args_{};
+};
+
+/// All outputs of one format.
+void run_plain(std::span<const Slice> slices, Launcher& launcher) {
+  for (const Slice& slice : slices) {
+    for (std::int64_t first = 0; first < slice.rows;) {
+      if (launcher.room() <= 0) {
+        launcher.launch();
+      }
+      const std::int64_t rows = std::min(slice.rows - first, launcher.room() * 64);
+      launcher.add({slice.output, first, rows, slice.store});
+      first += rows;
+    }
+  }
+  launcher.launch();
+}
+
+void run_gated(const Matmul::Args& call, Launcher& launcher) {
+  const std::int64_t n = call.outputs[0].n;
+  for (std::int64_t first = 0; first < n;) {
+    const std::int64_t rows = std::min(n - first, launcher.room() * 64);
+    launcher.add({&call.outputs[0], first, rows, TilesStore::plain});
+    launcher.add({&call.outputs[1], first, rows, TilesStore::plain});
+    launcher.launch();
+    first += rows;
+  }
+}
+
+/// Outputs that go through one kernel.
+void run_alike(const Matmul::Args& call, Stream& stream) {
+  const Choice choice = choose(call, stream.device().info().compute_units);
+  const Workspace workspace = place(call);
+  convert(call, workspace, choice, stream);
+  if (call.gated && call.outputs[0].dtype == call.outputs[1].dtype) {
+    Launcher launcher(call, workspace, choice, weight_format(call.outputs[0].dtype), true, stream);
+    run_gated(call, launcher);
+    return;
+  }
+  std::vector<MatmulOutput> outputs(call.outputs.begin(), call.outputs.end());
+  if (call.gated) {  // different formats: the gate's product is stored in the output until up's is ready
+    outputs[1].out = outputs[0].out;
+    outputs[1].stride = outputs[0].stride;
+  }
+  std::vector<DType> done;
+  for (const MatmulOutput& first : outputs) {
+    if (std::ranges::find(done, first.dtype) != done.end()) {
+      continue;
+    }
+    done.push_back(first.dtype);
+    std::vector<Slice> slices;
+    for (const MatmulOutput& output : outputs) {
+      if (output.dtype == first.dtype) {
+        const bool up = call.gated && &output == &outputs[1];
+        slices.push_back({&output, 0, output.n,
+                          up                  ? TilesStore::gate
+                          : output.accumulate ? TilesStore::add
+                                              : TilesStore::plain});
+      }
+    }
+    Launcher launcher(call, workspace, choice, weight_format(first.dtype), false, stream);
+    run_plain(slices, launcher);
+  }
+}
+
+}  // namespace
+
+TilesGate gate_of(const Matmul::Args& call) {
+  return call.activation == Activation::silu ? TilesGate::silu : TilesGate::gelu_tanh;
+}
+
+std::size_t matmul_many_workspace_bytes(std::int64_t tokens, std::int64_t k) {
+  return alignment + static_cast<std::size_t>(scales_bytes(tokens) + boxes_bytes(tokens, k) + partials_bytes) +
+         most_arrivals * sizeof(std::uint32_t);
+}
+
+void run_matmul_many(const Matmul::Args& call, Stream& stream) {
+  std::vector<MatmulOutput> cluster;
+  std::vector<MatmulOutput> few;
+  std::vector<MatmulOutput> many;
+  for (const MatmulOutput& output : call.outputs) {
+    (takes_cluster(call, output) ? cluster : takes_few(call, output) ? few : many).push_back(output);
+  }
+  for (const auto* outputs : {&cluster, &few, &many}) {
+    if (!outputs->empty()) {
+      Matmul::Args part = call;
+      part.outputs = *outputs;
+      outputs == &cluster ? run_matmul_cluster(part, stream) : run_alike(part, stream);
+    }
+  }
+}
+
+}  // namespace rocmforge::hopper

@@ -1,0 +1,325 @@
+#pragma once
+
+// Products of quantised weights with many tokens. A work-group stays on its multiprocessor and takes tiles of rows x tokens
+// one after another. One warp copies records of packed weights and boxes of activations by bulk copies, each through a ring
+// of its own. Consumer warpgroups hold the sums of their rows; they dequantise weights in registers, as wgmma's operand A,
+// while the products of the previous block run.
+
+#include <type_traits>
+
+#include "kernels/experts/hopper/experts_args.h"
+#include "kernels/matmul/hopper/matmul_dequantize.h"
+#include "kernels/matmul/hopper/matmul_tiles_parts.h"
+#include "kernels/tile/launch_order.h"
+
+namespace rocmforge::hopper {
+
+/// A tile is 128 rows, 64 for each of two consumers, times `tokens`. With `Args_` of experts, slots of one expert.
+template <WeightFormat format_, int tokens_, int blocks_ = 1, class Args_ = MatmulTilesArgs>
+struct TilesConfig {
+  using Args = Args_;
+  static constexpr WeightFormat format = format_;
+  static constexpr WeightLayout layout = weight_layout(format_);
+  static constexpr int tokens = tokens_;
+  static constexpr int consumers = tiles_consumers;
+  static constexpr int blocks = blocks_;  ///< of 32 columns that are multiplied at a time: 1 or 2
+  static constexpr TilesShape shape{1, tokens_, consumers};
+  static constexpr TilesRings rings = tiles_rings(shape, format_);
+  static constexpr int pieces = consumers * 4;  ///< tiles of 16 rows
+  static constexpr int boxes_per_record = rocmforge::hopper::boxes_per_record(format_);
+  static_assert(boxes_per_record >= least_boxes_of_tile && rings.scales >= tiles_scales_needed(rings.boxes));
+  static constexpr int groups = layout.elems / weight_group_elems;
+  static constexpr int sums = tokens / 2;
+  static constexpr bool slots = !std::is_same_v<Args, MatmulTilesArgs>;
+};
+
+template <class C>
+struct TilesShared {
+  alignas(1024) char x[C::rings.boxes][C::shape.box_bytes()];
+  alignas(128) char weights[C::rings.slots][C::rings.slot_bytes];
+  TilesStage stage[C::consumers];
+  alignas(16) float scales[C::rings.scales][C::tokens];
+  std::uint64_t x_full[C::rings.boxes];
+  std::uint64_t x_free[C::rings.boxes];
+  std::uint64_t weights_full[C::rings.slots];
+  std::uint64_t weights_free[C::rings.slots];
+};
+
+/// One tile of outputs: which part, which of its tiles of rows, which tile of tokens.
+struct TileWork {
+  int part;
+  int row_tile;
+  int token_tile;
+};
+__device__ inline TileWork find_tile(const MatmulTilesArgs& args, int index) {
+  TileWork work{0, index / args.token_tiles, index % args.token_tiles};
+  if (args.gate == TilesGate::none) {
+    while (work.part + 1 < args.num_parts && work.row_tile >= args.parts[work.part + 1].first_tile) {
+      ++work.part;
+    }
+    work.row_tile -= args.parts[work.part].first_tile;
+  }
+  return work;
+}
+
+__device__ inline const MatmulTilesArgs& product_of(const MatmulTilesArgs& args) { return args; }
+__device__ inline int count_tiles(const MatmulTilesArgs& args) { return args.row_tiles * args.token_tiles; }
+__device__ inline const std::uint8_t* weight_of(const MatmulTilesArgs& args, const TileWork&, int part) {
+  return args.parts[part].weight;
+}
+__device__ inline TokensInOrder tokens_of(const MatmulTilesArgs&, const TileWork&) { return {}; }
+
+// The same of experts: all tiles of rows with one tile of slots, then with the next one.
+struct ExpertTileWork : TileWork {
+  int expert;
+  int first;  ///< in the order of slots
+  int count;
+};
+__device__ inline ExpertTileWork find_tile(const ExpertTilesArgs& args, int index) {
+  const int tile = index / args.product.row_tiles;
+  const gpu::ExpertTile slots = args.work[tile];
+  return {{0, index % args.product.row_tiles, tile}, slots.expert, slots.first, slots.count};
+}
+__device__ inline const MatmulTilesArgs& product_of(const ExpertTilesArgs& args) { return args.product; }
+__device__ inline int count_tiles(const ExpertTilesArgs& args) { return args.product.row_tiles * *args.work_count; }
+__device__ inline const std::uint8_t* weight_of(const ExpertTilesArgs& args, const ExpertTileWork& work, int part) {
+  return args.product.parts[part].weight + work.expert * args.expert_bytes[part];
+}
+__device__ inline SlotsOfExpert tokens_of(const ExpertTilesArgs& args, const ExpertTileWork& work) {
+  SlotsOfExpert slots{args.order + work.first, work.count, {}, {}, args.activation};
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const gpu::ExpertFinish& finish = args.finish[i];
+    slots.biases[i] = finish.bias != nullptr ? finish.bias + work.expert * finish.bias_stride : nullptr;
+    slots.scales[i] = finish.scale != nullptr ? finish.scale[work.expert] : 1.0f;
+  }
+  return slots;
+}
+
+/// The part and the first row of a consumer's 64 rows. With a gate the second consumer has the same rows of up as the first
+/// has of the gate.
+struct ConsumerRows {
+  int part;
+  int first_row;
+};
+__device__ inline ConsumerRows consumer_rows(const MatmulTilesArgs& args, const TileWork& work, int consumer) {
+  if (args.gate != TilesGate::none) {
+    return {consumer, work.row_tile * 64};
+  }
+  return {work.part, (work.row_tile * 2 + consumer) * 64};
+}
+
+template <class C>
+__device__ void produce_tiles(const typename C::Args& call, TilesShared<C>& shared) {
+  const MatmulTilesArgs& args = product_of(call);
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  RingPlace<C::rings.slots> slot;
+  RingPlace<C::rings.boxes> box;
+  RingPlace<C::rings.scales> scale;
+  const std::int64_t tile_bytes = std::int64_t{args.records} * C::layout.record_bytes;
+  const std::int64_t boxes_bytes = std::int64_t{args.x_boxes} * C::shape.box_bytes();
+  bool waited = C::slots;
+  if constexpr (C::slots) {
+    gpu::wait_for_predecessor();  // the predecessor chooses the experts whose weights are needed
+  }
+  const int total = count_tiles(call);
+  for (int index = static_cast<int>(blockIdx.x); index < total; index += static_cast<int>(gridDim.x)) {
+    const auto work = find_tile(call, index);
+    const std::uint8_t* weight = nullptr;  // of this lane's 16 rows
+    if (lane < C::pieces) {
+      const ConsumerRows rows = consumer_rows(args, work, lane / 4);
+      const int tile = rows.first_row / weight_tile_rows + lane % 4;
+      if (tile * weight_tile_rows < args.parts[rows.part].n) {
+        weight = weight_of(call, work, rows.part) + tile * tile_bytes;
+      }
+    }
+    const int pieces = __popc(__ballot_sync(0xffffffffu, weight != nullptr));
+    const std::uint8_t* x = args.x + work.token_tile * boxes_bytes;
+    for (int record = 0; record < args.records; ++record) {
+      barrier_wait(&shared.weights_free[slot.index], slot.parity ^ 1);
+      if (lane == 0) {
+        barrier_expect(&shared.weights_full[slot.index], pieces * C::layout.record_bytes);
+      }
+      __syncwarp();
+      if (weight != nullptr) {
+        copy_bytes(shared.weights[slot.index] + lane * C::layout.record_bytes, weight, C::layout.record_bytes,
+                   &shared.weights_full[slot.index]);
+        weight += C::layout.record_bytes;
+      }
+      slot.advance();
+      if (!waited) {
+        gpu::wait_for_predecessor();  // weights were fetched before this: no kernel writes them
+        waited = true;
+      }
+      for (int i = 0; i < C::boxes_per_record; ++i) {
+        barrier_wait(&shared.x_free[box.index], box.parity ^ 1);
+        if (lane == 0) {
+          const bool first = record == 0 && i == 0;  // copies the scales of the tile's tokens as well
+          barrier_expect(&shared.x_full[box.index], C::shape.box_bytes() + (first ? C::tokens * 4 : 0));
+          if (first) {
+            copy_bytes(shared.scales[scale.index], args.x_scales + work.token_tile * C::tokens, C::tokens * 4,
+                       &shared.x_full[box.index]);
+          }
+          copy_bytes(shared.x[box.index], x, C::shape.box_bytes(), &shared.x_full[box.index]);
+        }
+        x += C::shape.box_bytes();
+        box.advance();
+      }
+    }
+    scale.advance();
+  }
+}
+
+template <class C>
+struct TilesConsumer {
+  const typename C::Args& call;
+  const MatmulTilesArgs& args;  ///< of the call
+  TilesShared<C>& shared;
+  int consumer;
+  int warp;
+  int lane;
+  RingPlace<C::rings.slots> slot;
+  RingPlace<C::rings.boxes> box;
+  RingPlace<C::rings.scales> scale;
+  float sums[C::sums];
+  bool begins = true;  ///< before its first multiplication
+  LaneWeights<C::format> weights;
+  std::uint32_t operands[2][C::blocks][2][4];  ///< [multiplication % 2][block][step]
+
+  __device__ void arrive(std::uint64_t* barrier) const {
+    __syncwarp();
+    if (lane == 0) {
+      barrier_arrive(barrier);
+    }
+  }
+  __device__ void free_last_box() { arrive(&shared.x_free[(box.index + C::rings.boxes - 1) % C::rings.boxes]); }
+
+  /// Blocks s to s + C::blocks - 1 of a group: issued, not awaited. `first`: the tile's first box.
+  template <int s>
+  __device__ void multiply(bool first) {
+    constexpr int turn = s / C::blocks % 2;
+    weights.template dequantize<s>(operands[turn][0]);
+    if constexpr (C::blocks == 2) {
+      weights.template dequantize<s + 1>(operands[turn][1]);
+    }
+    if constexpr (s % 2 == 0) {
+      barrier_wait(&shared.x_full[box.index], box.parity);
+    }
+    const std::uint64_t x = operand(shared.x[box.index]);
+    wgmma_fence();
+#pragma unroll
+    for (int step = 0; step < 2 * C::blocks; ++step) {
+      multiply_registers(sums, operands[turn][step / 2][step % 2], advance(x, (s % 2) * 64 + step * 32));
+    }
+    wgmma_commit();
+    wgmma_wait<1>();  // all but this one: the other operands are free, and so is the box before this one
+    if constexpr (s % 2 == 0) {
+      if (!first) {
+        free_last_box();
+      }
+    }
+    if constexpr ((s + C::blocks) % 2 == 0) {
+      box.advance();
+    }
+  }
+
+  /// The first consumer is two boxes ahead of the second, so that the tensor cores compute the products of one while the
+  /// other writes its sums. With a gate both write together.
+  __device__ void wait_for_lead() const {
+    if (args.gate == TilesGate::none) {
+      named_barrier_sync(4, 2 * warpgroup_size);
+    }
+  }
+  __device__ void give_lead() const {
+    if (args.gate == TilesGate::none && consumer == 0) {
+      named_barrier_arrive(4, 2 * warpgroup_size);
+    }
+  }
+
+  template <int s>
+  __device__ void multiply_from(bool first) {
+    if constexpr (s < 4) {
+      multiply<s>(first && s < 2);
+      multiply_from<s + C::blocks>(first);
+    }
+  }
+
+  template <class Work>
+  __device__ void run(const Work& work) {
+#pragma unroll
+    for (int i = 0; i < C::sums; ++i) {
+      sums[i] = 0.0f;
+    }
+    bool first = true;
+    if (begins && consumer == 1) {
+      wait_for_lead();
+    }
+#pragma unroll 1
+    for (int record = 0; record < args.records; ++record) {
+      barrier_wait(&shared.weights_full[slot.index], slot.parity);
+      const std::uint32_t piece = shared_address(shared.weights[slot.index]) +
+                                  static_cast<std::uint32_t>((consumer * 4 + warp) * C::layout.record_bytes);
+#pragma unroll 1
+      for (int group = 0; group < C::groups; ++group) {
+        weights.load(piece, group, lane);
+        if (group == C::groups - 1) {
+          arrive(&shared.weights_free[slot.index]);
+          slot.advance();
+        }
+        multiply_from<0>(first);
+        first = false;
+        if (begins) {
+          begins = false;
+          give_lead();
+        }
+      }
+    }
+    wgmma_wait<0>();
+    keep(sums);
+    free_last_box();
+    const TilesOutput output{args, args.parts[work.part], shared.scales[scale.index],
+                             work.row_tile * (args.gate != TilesGate::none ? 64 : 128), work.token_tile * C::tokens};
+    store_tile(output, tokens_of(call, work), shared.stage, consumer, static_cast<int>(threadIdx.x) % warpgroup_size, sums);
+    scale.advance();
+  }
+};
+
+template <class C>
+__device__ void multiply_tiles(const typename C::Args& args) {
+  extern __shared__ char memory[];
+  auto& shared = *reinterpret_cast<TilesShared<C>*>((reinterpret_cast<std::uintptr_t>(memory) + 1023) / 1024 * 1024);
+  static_assert(sizeof(TilesShared<C>) + 1024 <= C::rings.bytes);
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < C::rings.boxes; ++i) {
+      barrier_init(&shared.x_full[i], TilesShape::full_arrivals);
+      barrier_init(&shared.x_free[i], C::shape.free_arrivals());
+    }
+    for (int i = 0; i < C::rings.slots; ++i) {
+      barrier_init(&shared.weights_full[i], TilesShape::full_arrivals);
+      barrier_init(&shared.weights_free[i], C::shape.free_arrivals());
+    }
+    barrier_init_fence();
+  }
+  __syncthreads();
+  gpu::release_successor();
+  const int group = static_cast<int>(threadIdx.x) / warpgroup_size;
+  if (group == C::consumers) {
+    give_up_registers<tiles_producer_registers(C::consumers)>();
+    if (threadIdx.x % warpgroup_size < 32) {
+      produce_tiles<C>(args, shared);
+    } else {
+      gpu::wait_for_predecessor();
+    }
+  } else {
+    take_registers<tiles_consumer_registers(C::consumers)>();
+    gpu::wait_for_predecessor();
+    const int thread = static_cast<int>(threadIdx.x) % warpgroup_size;
+    TilesConsumer<C> consumer{args, product_of(args), shared, group, thread / 32, thread % 32};
+    const int total = count_tiles(args);
+    for (int index = static_cast<int>(blockIdx.x); index < total; index += static_cast<int>(gridDim.x)) {
+      consumer.run(find_tile(args, index));
+    }
+  }
+}
+
+}  // namespace rocmforge::hopper

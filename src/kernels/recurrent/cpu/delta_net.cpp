@@ -1,0 +1,134 @@
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "base/math.h"
+#include "kernels/check/arguments/arguments.h"
+#include "kernels/launch/cpu/kernels.h"
+#include "kernels/launch/parallel.h"
+
+namespace rocmforge {
+namespace {
+
+/// A thread takes some columns of one value head of a sequence through all its rows: columns of a state are independent.
+class CpuDeltaNet final : public CpuKernel<OpKernel<GatedDeltaNet>> {
+ public:
+  using CpuKernel::CpuKernel;
+
+  [[nodiscard]] Support supports(const GatedDeltaNet::Spec& spec, const DeviceInfo& device) const override {
+    const Support support = check_device(device);
+    return support.ok ? check_spec(spec) : support;
+  }
+
+  void run(const GatedDeltaNet::Spec& spec, const GatedDeltaNet::Args& args, ExecutionContext& context) const override {
+    check_arguments(spec, args);
+    const std::int32_t each = std::min(spec.value_dim, 64);
+    const std::int64_t pieces = divide_up(spec.value_dim, each);
+    const std::int64_t heads = std::int64_t{args.batch.num_sequences} * spec.value_heads;
+    for_each_range(context, heads * pieces, 1, [&](std::int64_t begin, std::int64_t end) {
+      std::vector<float> memory(static_cast<std::size_t>(spec.key_dim) * static_cast<std::size_t>(each + 2));
+      for (std::int64_t i = begin; i < end; ++i) {
+        const std::int64_t head = i / pieces;
+        const auto column = static_cast<std::int32_t>(i % pieces) * each;
+        scan(spec, args,
+             {.sequence = static_cast<std::int32_t>(head / spec.value_heads),
+              .head = static_cast<std::int32_t>(head % spec.value_heads),
+              .column = column,
+              .columns = std::min(each, spec.value_dim - column)},
+             memory.data());
+      }
+    });
+  }
+
+ private:
+  struct Piece {
+    std::int32_t sequence = 0;
+    std::int32_t head = 0;
+    std::int32_t column = 0;
+    std::int32_t columns = 0;
+  };
+
+  /// `memory` holds two vectors of key_dim and a state of a piece, for padding, which has no slot.
+  void scan(const GatedDeltaNet::Spec& spec, const GatedDeltaNet::Args& args, const Piece& piece, float* memory) const {
+    const StateSlots& slots = args.batch.states[piece.sequence];
+    const std::int64_t elems = std::int64_t{piece.columns} * spec.key_dim;
+    const auto in_slot = [&](std::int32_t slot) {
+      return args.states.floats(slot) + (std::int64_t{piece.head} * spec.value_dim + piece.column) * spec.key_dim;
+    };
+    float* state = slots.write >= 0 ? in_slot(slots.write) : memory + 2 * std::int64_t{spec.key_dim};
+    if (slots.read >= 0) {
+      std::copy_n(in_slot(slots.read), elems, state);
+    } else {
+      std::fill_n(state, elems, 0.0f);
+    }
+    const std::int32_t first = args.batch.query_offsets[piece.sequence];
+    for (std::int32_t t = first; t < args.batch.query_offsets[piece.sequence + 1]; ++t) {
+      step(spec, args, piece, t, state, memory);
+      if (slots.keep >= 0 && t - first + 1 == slots.keep_rows) {
+        std::copy_n(state, elems, in_slot(slots.keep));
+      }
+    }
+  }
+
+  void step(const GatedDeltaNet::Spec& spec, const GatedDeltaNet::Args& args, const Piece& piece, std::int64_t t,
+            float* state, float* memory) const {
+    const float* qkv = args.qkv + t * args.qkv_stride;
+    const std::int64_t key = std::int64_t{spec.key_head(piece.head)} * spec.key_dim;
+    const std::int64_t value = std::int64_t{piece.head} * spec.value_dim + piece.column;
+    const std::int64_t gate = t * args.gate_stride + piece.head;
+    const float x = args.alpha[gate] + args.step_bias[piece.head];
+    const float softplus = x > 20.0f ? x : std::log1p(std::exp(x));
+    body().delta_net_row({.key_dim = spec.key_dim,
+                          .value_dim = piece.columns,
+                          .norm_eps = GatedDeltaNet::norm_eps,
+                          .decay = std::exp(args.rate[piece.head] * softplus),
+                          .share = 1.0f / (1.0f + std::exp(-args.beta[gate])),
+                          .q = qkv + key,
+                          .k = qkv + spec.keys() + key,
+                          .v = qkv + 2 * spec.keys() + value,
+                          .unit_q = memory,
+                          .unit_k = memory + spec.key_dim,
+                          .state = state,
+                          .out = args.out + t * args.out_stride + value});
+  }
+};
+
+class CpuOutputGate final : public CpuKernel<OpKernel<OutputGate>> {
+ public:
+  using CpuKernel::CpuKernel;
+
+  [[nodiscard]] Support supports(const OutputGate::Spec& spec, const DeviceInfo& device) const override {
+    const Support support = check_device(device);
+    return support.ok ? check_spec(spec) : support;
+  }
+
+  void run(const OutputGate::Spec& spec, const OutputGate::Args& args, ExecutionContext& context) const override {
+    check_arguments(spec, args);
+    const std::int64_t grain = std::max<std::int64_t>(1, 16384 / spec.dim);
+    for_each_range(context, args.tokens * spec.heads, grain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const std::int64_t token = i / spec.heads;
+        const std::int64_t at = i % spec.heads * spec.dim;
+        body().output_gate_head({.dim = spec.dim,
+                                 .silu = spec.gate == OutputGate::Gate::silu,
+                                 .eps = spec.eps,
+                                 .x = args.x + token * args.x_stride + at,
+                                 .gate = args.gate + token * args.gate_stride + at,
+                                 .weight = args.weight,
+                                 .out = args.out + token * spec.width() + at});
+      }
+    });
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<OpKernel<GatedDeltaNet>> make_cpu_delta_net(const CpuBodies& bodies) {
+  return std::make_unique<CpuDeltaNet>(bodies);
+}
+
+std::unique_ptr<OpKernel<OutputGate>> make_cpu_output_gate(const CpuBodies& bodies) {
+  return std::make_unique<CpuOutputGate>(bodies);
+}
+
+}  // namespace rocmforge

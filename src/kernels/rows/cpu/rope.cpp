@@ -1,0 +1,115 @@
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+
+#include "kernels/attention/cpu/kv_element_of.h"
+#include "kernels/check/arguments/arguments.h"
+#include "kernels/launch/cpu/kernels.h"
+#include "kernels/launch/parallel.h"
+
+namespace rocmforge {
+namespace {
+
+constexpr std::int64_t tokens_per_piece = 4;
+
+/// The weights of a norm without weights.
+constexpr auto ones = [] {
+  std::array<float, max_rope_head_dim> values{};
+  for (float& value : values) {
+    value = 1.0f;
+  }
+  return values;
+}();
+
+float query_factor(const RopeAppend::Spec& spec, std::int32_t position) {
+  if (spec.temperature_scale == 0.0f) {
+    return 1.0f;
+  }
+  return 1.0f + spec.temperature_scale * std::log(static_cast<float>(1 + position / spec.temperature_length));
+}
+
+class CpuRopeAppend final : public CpuKernel<OpKernel<RopeAppend>> {
+ public:
+  using CpuKernel::CpuKernel;
+
+  [[nodiscard]] Support supports(const RopeAppend::Spec& spec, const DeviceInfo& device) const override {
+    if (Support support = check_device(device); !support.ok) {
+      return support;
+    }
+    if (spec.head_dim > max_rope_head_dim) {
+      return Support::no(fmt::format("head_dim {} is more than {}", spec.head_dim, max_rope_head_dim));
+    }
+    return check_spec(spec);
+  }
+
+  void run(const RopeAppend::Spec& spec, const RopeAppend::Args& args, ExecutionContext& context) const override {
+    check_arguments(spec, args);
+    for_each_range(context, args.batch.num_tokens, tokens_per_piece, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t t = begin; t < end; ++t) {
+        append_token(spec, args, t);
+      }
+    });
+  }
+
+ private:
+  void append_token(const RopeAppend::Spec& spec, const RopeAppend::Args& args, std::int64_t t) const {
+    const KvLayout& layout = spec.layout;
+    const std::int32_t position = args.batch.positions[t];
+    const std::int64_t entry =
+        std::int64_t{args.batch.sequence_of[t]} * args.batch.max_blocks + position / layout.block_tokens;
+    const std::int64_t slot = position % layout.block_tokens;
+    const bool k_by_dim = layout.k_order == KvOrder::dim_major;
+    const bool v_by_dim = layout.v_order == KvOrder::dim_major;
+    const std::int64_t element = kv_element_bytes(layout.dtype);
+    const bool quantised = layout.dtype == DType::q8_0;
+    const auto head_bytes = static_cast<std::int64_t>(layout.head_bytes());
+    std::byte* k = static_cast<std::byte*>(args.cache.data) +
+                   args.batch.block_tables[entry] * static_cast<std::int64_t>(layout.block_bytes());
+    std::byte* v = k + layout.kv_heads * head_bytes;
+    const std::int64_t scales = layout.head_dim / kv_quant_dims;  // of a position
+    const auto scale_at = [&](bool by_dim) { return layout.head_elems() + 2 * (by_dim ? slot : slot * scales); };
+
+    std::array<float, max_rope_head_dim / 2> cosine;
+    std::array<float, max_rope_head_dim / 2> sine;
+    const std::int32_t pairs = spec.kind == RopeKind::none ? 0 : spec.n_rot / 2;
+    body().rope_angles(args.inverse_frequency, pairs, static_cast<float>(position), spec.magnitude, cosine.data(),
+                       sine.data());
+    body().rope_append({
+        .q = args.q + t * args.stride,
+        .k = spec.append ? args.k + t * args.stride : nullptr,
+        .v = spec.append ? args.v + t * args.stride : nullptr,
+        .q_heads = spec.q_heads,
+        .kv_heads = spec.append ? layout.kv_heads : 0,
+        .head_dim = spec.head_dim,
+        .q_norm = spec.head_norm ? args.q_norm : nullptr,
+        .k_norm = spec.head_norm ? args.k_norm : nullptr,
+        .v_norm = spec.value_norm ? ones.data() : nullptr,
+        .norm_eps = spec.norm_eps,
+        .norm_after_turn = spec.norm_after_turn,
+        .adjacent = spec.kind == RopeKind::adjacent,
+        .pairs = pairs,
+        .q_factor = query_factor(spec, position),
+        .cosine = cosine.data(),
+        .sine = sine.data(),
+        .element = kv_element_of(layout.dtype),
+        .k_out = k + (k_by_dim ? slot : slot * layout.head_dim) * element,
+        .v_out = v + (v_by_dim ? slot : slot * layout.head_dim) * element,
+        .head_elems = head_bytes / element,
+        .k_dim_stride = k_by_dim ? layout.block_tokens : 1,
+        .v_dim_stride = v_by_dim ? layout.block_tokens : 1,
+        .k_scale = quantised ? k + scale_at(k_by_dim) : nullptr,
+        .v_scale = quantised ? v + scale_at(v_by_dim) : nullptr,
+        .k_scale_stride = k_by_dim ? layout.block_tokens : 1,
+        .v_scale_stride = v_by_dim ? layout.block_tokens : 1,
+    });
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<OpKernel<RopeAppend>> make_cpu_rope_append(const CpuBodies& bodies) {
+  return std::make_unique<CpuRopeAppend>(bodies);
+}
+
+}  // namespace rocmforge

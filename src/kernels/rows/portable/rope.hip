@@ -1,0 +1,115 @@
+// RMSNorm of heads, rotation, and the append of K and V to the cache's pages, in one launch: a wave for each head of Q, K
+// and V of a token.
+
+#include "kernels/rows/portable/turn_heads.h"
+
+namespace rocmforge::gpu {
+namespace {
+
+/// An element of a q8_0 cache, whose strides are in bytes.
+struct Quant {
+  std::int8_t value;
+};
+
+/// `head` [head_dim] becomes the quants of position `slot` at `to`, a head of a block, and their scales; see KvLayout.
+__device__ void append_quants(const RopeAppendArgs& args, const float* head, Quant* to, int slot, bool by_dim) {
+  const int block_tokens = 1 << args.block_shift;
+  const int groups = args.head_dim / quant_group;
+  half* const scales = reinterpret_cast<half*>(to + std::int64_t{block_tokens} * args.head_dim);
+  quantise_head(head, args.head_dim, [&](int dim, std::int8_t quant, half scale) {
+    to[by_dim ? dim * block_tokens + slot : slot * args.head_dim + dim].value = quant;
+    if (dim % quant_group == 0) {
+      scales[by_dim ? dim / quant_group * block_tokens + slot : slot * groups + dim / quant_group] = scale;
+    }
+  });
+}
+
+template <class T>
+inline constexpr bool is_quant = false;
+template <>
+inline constexpr bool is_quant<Quant> = true;
+
+/// Where a token's K and V go; positions and tables are the step's inputs, which no kernel writes.
+template <class T>
+struct TokenPlace {
+  std::int32_t position;
+  std::int32_t slot;  ///< in the block
+  T* block;
+
+  __device__ TokenPlace(const RopeAppendArgs& args, std::int64_t token)
+      : position(args.positions[token]), slot(position & ((1 << args.block_shift) - 1)) {
+    const std::int64_t entry = std::int64_t{args.sequence_of[token]} * args.max_blocks + (position >> args.block_shift);
+    block = static_cast<T*>(args.cache) + args.block_tables[entry] * args.block_elems;
+  }
+};
+
+/// `staged` [waves, head_dim]: shared memory for quants' heads.
+template <class T>
+__device__ void process_heads(const RopeAppendArgs& args, std::int64_t token, const TokenPlace<T>& place, const Turn* turns,
+                              float* staged) {
+  const std::int32_t block_tokens = 1 << args.block_shift;
+  const TurnRules rules = turn_rules(args);
+  const float q_factor = query_factor(args, place.position);
+  const int waves = static_cast<int>(blockDim.x) / wave_size;
+  const int heads = args.q_heads + 2 * args.kv_heads;
+  for (int h = static_cast<int>(blockIdx.y) * waves + wave_index(); h < heads; h += static_cast<int>(gridDim.y) * waves) {
+    const int kv_head = h - args.q_heads;  // V's follow K's, in the cache too
+    const bool is_query = kv_head < 0;
+    const bool is_value = kv_head >= args.kv_heads;
+    const Head head = head_at(args, token, h);
+    float* const q = args.q + token * args.stride + std::int64_t{h} * args.head_dim;
+    T* to = is_query ? place.block : place.block + kv_head * args.head_elems;
+    const bool by_dim = (is_value ? args.v_by_dim : args.k_by_dim) != 0;
+    if constexpr (is_quant<T>) {
+      if (is_query) {
+        turn_head(rules, head, turns, [&](int dim, float value) { q[dim] = value * q_factor; });
+      } else {
+        float* const own = staged + wave_index() * args.head_dim;
+        turn_head(rules, head, turns, [&](int dim, float value) { own[dim] = value; });
+        sync_wave();
+        append_quants(args, own, to, place.slot, by_dim);
+        sync_wave();  // the next head takes its place
+      }
+    } else {
+      const int dim_stride = by_dim ? block_tokens : 1;
+      to += by_dim ? place.slot : place.slot * args.head_dim;
+      turn_head(rules, head, turns, [&](int dim, float value) {
+        if (is_query) {
+          q[dim] = value * q_factor;
+        } else {
+          to[std::int64_t{dim} * dim_stride] = from_float<T>(value);
+        }
+      });
+    }
+  }
+}
+
+template <class T>
+__device__ void rope_append(const RopeAppendArgs& args, Turn* turns) {
+  release_successor();
+  const std::int64_t token = blockIdx.x;
+  if (args.kv_lengths[args.sequence_of[token]] == 0) {
+    wait_for_predecessor();
+    return;  // padding; the whole work-group sees the same
+  }
+  const TokenPlace<T> place(args, token);
+  const auto position = static_cast<float>(place.position);
+  for (int p = thread_index(); p < args.pairs; p += static_cast<int>(blockDim.x)) {
+    turns[p] = turn_of(position, args.inverse_frequency[p], args.magnitude);
+  }
+  __syncthreads();
+  wait_for_predecessor();
+  process_heads<T>(args, token, place, turns, reinterpret_cast<float*>(turns + args.pairs));
+}
+
+extern __shared__ Turn shared_turns[];  // [pairs], then for quants [waves, head_dim] floats
+
+}  // namespace
+
+// By the type of the cache.
+ROCMFORGE_KERNEL rope_append_f32(RopeAppendArgs args) { rope_append<float>(args, shared_turns); }
+ROCMFORGE_KERNEL rope_append_f16(RopeAppendArgs args) { rope_append<half>(args, shared_turns); }
+ROCMFORGE_KERNEL rope_append_bf16(RopeAppendArgs args) { rope_append<bfloat16>(args, shared_turns); }
+ROCMFORGE_KERNEL rope_append_q8_0(RopeAppendArgs args) { rope_append<Quant>(args, shared_turns); }
+
+}  // namespace rocmforge::gpu

@@ -1,0 +1,69 @@
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/check/arguments/arguments.h"
+#include "kernels/launch/parallel.h"
+#include "kernels/launch/reference/kernels.h"
+#include "tensor/quant/dequantize.h"
+
+namespace rocmforge {
+namespace {
+
+class ReferenceResidualAdd final : public AnyReference<ResidualAdd> {
+ public:
+  void run(const ResidualAdd::Spec& spec, const ResidualAdd::Args& args, ExecutionContext& context) const override {
+    check_arguments(spec, args);
+    constexpr std::int64_t grain = 32768;
+    for_each_range(context, args.count, grain, [&](std::int64_t begin, std::int64_t end) {
+      std::transform(args.a + begin, args.a + end, args.b + begin, args.out + begin, [&](float a, float b) {
+        return static_cast<float>((double{a} + double{args.factor} * double{b}) * double{args.scale});
+      });
+    });
+  }
+};
+
+class ReferenceDequantize final : public AnyReference<Dequantize> {
+ public:
+  void run(const Dequantize::Spec& spec, const Dequantize::Args& args, ExecutionContext&) const override {
+    check_arguments(spec, args);
+    dequantize_row(spec.dtype, args.rows, args.out, args.count);
+  }
+};
+
+class ReferenceDequantizeRmsNorm final : public AnyReference<DequantizeRmsNorm> {
+ public:
+  void run(const DequantizeRmsNorm::Spec& spec, const DequantizeRmsNorm::Args& args, ExecutionContext&) const override {
+    check_arguments(spec, args);
+    const auto* rows = static_cast<const std::byte*>(args.rows);
+    for (std::int64_t r = 0; r < args.num_rows; ++r) {
+      float* out = args.out + r * spec.dim;
+      dequantize_row(spec.dtype, rows + static_cast<std::size_t>(r) * row_bytes(spec.dtype, spec.dim), out, spec.dim);
+      double sum = 0.0;
+      std::for_each(out, out + spec.dim, [&](float value) { sum += double{value} * double{value}; });
+      const double scale = 1.0 / std::sqrt(sum / static_cast<double>(spec.dim) + double{spec.eps});
+      std::transform(out, out + spec.dim, args.weight, out,
+                     [&](float value, float weight) { return static_cast<float>(double{value} * scale * double{weight}); });
+    }
+  }
+};
+
+class ReferenceGatherRows final : public AnyReference<GatherRows> {
+ public:
+  void run(const GatherRows::Spec& spec, const GatherRows::Args& args, ExecutionContext&) const override {
+    check_arguments(spec, args);
+    for (std::int64_t i = 0; i < args.count; ++i) {
+      std::copy_n(args.x + args.ids[i] * spec.dim, spec.dim, args.out + i * spec.dim);
+    }
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<OpKernel<ResidualAdd>> make_reference_residual_add() { return std::make_unique<ReferenceResidualAdd>(); }
+std::unique_ptr<OpKernel<Dequantize>> make_reference_dequantize() { return std::make_unique<ReferenceDequantize>(); }
+std::unique_ptr<OpKernel<DequantizeRmsNorm>> make_reference_dequantize_rms_norm() {
+  return std::make_unique<ReferenceDequantizeRmsNorm>();
+}
+std::unique_ptr<OpKernel<GatherRows>> make_reference_gather_rows() { return std::make_unique<ReferenceGatherRows>(); }
+
+}  // namespace rocmforge

@@ -1,0 +1,312 @@
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "kernels/check/arguments/arguments.h"
+#include "kernels/launch/parallel.h"
+#include "kernels/launch/reference/kernels.h"
+
+namespace rocmforge {
+namespace {
+
+constexpr float forbidden = -std::numeric_limits<float>::infinity();
+constexpr float largest = std::numeric_limits<float>::max();
+
+/// A logit as the filters see it: finite or forbidden.
+float clean(float logit) { return logit == logit ? std::min(logit, largest) : forbidden; }
+
+struct Candidate {
+  std::int32_t id;
+  float logit;
+  double probability;  ///< among the candidates left, at temperature 1
+};
+
+// A total order, so that results do not depend on how a standard library sorts.
+constexpr auto more_likely = [](const auto& a, const auto& b) {
+  return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
+};
+
+/// The largest of `logits`, before clean(); -inf when all are NaN. Independent lanes, so that the compiler vectorises them.
+float largest_of(std::span<const float> logits) {
+  std::array<float, 16> lanes;
+  lanes.fill(forbidden);
+  std::size_t i = 0;
+  for (; i + lanes.size() <= logits.size(); i += lanes.size()) {
+    for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
+      lanes[lane] = logits[i + lane] > lanes[lane] ? logits[i + lane] : lanes[lane];
+    }
+  }
+  for (; i < logits.size(); ++i) {
+    lanes[0] = logits[i] > lanes[0] ? logits[i] : lanes[0];
+  }
+  return *std::ranges::max_element(lanes);
+}
+
+void forbid(float* logits, std::int64_t vocab, const std::uint32_t* mask) {
+  for (std::int64_t word = 0; word < sample_mask_words(vocab); ++word) {
+    const std::int64_t end = std::min(32 * word + 32, vocab);
+    if (mask[word] == 0) {
+      std::fill(logits + 32 * word, logits + end, forbidden);
+      continue;
+    }
+    for (std::int64_t token = 32 * word; token < end; ++token) {
+      logits[token] = mask_allows(mask, token) ? logits[token] : forbidden;
+    }
+  }
+}
+
+/// Draws from rows of one vocabulary, one after another. Keeps its memory from row to row.
+class RowSampler {
+ public:
+  std::int32_t draw(std::span<const float> logits, const SampleRow& row);
+
+ private:
+  [[nodiscard]] std::int32_t greedy() const;
+  [[nodiscard]] std::int32_t draw_from_all() const;
+  void collect();
+  [[nodiscard]] double best() const { return std::ranges::min(candidates_, more_likely).logit; }
+  double normalise();
+  template <class Before>
+  void keep_mass(double mass, Before before);
+  void keep_typical();
+  void keep_top();
+  void keep_min();
+  void order_by_id();
+  [[nodiscard]] std::int32_t draw_from_candidates();
+
+  std::span<const float> logits_;
+  SampleRow row_;
+  std::vector<Candidate> candidates_;
+  std::vector<std::uint64_t> kept_;  ///< one bit for each token
+};
+
+std::int32_t RowSampler::draw(std::span<const float> logits, const SampleRow& row) {
+  logits_ = logits;
+  row_ = row;
+  if (!(row.temperature > 0.0f)) {
+    return greedy();
+  }
+  if (row.top_k <= 0 && row.typical_p >= 1.0f && row.top_p >= 1.0f) {
+    return draw_from_all();
+  }
+  collect();
+  if (candidates_.empty()) {
+    return -1;
+  }
+  keep_typical();
+  keep_top();
+  keep_min();
+  order_by_id();
+  return draw_from_candidates();
+}
+
+std::int32_t RowSampler::greedy() const {
+  const float top = std::min(largest_of(logits_), largest);
+  if (top == forbidden) {
+    return -1;
+  }
+  const auto first = std::ranges::find_if(logits_, [top](float logit) { return logit >= top; });
+  return static_cast<std::int32_t>(first - logits_.begin());
+}
+
+// No filter needs an order: two passes over the logits and no list.
+std::int32_t RowSampler::draw_from_all() const {
+  const float top = std::min(largest_of(logits_), largest);
+  if (top == forbidden) {
+    return -1;
+  }
+  const auto weight = [&](float logit) {
+    const double distance = double{clean(logit)} - double{top};
+    return row_.min_p > 0.0f && std::exp(distance) < double{row_.min_p} ? 0.0
+                                                                        : std::exp(distance / double{row_.temperature});
+  };
+  double sum = 0.0;
+  for (const float logit : logits_) {
+    sum += weight(logit);
+  }
+  double walked = 0.0;
+  std::int32_t last = -1;
+  for (std::size_t id = 0; id < logits_.size(); ++id) {
+    if (const double w = weight(logits_[id]); w > 0.0) {
+      walked += w;
+      last = static_cast<std::int32_t>(id);
+      if (walked > row_.uniform * sum) {
+        return last;
+      }
+    }
+  }
+  return last;  // the running sum ended below its target by rounding
+}
+
+// All tokens that may be drawn, or the top_k most likely of them, in the order of their ids where nothing was cut. The
+// buffer is cut back to top_k whenever it is full, and `bar` rises to the least logit that is left in it. The time is
+// linear, and for a peaked distribution hardly more than reading the logits.
+void RowSampler::collect() {
+  candidates_.clear();
+  const std::size_t top_k = row_.top_k > 0 ? static_cast<std::size_t>(row_.top_k) : logits_.size();
+  const std::size_t capacity = std::max<std::size_t>(2 * top_k, 256);
+  const auto cut = [&] {
+    if (candidates_.size() > top_k) {
+      const auto kth = candidates_.begin() + static_cast<std::ptrdiff_t>(top_k) - 1;
+      std::nth_element(candidates_.begin(), kth, candidates_.end(), more_likely);
+      candidates_.resize(top_k);
+    }
+  };
+  float bar = forbidden;
+  for (std::size_t id = 0; id < logits_.size(); ++id) {
+    if (!(logits_[id] > bar)) {
+      continue;  // an equal logit with a higher id comes later in the order
+    }
+    candidates_.push_back({static_cast<std::int32_t>(id), clean(logits_[id]), 0.0});
+    if (candidates_.size() == capacity) {
+      cut();
+      bar = candidates_[top_k - 1].logit;
+    }
+  }
+  cut();
+}
+
+// Returns log(sum(exp(logit))) - max(logit).
+double RowSampler::normalise() {
+  const double top = best();
+  double sum = 0.0;
+  for (Candidate& candidate : candidates_) {
+    candidate.probability = std::exp(candidate.logit - top);
+    sum += candidate.probability;
+  }
+  for (Candidate& candidate : candidates_) {
+    candidate.probability /= sum;
+  }
+  return std::log(sum);
+}
+
+// Keeps the shortest start of the order `before` whose probabilities reach `mass`. Sorts no further than needed.
+template <class Before>
+void RowSampler::keep_mass(double mass, Before before) {
+  double sum = 0.0;
+  std::size_t sorted = 0;
+  for (std::size_t kept = 0; kept < candidates_.size(); ++kept) {
+    if (kept == sorted) {
+      sorted = std::min(candidates_.size(), std::max<std::size_t>(64, 4 * sorted));
+      const auto first = candidates_.begin() + static_cast<std::ptrdiff_t>(kept);
+      const auto last = candidates_.begin() + static_cast<std::ptrdiff_t>(sorted);
+      if (last != candidates_.end()) {
+        std::nth_element(first, last, candidates_.end(), before);
+      }
+      std::sort(first, last, before);
+    }
+    sum += candidates_[kept].probability;
+    if (sum >= mass) {
+      candidates_.resize(kept + 1);
+      return;
+    }
+  }
+}
+
+// Locally typical sampling (Meister and others 2022): closest to the entropy first.
+void RowSampler::keep_typical() {
+  if (row_.typical_p >= 1.0f) {
+    return;
+  }
+  const double log_sum = normalise();
+  const double top = best();
+  const auto surprise = [&](const Candidate& candidate) { return log_sum - (candidate.logit - top); };
+  double entropy = 0.0;
+  for (const Candidate& candidate : candidates_) {
+    entropy += candidate.probability * surprise(candidate);
+  }
+  keep_mass(row_.typical_p, [&](const Candidate& a, const Candidate& b) {
+    const double distance_a = std::abs(surprise(a) - entropy);
+    const double distance_b = std::abs(surprise(b) - entropy);
+    return distance_a != distance_b ? distance_a < distance_b : more_likely(a, b);
+  });
+}
+
+void RowSampler::keep_top() {
+  if (row_.top_p < 1.0f) {
+    normalise();
+    keep_mass(row_.top_p, more_likely);
+  }
+}
+
+void RowSampler::keep_min() {
+  if (row_.min_p > 0.0f) {
+    const double top = best();
+    std::erase_if(candidates_, [&](const Candidate& candidate) { return std::exp(candidate.logit - top) < row_.min_p; });
+  }
+}
+
+// Sorts by id through a bit for each token, in time linear in the vocabulary.
+void RowSampler::order_by_id() {
+  kept_.assign((logits_.size() + 63) / 64, 0);
+  for (const Candidate& candidate : candidates_) {
+    const auto id = static_cast<std::size_t>(candidate.id);
+    kept_[id / 64] |= std::uint64_t{1} << (id % 64);
+  }
+  candidates_.clear();
+  for (std::size_t word = 0; word < kept_.size(); ++word) {
+    for (std::uint64_t bits = kept_[word]; bits != 0; bits &= bits - 1) {
+      const std::size_t id = 64 * word + static_cast<std::size_t>(std::countr_zero(bits));
+      candidates_.push_back({static_cast<std::int32_t>(id), clean(logits_[id]), 0.0});
+    }
+  }
+}
+
+// The temperature acts on what the filters left.
+std::int32_t RowSampler::draw_from_candidates() {
+  const double top = best();
+  double sum = 0.0;
+  for (Candidate& candidate : candidates_) {
+    candidate.probability = std::exp((candidate.logit - top) / double{row_.temperature});
+    sum += candidate.probability;
+  }
+  double walked = 0.0;
+  std::int32_t last = -1;
+  for (const Candidate& candidate : candidates_) {
+    if (candidate.probability > 0.0) {
+      walked += candidate.probability;
+      last = candidate.id;
+      if (walked > row_.uniform * sum) {
+        return last;
+      }
+    }
+  }
+  return last;  // as in draw_from_all
+}
+
+class ReferenceSample final : public ReferenceKernel<OpKernel<SampleTokens>> {
+ public:
+  [[nodiscard]] Support supports(const SampleTokens::Spec& spec, const DeviceInfo&) const override {
+    return check_spec(spec);
+  }
+
+  void run(const SampleTokens::Spec& spec, const SampleTokens::Args& args, ExecutionContext& context) const override {
+    check_arguments(spec, args);
+    const std::int64_t grain = std::max<std::int64_t>(1, 32768 / spec.vocab);  // waking threads for less costs more
+    for_each_range(context, args.num_rows, grain, [&](std::int64_t begin, std::int64_t end) {
+      RowSampler sampler;
+      for (std::int64_t r = begin; r < end; ++r) {
+        const SampleRow& row = args.rows[r];
+        float* logits = args.logits + r * spec.vocab;
+        for (std::int32_t i = 0; i < row.num_adjustments; ++i) {
+          const SampleAdjustment& adjustment = args.adjustments[row.first_adjustment + i];
+          logits[adjustment.id] = adjusted(logits[adjustment.id], row, adjustment);
+        }
+        if (row.mask >= 0) {
+          forbid(logits, spec.vocab, args.masks + row.mask * sample_mask_words(spec.vocab));
+        }
+        args.out[r] = sampler.draw({logits, static_cast<std::size_t>(spec.vocab)}, row);
+      }
+    });
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<OpKernel<SampleTokens>> make_reference_sample() { return std::make_unique<ReferenceSample>(); }
+
+}  // namespace rocmforge
