@@ -9,4 +9,7 @@ namespace rocmforge {
 /// that device; without it, they are chosen if the library can be opened.
 void register_all_kernels(KernelRegistry& registry, Device* device = nullptr);
 
+/// Registers the scalar kernels, the definition of every operation, alone.
+void register_reference_kernels(KernelRegistry& registry);
+
 }  // namespace rocmforge

@@ -11,8 +11,8 @@
 
 #include "device/fake_driver.h"
 #include "device/temporary_folder.h"
-#include "kernels/matmul/amd/matmul.h"
 #include "kernels/matmul/amd/matvec_args.h"
+#include "kernels/matmul/kernels.h"
 
 // Which launches the products of a decode step make on AMD; tested without a GPU.
 

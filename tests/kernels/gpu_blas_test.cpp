@@ -8,8 +8,8 @@
 #include "device/fake_driver.h"
 #include "device/temporary_folder.h"
 #include "kernels/fake_blas.h"
+#include "kernels/matmul/kernels.h"
 #include "kernels/matmul/portable/blas_products.h"
-#include "kernels/matmul/portable/matmul_kernels.h"
 #include "kernels/register_all.h"
 #include "paths.h"
 

@@ -9,8 +9,9 @@
 #include "device/fake_driver.h"
 #include "device/temporary_folder.h"
 #include "kernels/experts/hopper/experts_args.h"
-#include "kernels/launch/hopper/kernels.h"
+#include "kernels/experts/kernels.h"
 #include "kernels/matmul/hopper/matmul_tiles_args.h"
+#include "kernels/matmul/kernels.h"
 
 // What Hopper's kernels are launched with, where their protocols rely on it; tested without a GPU.
 

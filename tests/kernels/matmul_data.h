@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "kernels/matmul/cpu/matmul.h"
+#include "kernels/matmul/kernels.h"
 #include "tensor/quant/dequantize.h"
 #include "tensor/quant/formats.h"
 

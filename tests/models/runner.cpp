@@ -6,7 +6,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "kernels/launch/reference/backend.h"
 #include "kernels/register_all.h"
 #include "schedule/pages/window_group.h"
 

@@ -2,8 +2,8 @@
 
 #include <array>
 
-#include "kernels/attention/amd/attention.h"
 #include "kernels/attention/amd/attention_prefill_args.h"
+#include "kernels/attention/kernels.h"
 #include "kernels/attention/portable/flash_launch.h"
 #include "kernels/launch/amd/architectures.h"
 

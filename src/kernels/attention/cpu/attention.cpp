@@ -4,8 +4,9 @@
 #include <atomic>
 
 #include "kernels/attention/cpu/attention_units.h"
+#include "kernels/attention/kernels.h"
 #include "kernels/check/arguments/arguments.h"
-#include "kernels/launch/cpu/kernels.h"
+#include "kernels/launch/cpu/isa.h"
 
 namespace rocmforge {
 namespace {

@@ -2,10 +2,10 @@
 #include <vector>
 
 #include "base/error.h"
+#include "kernels/attention/kernels.h"
 #include "kernels/check/arguments/arguments.h"
 #include "kernels/formats/cpu/matmul_pack.h"
 #include "kernels/launch/parallel.h"
-#include "kernels/matmul/cpu/matmul.h"
 #include "kernels/matmul/cpu/matmul_inputs.h"
 
 namespace rocmforge {

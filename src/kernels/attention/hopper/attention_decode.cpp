@@ -6,9 +6,9 @@
 #include "device/device.h"
 #include "kernels/attention/hopper/attention_decode_args.h"
 #include "kernels/attention/hopper/attention_launch.h"
+#include "kernels/attention/kernels.h"
 #include "kernels/check/arguments/arguments.h"
 #include "kernels/launch/hopper/architecture.h"
-#include "kernels/launch/hopper/kernels.h"
 
 namespace rocmforge {
 namespace {

@@ -10,9 +10,9 @@
 #include "kernels/attention/hopper/attention_launch.h"
 #include "kernels/attention/hopper/attention_prefill_pipeline.h"
 #include "kernels/attention/hopper/attention_unpack_args.h"
+#include "kernels/attention/kernels.h"
 #include "kernels/check/arguments/arguments.h"
 #include "kernels/launch/hopper/architecture.h"
-#include "kernels/launch/hopper/kernels.h"
 
 namespace rocmforge {
 namespace {

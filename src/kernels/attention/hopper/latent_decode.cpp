@@ -6,9 +6,9 @@
 
 #include "base/math.h"
 #include "kernels/attention/hopper/latent_decode_args.h"
+#include "kernels/attention/kernels.h"
 #include "kernels/check/arguments/arguments.h"
 #include "kernels/launch/hopper/architecture.h"
-#include "kernels/launch/hopper/kernels.h"
 
 namespace rocmforge {
 namespace {

@@ -1,7 +1,7 @@
+#include "kernels/attention/kernels.h"
 #include "kernels/attention/portable/attention_launch.h"
 #include "kernels/attention/portable/attention_steps_args.h"
 #include "kernels/launch/gpu_kernel.h"
-#include "kernels/launch/portable/kernels.h"
 
 namespace rocmforge {
 namespace {

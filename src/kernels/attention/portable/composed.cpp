@@ -1,7 +1,7 @@
 #include <algorithm>
 
+#include "kernels/attention/kernels.h"
 #include "kernels/attention/portable/attention_launch.h"
-#include "kernels/launch/portable/kernels.h"
 
 namespace rocmforge {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <array>
 
+#include "kernels/attention/kernels.h"
 #include "kernels/attention/portable/flash_launch.h"
-#include "kernels/launch/portable/kernels.h"
 
 namespace rocmforge {
 namespace {

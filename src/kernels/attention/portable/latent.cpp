@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <bit>
 
+#include "kernels/attention/kernels.h"
 #include "kernels/attention/portable/latent_args.h"
 #include "kernels/launch/gpu_kernel.h"
-#include "kernels/launch/portable/kernels.h"
 #include "kernels/matmul/portable/format_kernels.h"
 #include "kernels/matmul/portable/matmul_args.h"
 

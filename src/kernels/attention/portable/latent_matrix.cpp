@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "kernels/attention/kernels.h"
 #include "kernels/attention/portable/attention_launch.h"
 #include "kernels/attention/portable/latent_args.h"
-#include "kernels/launch/portable/kernels.h"
 
 namespace rocmforge {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/attention/kernels.h"
 #include "kernels/attention/portable/attention_launch.h"
-#include "kernels/launch/portable/kernels.h"
 
 namespace rocmforge {
 namespace {

@@ -3,10 +3,11 @@
 #include <limits>
 #include <vector>
 
+#include "kernels/attention/kernels.h"
 #include "kernels/attention/reference/kv_element.h"
 #include "kernels/check/arguments/arguments.h"
 #include "kernels/launch/parallel.h"
-#include "kernels/launch/reference/kernels.h"
+#include "kernels/launch/reference_kernel.h"
 
 namespace rocmforge {
 namespace {

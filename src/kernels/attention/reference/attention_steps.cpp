@@ -4,9 +4,10 @@
 #include <numeric>
 #include <span>
 
+#include "kernels/attention/kernels.h"
 #include "kernels/attention/reference/kv_element.h"
 #include "kernels/launch/parallel.h"
-#include "kernels/launch/reference/kernels.h"
+#include "kernels/launch/reference_kernel.h"
 
 namespace rocmforge {
 namespace {

@@ -1,9 +1,10 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/attention/kernels.h"
 #include "kernels/attention/reference/kv_element.h"
 #include "kernels/launch/parallel.h"
-#include "kernels/launch/reference/kernels.h"
+#include "kernels/launch/reference_kernel.h"
 #include "tensor/quant/dequantize.h"
 
 namespace rocmforge {

@@ -1,11 +1,10 @@
-#include "kernels/experts/amd/experts.h"
-
 #include <algorithm>
 
 #include "base/error.h"
 #include "base/math.h"
 #include "kernels/check/arguments/arguments.h"
 #include "kernels/experts/amd/experts_args.h"
+#include "kernels/experts/kernels.h"
 #include "kernels/experts/portable/experts_tiles.h"
 #include "kernels/formats/amd/pack.h"
 #include "kernels/launch/amd/architectures.h"

@@ -3,9 +3,9 @@
 
 #include "base/error.h"
 #include "kernels/check/arguments/arguments.h"
+#include "kernels/experts/kernels.h"
 #include "kernels/formats/cpu/matmul_pack.h"
 #include "kernels/launch/parallel.h"
-#include "kernels/matmul/cpu/matmul.h"
 #include "kernels/matmul/cpu/matmul_inputs.h"
 
 namespace rocmforge {

@@ -3,9 +3,9 @@
 #include "base/math.h"
 #include "kernels/check/arguments/arguments.h"
 #include "kernels/experts/hopper/route_args.h"
+#include "kernels/experts/kernels.h"
 #include "kernels/experts/portable/route_choice.h"
 #include "kernels/launch/hopper/architecture.h"
-#include "kernels/launch/hopper/kernels.h"
 
 namespace rocmforge {
 namespace {

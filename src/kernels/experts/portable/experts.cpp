@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "kernels/experts/kernels.h"
 #include "kernels/experts/portable/experts_args.h"
 #include "kernels/experts/portable/experts_tiles.h"
 #include "kernels/experts/portable/route_choice.h"
 #include "kernels/launch/gpu_kernel.h"
-#include "kernels/launch/portable/kernels.h"
 #include "kernels/matmul/portable/format_kernels.h"
-#include "kernels/matmul/portable/matmul_kernels.h"
 #include "tensor/quant/formats.h"
 
 namespace rocmforge {

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "base/math.h"
+#include "kernels/experts/kernels.h"
 #include "kernels/experts/portable/experts_args.h"
 #include "kernels/experts/portable/route_choice.h"
 #include "kernels/launch/gpu_kernel.h"
-#include "kernels/launch/portable/kernels.h"
 
 namespace rocmforge {
 namespace {

@@ -5,8 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/experts/kernels.h"
 #include "kernels/launch/parallel.h"
-#include "kernels/launch/reference/kernels.h"
+#include "kernels/launch/reference_kernel.h"
 #include "kernels/rows/reference/activation.h"
 #include "tensor/quant/dequantize.h"
 

@@ -1,5 +1,3 @@
-#include "kernels/matmul/amd/matmul.h"
-
 #include <algorithm>
 
 #include "base/error.h"
@@ -10,6 +8,7 @@
 #include "kernels/matmul/amd/matmul_tiles.h"
 #include "kernels/matmul/amd/matvec.h"
 #include "kernels/matmul/amd/matvec_args.h"
+#include "kernels/matmul/kernels.h"
 #include "kernels/matmul/portable/matmul_convert.h"
 #include "kernels/matmul/portable/matmul_launch.h"
 

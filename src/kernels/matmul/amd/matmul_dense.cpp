@@ -3,10 +3,9 @@
 #include "base/error.h"
 #include "kernels/check/arguments/arguments.h"
 #include "kernels/launch/amd/architectures.h"
-#include "kernels/matmul/amd/matmul.h"
 #include "kernels/matmul/amd/matvec.h"
 #include "kernels/matmul/amd/matvec_args.h"
-#include "kernels/matmul/portable/matmul_kernels.h"
+#include "kernels/matmul/kernels.h"
 
 namespace rocmforge {
 namespace {

@@ -1,5 +1,3 @@
-#include "kernels/matmul/cpu/matmul.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 #include "kernels/formats/cpu/matmul_pack.h"
 #include "kernels/launch/parallel.h"
 #include "kernels/matmul/cpu/matmul_inputs.h"
+#include "kernels/matmul/kernels.h"
 
 namespace rocmforge {
 namespace {

@@ -7,13 +7,12 @@
 #include "kernels/formats/hopper/pack.h"
 #include "kernels/formats/hopper/weight_layout.h"
 #include "kernels/launch/hopper/architecture.h"
-#include "kernels/launch/hopper/kernels.h"
 #include "kernels/launch/packed_support.h"
 #include "kernels/launch/parallel.h"
 #include "kernels/matmul/hopper/matmul_args.h"
 #include "kernels/matmul/hopper/matmul_many.h"
 #include "kernels/matmul/hopper/matvec.h"
-#include "kernels/matmul/portable/matmul_kernels.h"
+#include "kernels/matmul/kernels.h"
 
 namespace rocmforge {
 namespace {

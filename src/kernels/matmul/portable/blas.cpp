@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "kernels/launch/gpu_kernel.h"
+#include "kernels/matmul/kernels.h"
 #include "kernels/matmul/portable/matmul_args.h"
 #include "kernels/matmul/portable/matmul_convert.h"
-#include "kernels/matmul/portable/matmul_kernels.h"
 #include "kernels/matmul/portable/vendor_blas.h"
 
 namespace rocmforge {

@@ -3,10 +3,10 @@
 #include <array>
 
 #include "kernels/launch/gpu_kernel.h"
+#include "kernels/matmul/kernels.h"
 #include "kernels/matmul/portable/format_kernels.h"
 #include "kernels/matmul/portable/matmul_args.h"
 #include "kernels/matmul/portable/matmul_convert.h"
-#include "kernels/matmul/portable/matmul_kernels.h"
 #include "kernels/matmul/portable/matmul_launch.h"
 #include "tensor/quant/formats.h"
 

@@ -2,8 +2,9 @@
 
 #include "base/math.h"
 #include "kernels/check/arguments/arguments.h"
-#include "kernels/launch/cpu/kernels.h"
+#include "kernels/launch/cpu/isa.h"
 #include "kernels/launch/parallel.h"
+#include "kernels/recurrent/kernels.h"
 
 namespace rocmforge {
 namespace {

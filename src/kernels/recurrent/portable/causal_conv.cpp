@@ -1,7 +1,7 @@
 #include "kernels/recurrent/portable/causal_conv_args.h"
 
 #include "kernels/launch/gpu_kernel.h"
-#include "kernels/launch/portable/kernels.h"
+#include "kernels/recurrent/kernels.h"
 
 namespace rocmforge {
 namespace {

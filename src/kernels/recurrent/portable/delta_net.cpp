@@ -1,9 +1,10 @@
 #include <fmt/format.h>
 
 #include "kernels/launch/gpu_kernel.h"
-#include "kernels/launch/portable/kernels.h"
+#include "kernels/recurrent/kernels.h"
 #include "kernels/recurrent/portable/chunk_launch.h"
 #include "kernels/recurrent/portable/delta_net_args.h"
+#include "kernels/rows/kernels.h"
 
 namespace rocmforge {
 namespace {

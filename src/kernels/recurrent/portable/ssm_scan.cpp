@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kernels/launch/gpu_kernel.h"
-#include "kernels/launch/portable/kernels.h"
+#include "kernels/recurrent/kernels.h"
 #include "kernels/recurrent/portable/chunk_launch.h"
 #include "kernels/recurrent/portable/ssm_scan_args.h"
 

@@ -1,7 +1,8 @@
 #include <vector>
 
 #include "kernels/launch/parallel.h"
-#include "kernels/launch/reference/kernels.h"
+#include "kernels/launch/reference_kernel.h"
+#include "kernels/recurrent/kernels.h"
 #include "kernels/rows/reference/activation.h"
 
 namespace rocmforge {

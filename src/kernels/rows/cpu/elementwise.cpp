@@ -3,8 +3,9 @@
 #include <vector>
 
 #include "kernels/check/arguments/arguments.h"
-#include "kernels/launch/cpu/kernels.h"
+#include "kernels/launch/cpu/isa.h"
 #include "kernels/launch/parallel.h"
+#include "kernels/rows/kernels.h"
 #include "tensor/quant/dequantize.h"
 
 namespace rocmforge {

@@ -5,8 +5,9 @@
 
 #include "kernels/attention/cpu/kv_element_of.h"
 #include "kernels/check/arguments/arguments.h"
-#include "kernels/launch/cpu/kernels.h"
+#include "kernels/launch/cpu/isa.h"
 #include "kernels/launch/parallel.h"
+#include "kernels/rows/kernels.h"
 
 namespace rocmforge {
 namespace {

@@ -1,5 +1,5 @@
 #include "kernels/launch/gpu_kernel.h"
-#include "kernels/launch/portable/kernels.h"
+#include "kernels/rows/kernels.h"
 #include "kernels/rows/portable/elementwise_args.h"
 
 namespace rocmforge {

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include "kernels/launch/gpu_kernel.h"
-#include "kernels/launch/portable/kernels.h"
+#include "kernels/rows/kernels.h"
 #include "kernels/rows/portable/embedding_args.h"
 
 namespace rocmforge {

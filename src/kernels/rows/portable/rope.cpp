@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "kernels/launch/gpu_kernel.h"
-#include "kernels/launch/portable/kernels.h"
+#include "kernels/rows/kernels.h"
 #include "kernels/rows/portable/rope_launch.h"
 
 namespace rocmforge {

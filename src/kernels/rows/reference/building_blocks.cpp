@@ -3,7 +3,8 @@
 
 #include "kernels/check/arguments/arguments.h"
 #include "kernels/launch/parallel.h"
-#include "kernels/launch/reference/kernels.h"
+#include "kernels/launch/reference_kernel.h"
+#include "kernels/rows/kernels.h"
 #include "tensor/quant/dequantize.h"
 
 namespace rocmforge {

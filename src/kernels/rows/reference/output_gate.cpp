@@ -1,7 +1,8 @@
 #include <cmath>
 
 #include "kernels/launch/parallel.h"
-#include "kernels/launch/reference/kernels.h"
+#include "kernels/launch/reference_kernel.h"
+#include "kernels/rows/kernels.h"
 
 namespace rocmforge {
 namespace {

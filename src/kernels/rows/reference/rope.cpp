@@ -5,7 +5,8 @@
 #include "kernels/attention/reference/kv_element.h"
 #include "kernels/check/arguments/arguments.h"
 #include "kernels/launch/parallel.h"
-#include "kernels/launch/reference/kernels.h"
+#include "kernels/launch/reference_kernel.h"
+#include "kernels/rows/kernels.h"
 
 namespace rocmforge {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "kernels/check/arguments/arguments.h"
 #include "kernels/launch/gpu_kernel.h"
-#include "kernels/launch/portable/kernels.h"
+#include "kernels/sample/kernels.h"
 #include "kernels/sample/portable/sample_args.h"
 
 namespace rocmforge {

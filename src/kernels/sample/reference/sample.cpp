@@ -8,7 +8,8 @@
 
 #include "kernels/check/arguments/arguments.h"
 #include "kernels/launch/parallel.h"
-#include "kernels/launch/reference/kernels.h"
+#include "kernels/launch/reference_kernel.h"
+#include "kernels/sample/kernels.h"
 
 namespace rocmforge {
 namespace {
