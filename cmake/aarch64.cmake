@@ -1,5 +1,5 @@
 # 64-bit Arm on a machine of another architecture: Debian's cross compiler, and qemu to run the programs. The libraries are
-# in a folder of their own, which tools/aarch64_sysroot.sh fills.
+# in a folder of their own, which tools/build/aarch64_sysroot.sh fills.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)

@@ -5,9 +5,9 @@ if(ROCMFORGE_PYTHON)
   add_custom_command(
     OUTPUT ${pages}/help.json ${pages}/rocmforge.1 ${pages}/rocmforge.bash ${pages}/_rocmforge ${pages}/rocmforge.fish
     COMMAND rocmforge help --json > ${pages}/help.json
-    COMMAND ${ROCMFORGE_PYTHON} ${PROJECT_SOURCE_DIR}/tools/make_man_page.py ${pages}/help.json ${pages}/rocmforge.1
-    COMMAND ${ROCMFORGE_PYTHON} ${PROJECT_SOURCE_DIR}/tools/make_completions.py ${pages}/help.json ${pages}
-    DEPENDS rocmforge ${PROJECT_SOURCE_DIR}/tools/make_man_page.py ${PROJECT_SOURCE_DIR}/tools/make_completions.py
+    COMMAND ${ROCMFORGE_PYTHON} ${PROJECT_SOURCE_DIR}/tools/package/make_man_page.py ${pages}/help.json ${pages}/rocmforge.1
+    COMMAND ${ROCMFORGE_PYTHON} ${PROJECT_SOURCE_DIR}/tools/package/make_completions.py ${pages}/help.json ${pages}
+    DEPENDS rocmforge ${PROJECT_SOURCE_DIR}/tools/package/make_man_page.py ${PROJECT_SOURCE_DIR}/tools/package/make_completions.py
     COMMENT "Writing the manual page and the completions" VERBATIM)
   add_custom_target(rocmforge_documents ALL DEPENDS ${pages}/rocmforge.1)
   # Debian has a folder of its own for zsh functions of packages.

@@ -1,5 +1,5 @@
-# Packs the GPU code objects in ROCMFORGE_KERNELS_DIR/ARCHITECTURE (made by tools/build_kernels.py) into one archive
-# (tools/kernel_archive.py), which is embedded in programs or installed beside them. Without code objects the program has no
+# Packs the GPU code objects in ROCMFORGE_KERNELS_DIR/ARCHITECTURE (made by tools/build/build_kernels.py) into one archive
+# (tools/build/kernel_archive.py), which is embedded in programs or installed beside them. Without code objects the program has no
 # archive.
 #
 # rocmforge_kernels(TARGET) adds to TARGET the embedded archive, in place of embedded_kernels_none.cpp, and the stamp of the sources.
@@ -7,7 +7,7 @@
 set(ROCMFORGE_KERNELS_DIR ${PROJECT_SOURCE_DIR}/build/kernels CACHE STRING "Folder of GPU code objects to embed; empty for none")
 option(ROCMFORGE_EMBED_KERNELS "GPU code objects in the program, rather than in share/rocmforge/kernels.archive" ON)
 
-# The stamp of the kernel sources, which must be the same in an archive and a program. tools/kernel_archive.py computes the
+# The stamp of the kernel sources, which must be the same in an archive and a program. tools/build/kernel_archive.py computes the
 # same.
 function(rocmforge_kernel_stamp target)
   set(kernels ${PROJECT_SOURCE_DIR}/src/kernels)
@@ -43,7 +43,7 @@ function(rocmforge_kernels target)
   endif()
   set(archive ${CMAKE_CURRENT_BINARY_DIR}/kernels-${level}/kernels.archive)
   file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/kernels-${level})
-  set(script ${PROJECT_SOURCE_DIR}/tools/kernel_archive.py)
+  set(script ${PROJECT_SOURCE_DIR}/tools/build/kernel_archive.py)
   add_custom_command(OUTPUT ${archive}
                      COMMAND ${ROCMFORGE_PYTHON} ${script} --level ${level} --output ${archive} ${ROCMFORGE_KERNELS_DIR}
                      DEPENDS ${objects} ${script} ${CMAKE_CURRENT_BINARY_DIR}/kernel_stamp.cpp

@@ -1,4 +1,4 @@
-# Headers that most files include, parsed once for all targets of the same flags. tools/check_includes.py checks that each
+# Headers that most files include, parsed once for all targets of the same flags. tools/checks/check_includes.py checks that each
 # file includes the ones it uses. -DROCMFORGE_PRECOMPILE_LIBRARIES=OFF turns precompilation off.
 option(ROCMFORGE_PRECOMPILE_LIBRARIES "Precompile the headers that the libraries share" ON)
 set(ROCMFORGE_COMMON_HEADERS <algorithm> <array> <atomic> <chrono> <cmath> <cstdint> <filesystem> <functional> <map> <memory> <mutex>

@@ -1,4 +1,4 @@
-"""The wheel's tag: any Python 3, on Linux with this C library or a later one. tools/make_wheel.py calls it with ROCMFORGE_VERSION."""
+"""The wheel's tag: any Python 3, on Linux with this C library or a later one. tools/package/make_wheel.py calls it with ROCMFORGE_VERSION."""
 import os
 import platform
 

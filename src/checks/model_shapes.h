@@ -17,7 +17,7 @@ struct SequenceShape {
   std::int32_t q_len;
 };
 
-/// The attention of a layer of a model that people run (tools/synth_gguf.py).
+/// The attention of a layer of a model that people run (tools/quant/synth_gguf.py).
 struct ModelAttention {
   std::string model;
   Attention::Spec spec;

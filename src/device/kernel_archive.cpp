@@ -15,7 +15,7 @@
 namespace rocmforge {
 namespace {
 
-/// More than any section needs: tools/kernel_archive.py uses dictionaries of up to 64 MiB.
+/// More than any section needs: tools/build/kernel_archive.py uses dictionaries of up to 64 MiB.
 constexpr std::uint64_t decoder_memory_bytes = std::uint64_t{80} << 20;
 
 /// Reads the index from front to back. Throws Error when the index ends before a number or name does.

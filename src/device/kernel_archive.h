@@ -8,7 +8,7 @@
 
 namespace rocmforge {
 
-// One file with the GPU code objects of many architectures, written by tools/kernel_archive.py. All numbers are
+// One file with the GPU code objects of many architectures, written by tools/build/kernel_archive.py. All numbers are
 // little-endian:
 //   "RFKERNL1"
 //   u32 number of bytes of the index, which follows

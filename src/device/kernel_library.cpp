@@ -53,7 +53,7 @@ void check_is_elf(std::span<const std::byte> bytes) {
 }
 
 /// RDNA4 computes with stale scalar registers where code lacks waits that compilers before LLVM 21 don't write.
-/// tools/gfx12_waits.py completes the code and marks the object.
+/// tools/build/gfx12_waits.py completes the code and marks the object.
 void check_waits(std::string_view architecture, std::span<const std::byte> code_object) {
   constexpr std::string_view mark = "rocmforge: gfx12 waits 1";
   if (!architecture.starts_with("gfx12")) {

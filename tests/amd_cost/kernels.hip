@@ -1,4 +1,4 @@
-// Kernels for the tests of tools/amd_cost: each with a variant that is slower on purpose. Compiled without headers and
+// Kernels for the tests of tools/cost/amd_cost: each with a variant that is slower on purpose. Compiled without headers and
 // libraries.
 #define KERNEL extern "C" __attribute__((global, amdgpu_flat_work_group_size(64, 256)))
 using uint = unsigned;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The cost model of tools/amd_cost: a kernel made worse on purpose is predicted slower; what it counts is what is there.
+"""The cost model of tools/cost/amd_cost: a kernel made worse on purpose is predicted slower; what it counts is what is there.
 
 Needs clang++-19 and llvm-objdump-19, or is skipped (77). With TINYGRAD naming a checkout, traces are compared with the emulator's.
 """
@@ -15,7 +15,7 @@ import types
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT / "tools/cost"))
 SKIPPED = 77
 CHIPS = {"gfx1100": "rx7900xtx", "gfx1201": "rx9070xt", "gfx942": "mi300x"}
 
@@ -160,7 +160,7 @@ class Kernels(unittest.TestCase):
                                  (["kernel", self.objects["gfx1100"], "coalesced", "--chip", "rx1", "--grid", "1", "1", "1", "--block", "64", "1", "1"], "no chip"),
                                  (["kernel", self.objects["gfx1100"], "coalesced", "--chip", "rx7900xtx", "--grid", "1", "1", "1", "--block", "64", "1", "1"], "too few"),
                                  (["step", "/nowhere.json"], "nowhere.json"), (["calibrate", "--tinygrad", "/nowhere"], "no tinygrad checkout")):
-            done = subprocess.run([*program, *map(str, arguments)], cwd=ROOT / "tools", capture_output=True, text=True)
+            done = subprocess.run([*program, *map(str, arguments)], cwd=ROOT / "tools/cost", capture_output=True, text=True)
             self.assertEqual((done.returncode, len(done.stderr.splitlines())), (1, 1), done.stderr)
             self.assertIn(words, done.stderr)
 

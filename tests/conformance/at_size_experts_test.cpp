@@ -11,7 +11,7 @@
 namespace rocmforge::test {
 namespace {
 
-/// The experts of a model that people run (tools/synth_gguf.py).
+/// The experts of a model that people run (tools/quant/synth_gguf.py).
 struct Layer {
   std::string name;
   DType up = DType::q4_k;

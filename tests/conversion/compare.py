@@ -10,7 +10,7 @@ import torch
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "python")]
+sys.path[:0] = [str(ROOT / "tools/goldens"), str(ROOT / "python")]
 
 import drawn  # noqa: E402: found by the path above
 import files  # noqa: E402

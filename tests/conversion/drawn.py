@@ -1,4 +1,4 @@
-"""Configurations drawn from a seed, for each model of tools/model_golden.py, and what released config.json files have beside them."""
+"""Configurations drawn from a seed, for each model of tools/goldens/model_golden.py, and what released config.json files have beside them."""
 import json
 import random
 

@@ -4,7 +4,7 @@
 usage: run.py PROGRAM MODEL FOLDER [--seed N] [--draws N] [--only NAME,...]
 
 Takes the converter and the quantiser from the archive of PyPI's llama-cpp-python and the classes from PyPI's transformers, keeps both
-in FOLDER, and builds the quantiser there once. Every model of tools/model_golden.py is drawn in --draws (3) sizes from --seed (1).
+in FOLDER, and builds the quantiser there once. Every model of tools/goldens/model_golden.py is drawn in --draws (3) sizes from --seed (1).
 F32 is compared with transformers; F16, Q8_0 and Q4_K_M with the same file whose tensors are written in F32, by the reference products
 and by the fast ones. Prints a table of the greatest relative errors ||ours - theirs|| / ||theirs||, and counts. PROGRAM says where librocmforge is; MODEL is not read.
 """

@@ -287,7 +287,7 @@ TEST_F(Archive, with_any_byte_changed_is_read_or_refused) {
   }
 }
 
-/// Written by tools/kernel_archive.py: tests/tools/kernel_archive_test.py has the command and what is in it.
+/// Written by tools/build/kernel_archive.py: tests/tools/kernel_archive_test.py has the command and what is in it.
 TEST(KernelArchive, reads_what_the_script_writes) {
   const MappedFile file(test::test_data("device/golden.archive"));
   const KernelArchive archive(file.bytes(), "golden");

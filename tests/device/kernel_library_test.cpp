@@ -121,7 +121,7 @@ TEST_F(KernelFolder, refuses_a_file_that_is_no_code_object) {
             (folder_.path() / "gfx1100/broken.hsaco").string() + ": not a code object (it does not begin as an ELF file)");
 }
 
-// The mark is what tools/gfx12_waits.py writes. Other cards need none.
+// The mark is what tools/build/gfx12_waits.py writes. Other cards need none.
 TEST_F(KernelFolder, refuses_an_object_of_rdna4_without_waits_when_it_is_used) {
   for (const std::string architecture : {"gfx1200", "gfx1201", "gfx12-generic"}) {
     folder_.write(architecture + "/elementwise.hsaco", std::string(elf) + "...rocmforge: gfx12 waits 1...");

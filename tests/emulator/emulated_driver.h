@@ -8,7 +8,7 @@
 namespace rocmforge {
 
 /// An emulated AMD GPU: AMD code objects run on tinygrad's emulator of the instruction sets, in a worker process
-/// (tools/amd_emulator.py). Only for tests: emulated work takes seconds where a GPU takes microseconds.
+/// (tools/cost/amd_emulator.py). Only for tests: emulated work takes seconds where a GPU takes microseconds.
 ///
 /// `architecture` is one that the worker knows, such as "gfx1100", "gfx1201" or "gfx942". The environment's TINYGRAD names a
 /// checkout of tinygrad. Everything is done when a call returns. Except for alignment, each allocation ends at the end of a

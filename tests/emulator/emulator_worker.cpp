@@ -75,7 +75,7 @@ EmulatorWorker::EmulatorWorker(std::string architecture, int memory_file, std::u
   }
   socket_ = sockets[0];
   const std::array<std::string, 8> command{ROCMFORGE_PYTHON,
-                                           test::source_path("tools/amd_emulator.py"),
+                                           test::source_path("tools/cost/amd_emulator.py"),
                                            architecture_,
                                            std::to_string(memory_file_of_worker),
                                            std::to_string(memory_address),

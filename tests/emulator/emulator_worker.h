@@ -10,7 +10,7 @@
 
 namespace rocmforge {
 
-/// The process that runs code objects, tools/amd_emulator.py, which documents the requests. It maps the same memory at the
+/// The process that runs code objects, tools/cost/amd_emulator.py, which documents the requests. It maps the same memory at the
 /// same address.
 class EmulatorWorker {
  public:

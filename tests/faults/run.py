@@ -24,7 +24,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests/faults")]
+sys.path[:0] = [str(ROOT / "tools/build"), str(ROOT / "tests/faults")]
 
 from faults import AMD_FAULTS, NVIDIA_FAULTS
 from shake import Problem, write_seeded
@@ -66,7 +66,7 @@ class Mutation:
 
 def compile_fault(fault, architecture, shaken):
     output = FOLDER / ("built-shaken" if shaken else "built")
-    command = [sys.executable, TREE / "tools/build_kernels.py", "--output", output, "--quiet", "--only", fault.object, architecture]
+    command = [sys.executable, TREE / "tools/build/build_kernels.py", "--output", output, "--quiet", "--only", fault.object, architecture]
     done = subprocess.run([*command, *(["--shaken"] if shaken else [])], capture_output=True, text=True)
     built = [path for path in (output / architecture).glob(f"{fault.object}.*")]
     if not built:

@@ -10,7 +10,7 @@ import wire
 from arena import Attack
 from expect import answer_problems
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "tools"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "tools/quant"))
 import gguf_io  # noqa: E402
 
 MILLION = 1_000_000

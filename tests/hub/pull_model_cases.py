@@ -12,7 +12,7 @@ from unittest import mock
 import hub_server
 from pull_testing import CONTENT, FILE, NAME, SECONDS, PullTest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools/quant"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "server"))
 
 import gguf_io  # noqa: E402

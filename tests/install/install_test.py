@@ -51,7 +51,7 @@ def check_kernels(prefix, folder):
     code_object, archive = folder / "objects/gfx1013/a.hsaco", prefix / "share/rocmforge/kernels.archive"
     code_object.parent.mkdir(parents=True)
     code_object.write_bytes(b"\x7fELF of a test")
-    run(sys.executable, ROOT / "tools/kernel_archive.py", "--output", archive, folder / "objects")
+    run(sys.executable, ROOT / "tools/build/kernel_archive.py", "--output", archive, folder / "objects")
 
     def devices():
         said = run(prefix / "bin/rocmforge", "devices", "--json", cwd=folder)

@@ -23,11 +23,11 @@ DeviceInfo card(std::string architecture) {
   return device;
 }
 
-/// The tables of tools/build_kernels.py.
+/// The tables of tools/build/build_kernels.py.
 struct BuildScript {
   std::string text;
   BuildScript() {
-    std::ifstream file(test::source_path("tools/build_kernels.py"));
+    std::ifstream file(test::source_path("tools/build/build_kernels.py"));
     text.assign(std::istreambuf_iterator<char>(file), {});
   }
   /// The cards of the table AMD.

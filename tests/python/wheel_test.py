@@ -55,7 +55,7 @@ def main():
     build = pathlib.Path(sys.argv[1])
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder).resolve()
-        wheel = pathlib.Path(run(sys.executable, ROOT / "tools/make_wheel.py", build, folder).split()[-1])
+        wheel = pathlib.Path(run(sys.executable, ROOT / "tools/package/make_wheel.py", build, folder).split()[-1])
         check_contents(wheel)
         if subprocess.run([sys.executable, "-c", "import ensurepip"], capture_output=True).returncode != 0:
             print("python3-venv is missing")

@@ -63,7 +63,7 @@ Golden load_golden(DType type) {
 
 class Dequantize : public testing::TestWithParam<DType> {};
 
-// The values are those of the gguf Python package (tools/quant_golden.py), compared bit for bit.
+// The values are those of the gguf Python package (tools/goldens/quant_golden.py), compared bit for bit.
 TEST_P(Dequantize, MatchesTheReferenceBitForBit) {
   const Golden golden = load_golden(GetParam());
   ASSERT_GE(golden.values.size(), 512u);

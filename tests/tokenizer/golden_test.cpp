@@ -78,7 +78,7 @@ void expect_random(const Tokenizer& tokenizer, const std::string& file, const Pr
     const bool same = hash_ids(result) == expected;
     matched += same ? 1 : 0;
     if (!same && i - matched < 5) {
-      ADD_FAILURE() << file << " string " << i << " (tools/tokenizer_golden.py --show " << file << " " << i << "): \""
+      ADD_FAILURE() << file << " string " << i << " (tools/goldens/tokenizer_golden.py --show " << file << " " << i << "): \""
                     << escaped(text) << "\"\ngives " << testing::PrintToString(result);
     }
     if (has_all_bytes && text.find("\u2581") == std::string::npos) {
@@ -124,7 +124,7 @@ TEST(Golden, RandomStringsOfGemma4) { expect_random(*load_marked(), "gemma4"); }
 
 /// A vocabulary without some bytes: letters, white space, and such that begin and continue characters; a SentencePiece one
 /// without these letters and all bytes. Tokens that contain them can't be formed by merges. As LACKING in
-/// tools/tokenizer_golden.py.
+/// tools/goldens/tokenizer_golden.py.
 std::shared_ptr<const Tokenizer> load_lacking(const std::string& name) {
   Vocabulary vocabulary = load_golden(name)->vocabulary();
   // How a byte-level vocabulary writes the bytes 'q', 'X', '7', tab, C3, E2, 9F and A9.

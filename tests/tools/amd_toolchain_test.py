@@ -10,7 +10,7 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT / "tools/build"))
 import build_kernels  # noqa: E402
 from amd_toolchain import Problem, distribution_toolchains, find_toolchains, rocm_folders, rocm_toolchain, toolchain_for  # noqa: E402
 from code_object import CodeObject  # noqa: E402
@@ -64,7 +64,7 @@ class Toolchains(unittest.TestCase):
                 self.assertTrue(str(toolchain.bitcode).startswith(str(root)))
                 output = self.opt / version / "kernels"
                 environment = {name: value for name, value in os.environ.items() if name != "HIP_PATH"} | {"ROCM_PATH": str(root)}
-                done = subprocess.run([sys.executable, ROOT / "tools/build_kernels.py", "--output", output, "--only", "device_check", "gfx1100"],
+                done = subprocess.run([sys.executable, ROOT / "tools/build/build_kernels.py", "--output", output, "--only", "device_check", "gfx1100"],
                                       env=environment, capture_output=True, text=True)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
                 self.assertTrue(CodeObject((output / "gfx1100/device_check.hsaco").read_bytes()).kernels)
@@ -168,7 +168,7 @@ class Toolchains(unittest.TestCase):
         clang = root / "lib/llvm/bin/clang++"
         clang.write_text(f'#!/bin/sh\ncase "$*" in *device_check*) echo "a.hip:3:1: warning: new in this version" >&2;; esac\nexec {PACKAGES.clang} "$@"\n')
         clang.chmod(0o755)
-        command = [sys.executable, ROOT / "tools/build_kernels.py", "--output", self.opt / "kernels", "--only", "device_check", "gfx1100"]
+        command = [sys.executable, ROOT / "tools/build/build_kernels.py", "--output", self.opt / "kernels", "--only", "device_check", "gfx1100"]
         for options, status in (([], 0), (["--strict"], 1), ([], 0)):  # what was compiled before is judged, too
             done = subprocess.run([*command, *options], env=os.environ | {"ROCM_PATH": str(root)}, capture_output=True, text=True)
             self.assertEqual(done.returncode, status, done.stdout + done.stderr)

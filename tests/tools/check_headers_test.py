@@ -1,4 +1,4 @@
-"""Which files tools/check_headers.py chooses, in a checkout of its own, and what it says of them: check_headers_test.py COMPILER"""
+"""Which files tools/checks/check_headers.py chooses, in a checkout of its own, and what it says of them: check_headers_test.py COMPILER"""
 import os
 import pathlib
 import shutil
@@ -26,9 +26,9 @@ class Headers(unittest.TestCase):
         self.checkout = self.folder / "checkout"
         for name, text in FILES.items():
             self.write(name, text)
-        (self.checkout / "tools").mkdir()
+        (self.checkout / "tools/checks").mkdir(parents=True)
         for name in TOOLS:
-            shutil.copy(ROOT / "tools" / name, self.checkout / "tools")
+            shutil.copy(ROOT / "tools/checks" / name, self.checkout / "tools/checks")
         self.write(".gitignore", "__pycache__\n")
         for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "begin"], ["update-ref", "refs/remotes/origin/main", "HEAD"]):
             self.git(*command)
@@ -45,7 +45,7 @@ class Headers(unittest.TestCase):
     def check(self, *options, cache="cache"):
         environment = {**os.environ, "XDG_CACHE_HOME": str(self.folder / cache)}
         environment.pop("FORGE_GREEN", None)
-        done = subprocess.run([sys.executable, "tools/check_headers.py", *options, COMPILER], cwd=self.checkout, env=environment,
+        done = subprocess.run([sys.executable, "tools/checks/check_headers.py", *options, COMPILER], cwd=self.checkout, env=environment,
                               capture_output=True, text=True)
         self.assertEqual(done.stderr, "")
         return done.stdout.strip()

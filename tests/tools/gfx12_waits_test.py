@@ -9,7 +9,7 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT / "tools/build"))
 import amd_toolchain  # noqa: E402
 import gfx12_scan  # noqa: E402
 from gfx12_hazard import Problem, parse, registers  # noqa: E402
@@ -187,7 +187,7 @@ class MachineCode(unittest.TestCase):
         self.assertEqual(gfx12_scan.scan(self.assembled(done_text), self.disassembler), (count + added, []))
 
     def test_the_script(self):
-        script = [sys.executable, ROOT / "tools/gfx12_scan.py", self.folder]
+        script = [sys.executable, ROOT / "tools/build/gfx12_scan.py", self.folder]
         self.assertEqual(subprocess.run(script, capture_output=True).returncode, 2, "there is no object yet")
         self.assembled(metadata(kernel(self.LOOP)))
         self.assertEqual(subprocess.run(script, capture_output=True).returncode, 1)
@@ -196,7 +196,7 @@ class MachineCode(unittest.TestCase):
 
     def test_the_build_leaves_nothing_missing(self):
         output = self.folder / "kernels"
-        done = subprocess.run([sys.executable, ROOT / "tools/build_kernels.py", "--output", output, "--only", "sample", "gfx1201", "gfx12-generic"],
+        done = subprocess.run([sys.executable, ROOT / "tools/build/build_kernels.py", "--output", output, "--only", "sample", "gfx1201", "gfx12-generic"],
                               capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         for path in output.glob("gfx12*/*.hsaco"):

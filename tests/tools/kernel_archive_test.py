@@ -1,4 +1,4 @@
-"""Archives that tools/kernel_archive.py writes: kernel_archive_test.py [PROGRAM]
+"""Archives that tools/build/kernel_archive.py writes: kernel_archive_test.py [PROGRAM]
 
 With the program: what it lists of an archive, whose stamp must be that of its own kernels."""
 import json
@@ -11,11 +11,11 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT / "tools/build"))
 import kernel_archive  # noqa: E402
 
 PROGRAM = pathlib.Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 else None
-SCRIPT = ROOT / "tools/kernel_archive.py"
+SCRIPT = ROOT / "tools/build/kernel_archive.py"
 GOLDEN = ROOT / "tests/device/golden.archive"
 ELF = b"\x7fELF"
 

@@ -1,4 +1,4 @@
-"""The runner of the tests (tools/run_tests.py): nothing that fails, crashes, hangs or leaks beside others is counted as passed."""
+"""The runner of the tests (tools/checks/run_tests.py): nothing that fails, crashes, hangs or leaks beside others is counted as passed."""
 import os
 import pathlib
 import shlex
@@ -9,7 +9,7 @@ import textwrap
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT / "tools/checks"))
 import run_tests  # noqa: E402
 from suite.registered import Selection, Test  # noqa: E402
 from suite.schedule import run_all  # noqa: E402
@@ -143,7 +143,7 @@ class Parts(unittest.TestCase):
             self.assertIn(part.within, {None, *parts})
 
     def test_no_part_is_lost_when_time_is_over(self):
-        done = subprocess.run([sys.executable, str(ROOT / "tools/run_tests.py")], capture_output=True, text=True,
+        done = subprocess.run([sys.executable, str(ROOT / "tools/checks/run_tests.py")], capture_output=True, text=True,
                               env={**os.environ, "FORGE_TEST_MINUTES": "0"})
         count = len(run_tests.read_parts()[1])
         self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (1, f"0 passed, 0 failed, {count} skipped"))
@@ -152,7 +152,7 @@ class Parts(unittest.TestCase):
         for words, code, counts in (("echo '2 passed, 0 failed, 1 skipped'", 0, "2 passed, 0 failed, 1 skipped"),
                                     ("echo nothing", 1, "0 passed, 1 failed, 0 skipped")):
             script = textwrap.dedent(f"""
-                import sys; sys.path.insert(0, {str(ROOT / "tools")!r})
+                import sys; sys.path.insert(0, {str(ROOT / "tools/checks")!r})
                 import run_tests
                 part = run_tests.Part("one", {{"command": {shlex.join(["sh", "-c", words])!r}}}, {{}})
                 sys.exit(run_tests.Suite({{"one": part}}, ["one"]).run())""")

@@ -9,7 +9,7 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT / "tools/build"))
 import shake  # noqa: E402
 from amd_toolchain import find_toolchains  # noqa: E402
 
@@ -20,7 +20,7 @@ class Objects(unittest.TestCase):
         cls.holder = tempfile.TemporaryDirectory()
         cls.folder = pathlib.Path(cls.holder.name)
         for name, options in (("usual", []), ("shaken", ["--shaken"])):
-            command = [sys.executable, ROOT / "tools/build_kernels.py", "--output", cls.folder / name, "--only", "device_check", *options, "gfx1100"]
+            command = [sys.executable, ROOT / "tools/build/build_kernels.py", "--output", cls.folder / name, "--only", "device_check", *options, "gfx1100"]
             subprocess.run(command, check=True, capture_output=True)
 
     @classmethod

@@ -6,7 +6,7 @@
 #include "kernels/tile/arrival.h"
 #include "kernels/tile/tile.h"
 
-// Architectures with kernels of their own (tools/build_kernels.py), whose instructions are checked too.
+// Architectures with kernels of their own (tools/build/build_kernels.py), whose instructions are checked too.
 #if ROCMFORGE_DEVICE_AMD && \
     (defined(__gfx90a__) || defined(__gfx942__) || defined(__gfx950__) || defined(__GFX11__) || defined(__GFX12__))
 #define ROCMFORGE_AMD_INSTRUCTIONS 1

@@ -21,7 +21,7 @@
 
 namespace rocmforge::gpu {
 
-/// Lanes that run in step. Never assume 32. The build says it for AMD (tools/build_kernels.py).
+/// Lanes that run in step. Never assume 32. The build says it for AMD (tools/build/build_kernels.py).
 #if ROCMFORGE_DEVICE_AMD
 inline constexpr int wave_size = ROCMFORGE_WAVE_SIZE;
 #else

@@ -1,7 +1,7 @@
 #pragma once
 
 // Waits of pseudo-random lengths around everything that hands data from thread to thread, in kernels that are compiled to
-// look for a lost order (tools/build_kernels.py --shaken): a thread that has arrived too early, or reads too late, then
+// look for a lost order (tools/build/build_kernels.py --shaken): a thread that has arrived too early, or reads too late, then
 // shows. Without the option there are none, and the code objects are the same.
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 #endif
 
 #if ROCMFORGE_SHAKEN
-/// Which waits; 0: none. tools/shake.py writes it into the code object.
+/// Which waits; 0: none. tools/build/shake.py writes it into the code object.
 extern "C" __device__ std::uint32_t rocmforge_shake_seed = 1;
 #endif
 

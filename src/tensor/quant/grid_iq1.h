@@ -1,6 +1,6 @@
 #pragma once
 
-// Written by tools/quant_grids.py from the tables of the format.
+// Written by tools/quant/quant_grids.py from the tables of the format.
 
 #include <cstdint>
 

@@ -8,7 +8,7 @@
 
 namespace rocmforge::amd {
 
-/// Whether AMD's kernels are compiled for the device: the architectures that FAMILIES of tools/build_kernels.py names
+/// Whether AMD's kernels are compiled for the device: the architectures that FAMILIES of tools/build/build_kernels.py names
 /// for them.
 inline Support check_architecture(const DeviceInfo& device) {
   if (const std::string_view name = device.architecture_name();

@@ -1,0 +1,230 @@
+#!/usr/bin/env python3
+"""Runs parts of the tests and ends with their counts: run_tests.py [PART...]. `./forge test` calls it; tools/checks/parts.ini says what a part is.
+
+FORGE_JOBS: processors to use. FORGE_TEST_MINUTES: no part begins after so many minutes, and those that are left count as skipped.
+"""
+import configparser
+import contextlib
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+import threading
+import time
+
+from suite.registered import Selection, registered, select
+from suite.results import Tally
+from suite.schedule import run_all
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PARTS = ROOT / "tools/checks/parts.ini"
+KEYS = {"prepare", "needs", "preset", "targets", "select", "script", "command", "environment", "beside", "within"}
+MODEL = "models/forge-demo.gguf"
+SHOWN = 8000  # bytes of a failed test's output
+JOBS = int(os.environ.get("FORGE_JOBS") or len(os.sched_getaffinity(0)))
+
+
+class Problem(Exception):
+    """One line for a person."""
+
+
+def lines_of(value):
+    return [line for line in (value or "").splitlines() if line.strip()]
+
+
+class Part:
+    def __init__(self, name, settings, groups):
+        if unknown := set(settings) - KEYS:
+            raise Problem(f"{PARTS.name}: part {name} has an unknown key '{sorted(unknown)[0]}'")
+        if sum(key in settings for key in ("select", "script", "command")) != 1:
+            raise Problem(f"{PARTS.name}: part {name} needs one of select, script and command")
+        self.name = name
+        self.prepare, self.needs, self.targets = (settings.get(key, "").split() for key in ("prepare", "needs", "targets"))
+        self.preset, self.beside, self.within = (settings.get(key) for key in ("preset", "beside", "within"))
+        self.script, self.command = settings.get("script"), settings.get("command")
+        self.selections = [Selection(line, groups) for line in lines_of(settings.get("select"))]
+        self.environment = dict(line.replace("{root}", str(ROOT)).split("=", 1) for line in lines_of(settings.get("environment")))
+
+
+def read_parts():
+    """({name: Part}, the names of those that run by default)"""
+    file = configparser.ConfigParser(interpolation=None, delimiters="=", comment_prefixes="#", inline_comment_prefixes=None)
+    file.optionxform = str
+    file.read_string(PARTS.read_text(), PARTS.name)
+    groups = {name: lines_of(value) for name, value in file["names"].items()}
+    parts = {section.removeprefix("part "): Part(section.removeprefix("part "), dict(file[section]), groups)
+             for section in file.sections() if section.startswith("part ")}
+    default, on_demand = (file["suite"][key].split() for key in ("default", "on_demand"))
+    if sorted(default + on_demand) != sorted(parts):
+        raise Problem(f"{PARTS.name}: [suite] names {sorted(default + on_demand)}, the parts are {sorted(parts)}")
+    return parts, default
+
+
+def forge(*arguments, capture=False):
+    return subprocess.run(["./forge", *arguments], cwd=ROOT, text=True, stdout=subprocess.PIPE if capture else None)
+
+
+class Report:
+    """Lines of a part: shown at once, or when the part ends where it runs beside another."""
+
+    def __init__(self, at_once):
+        self.at_once, self.lines = at_once, []
+
+    def say(self, line):
+        if self.at_once:
+            print(line, flush=True)
+        else:
+            self.lines.append(line)
+
+    def end(self):
+        if self.lines:
+            print("\n".join(self.lines), flush=True)
+
+
+class PartRun:
+    """One run of a part: prepare, build, then run. The three steps are separate, because another part may run beside the build."""
+
+    def __init__(self, part, at_once=True):
+        self.part, self.tally, self.report = part, Tally(), Report(at_once)
+        self.environment = dict(part.environment)
+        self.ready, self.started = True, time.monotonic()
+
+    def fail(self, what):
+        self.tally.fail(what)
+        self.ready = False
+
+    def prepare(self):
+        for what in self.part.prepare + self.part.needs:
+            done = forge("prepare", what, capture=True)
+            self.environment.update(line.split("=", 1) for line in lines_of(done.stdout) if "=" in line)
+            if done.returncode != 0 and what in self.part.needs:
+                self.fail(f"{self.part.name}: cannot prepare {what}")
+                return
+
+    def build(self):
+        if self.ready and self.part.preset and forge("build", self.part.preset, *self.part.targets).returncode != 0:
+            self.fail(f"preset {self.part.preset} does not build")
+
+    def run(self):
+        if not self.ready:
+            return
+        if self.part.selections:
+            self.run_selected()
+        else:
+            self.run_script()
+
+    def run_script(self):
+        command = shlex.split(self.part.script or self.part.command)
+        if self.part.script:
+            command = [sys.executable, command[0], f"build/{self.part.preset}/apps/rocmforge/rocmforge", MODEL, *command[1:]]
+        output = []
+        with subprocess.Popen(command, cwd=ROOT, env={**os.environ, **self.environment}, text=True, errors="replace",
+                              stdout=subprocess.PIPE) as process:
+            for line in process.stdout:
+                output.append(line)
+                self.report.say(line.rstrip("\n"))
+        self.tally.read_script(shlex.split(self.part.script or self.part.command)[0], "".join(output))
+
+    def run_selected(self):
+        try:
+            tests = select(registered(ROOT / "build" / self.part.preset), self.part.selections)
+        except ValueError as error:
+            self.fail(str(error))
+            return
+        if not tests:
+            self.fail(f"{self.part.name} selects no test")
+            return
+        self.report.say(f"{self.part.name}: {len(tests)} tests")
+        done = 0
+
+        def say(name, results):
+            nonlocal done
+            done += len(results)
+            bad = [result for result in results if result.status == "failed"]
+            self.report.say(f"{done:5}/{len(tests)} {name}{f': {len(bad)} failed' if bad else ''}")
+            for result in bad:
+                self.report.say(f"--- {result.name}: {result.reason}\n{result.output[-SHOWN:]}")
+        # Twice as many as processors, because tests of servers, pages and downloads mostly wait.
+        self.tally.count(run_all(tests, self.environment, 2 * JOBS, 2 * JOBS, say))
+
+    def end(self, seconds):
+        self.report.end()
+        head = f"{self.part.name:<12} {self.tally} in {seconds // 60:.0f} min {seconds % 60:02.0f} s"
+        return [head, *(f"  {note}" for note in self.tally.notes)]
+
+
+class Suite:
+    def __init__(self, parts, asked):
+        self.parts, self.asked = parts, asked
+        self.begun = time.monotonic()
+        self.total, self.summary = Tally(), []
+        self.lock = threading.Lock()
+        minutes = os.environ.get("FORGE_TEST_MINUTES")
+        self.most_seconds = float(minutes) * 60 if minutes else None
+
+    def add(self, run):
+        with self.lock:
+            self.summary += run.end(time.monotonic() - run.started)
+            for count in ("passed", "failed", "skipped"):
+                setattr(self.total, count, getattr(self.total, count) + getattr(run.tally, count))
+
+    def out_of_time(self, run):
+        if self.most_seconds is None or time.monotonic() - self.begun < self.most_seconds:
+            return False
+        run.tally.skip(f"all of {run.part.name}: this machine took {self.most_seconds / 60:.0f} minutes for the parts before it")
+        return True
+
+    def run_part(self, part, at_once=True):
+        run = PartRun(part, at_once)
+        beside = [each for each in map(self.parts.get, self.asked) if each.beside == part.name]
+        if part.within in self.asked:
+            run.tally.notes.append(f"part of {part.within}")
+        elif not self.out_of_time(run):
+            run.prepare()
+            with self.running(beside):
+                run.build()
+            beside = []
+            run.run()
+        for each in beside:  # nothing was built beside which they could run
+            self.run_part(each)
+        self.add(run)
+
+    @contextlib.contextmanager
+    def running(self, parts):
+        """These parts one after another, while the caller builds."""
+        thread = threading.Thread(target=lambda: [self.run_part(part, at_once=False) for part in parts])
+        thread.start()
+        try:
+            yield
+        finally:
+            thread.join()
+
+    def run(self):
+        for part in map(self.parts.get, self.asked):
+            if part.beside not in self.asked:
+                self.run_part(part)
+        print("\n" + "\n".join(self.summary))
+        for name in self.parts:
+            if name not in self.asked:
+                print(f"{name:<12} not asked for")
+        # Repeated at the end, because only the end of a long log may be visible.
+        print("\n".join(line for line in self.summary if line.startswith("  failed: ")) or "", end="\n" * self.total.failed.__bool__())
+        print(f"{self.total.passed} passed, {self.total.failed} failed, {self.total.skipped} skipped")
+        return 0 if self.total.passed and not self.total.failed else 1
+
+
+def main(arguments):
+    try:
+        parts, default = read_parts()
+        asked = list(dict.fromkeys(arguments)) or default
+        if unknown := [name for name in asked if name not in parts]:
+            raise Problem(f"no part '{unknown[0]}' of the tests; there are {', '.join(parts)}")
+    except (Problem, ValueError, configparser.Error) as problem:
+        print(f"forge: {problem}", file=sys.stderr)
+        return 1
+    return Suite(parts, asked).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
