@@ -1,4 +1,4 @@
-// The last work-group to arrive adds up what the others left (gpu/arrival.h: paged, latent, rows of the router, AMD's
+// The last work-group to arrive adds up what the others left (tile/arrival.h: paged, latent, rows of the router, AMD's
 // decode; arrives_last() of Hopper's decode, which adds the number of its pieces). Launches follow each other on one stream.
 // Stores reach other work-groups at any time, but before a fence of the same thread ends.
 

@@ -191,7 +191,7 @@ class Toolchains(unittest.TestCase):
         self.assertEqual(one_space, [[True, True], [False, False]])
 
     def test_a_work_group_writes_the_cache_back_once(self):
-        """gpu/arrival.h on CDNA, where a release of the device writes back a whole second cache; stores have arrived there before."""
+        """tile/arrival.h on CDNA, where a release of the device writes back a whole second cache; stores have arrived there before."""
         source = self.opt / "k.hip"
         source.parent.mkdir(exist_ok=True)
         source.write_text('#include "kernels/tile/arrival.h"\nextern "C" __global__ void k(float* parts, unsigned* done, float* sum) {\n'

@@ -80,14 +80,19 @@ class KernelArchives(unittest.TestCase):
                           ["gfx90a"], ["sm_80"], ["sm_90a"]])
 
     def test_the_stamp_is_that_of_the_sources(self):
-        for part in kernel_archive.STAMPED:
-            (self.folder / part).mkdir()
-        (self.folder / "gpu/a.h").write_text("1")
+        for folder in ("tile", "matmul/amd", "matmul/cpu/body", "matmul/reference"):
+            (self.folder / folder).mkdir(parents=True)
+        stamped = [self.folder / name for name in ("tile/a.h", "matmul/amd/a.hip", "matmul/amd/a.cu")]
+        for path in stamped:
+            path.write_text("1")
         first = kernel_archive.stamp(self.folder)
-        (self.folder / "gpu/host.cpp").write_text("of no matter")
+        for name in ("matmul/amd/host.cpp", "matmul/cpu/body/a.h", "matmul/reference/a.h"):
+            (self.folder / name).write_text("of no matter")
         self.assertEqual(kernel_archive.stamp(self.folder), first)
-        (self.folder / "gpu/a.h").write_text("2")
-        self.assertNotEqual(kernel_archive.stamp(self.folder), first)
+        for path in stamped:
+            path.write_text("2")
+            self.assertNotEqual(kernel_archive.stamp(self.folder), first)
+            path.write_text("1")
 
     def test_says_what_is_missing(self):
         done = self.write("gfx1201")

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks every include in src/, library/ and apps/options/ and apps/hub/ against tools/checks/layers.txt. Prints one line per breach and exits 1 when there is any."""
+"""Checks every include in src/, library/ and apps/options/ and apps/hub/ against tools/checks/layers.txt, those inside src/kernels/ by rooms and families too. Prints one line per
+breach and exits 1 when there is any."""
 import pathlib
 import re
 import sys
@@ -28,6 +29,28 @@ def read_rules():
     return rules
 
 
+def room_of(path):
+    """The room of a path below kernels/, such as 'matmul' of kernels/matmul/amd/pack.cpp; '' for register_all."""
+    parts = path.parts[1:-1]
+    return "/".join(parts[:2] if parts[:2] == ("check", "arguments") else parts[:1])
+
+
+def family_of(path, rules):
+    return next((part for part in path.parts[1:-1] if f"family {part}" in rules), None)
+
+
+def breach_of_room(path, target, rules):
+    """What forbids that one file of kernels/ includes another; None: nothing."""
+    room, family, other = room_of(path), family_of(path, rules), family_of(target, rules)
+    if room and f"room {room}" not in rules:
+        return f"{path}: room '{room}' is not in tools/checks/layers.txt"
+    if room and room_of(target) not in rules[f"room {room}"] | {room}:
+        return f"{path}: {room} must not include {target}"
+    if family and other and other not in rules[f"family {family}"] | {family}:
+        return f"{path}: the family {family} must not include {target}"
+    return None
+
+
 def sources():
     """Files and their paths as includes name them: relative to src/, the others as if they lay beside the layers."""
     for file in sorted(SOURCE.rglob("*")):
@@ -52,6 +75,9 @@ def breaches(rules):
                 yield f"{relative}: includes \"{target}\", which is not a path from src/"
             elif layer_of(pathlib.Path(target), rules) not in rules[layer]:
                 yield f"{relative}: {layer} must not include {target}"
+            elif layer == "kernels" and target.startswith("kernels/"):
+                if breach := breach_of_room(relative, pathlib.Path(target), rules):
+                    yield breach
             elif layer in {"engine", "options", "library"} and target.startswith("kernels/") and target != "kernels/register_all.h":
                 yield f"{relative}: {layer} may include of kernels/ only register_all.h"
 

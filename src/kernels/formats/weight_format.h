@@ -5,7 +5,7 @@
 
 #include "tensor/dtype.h"
 
-// The quantised formats that Hopper's kernels repack when a model loads (hopper/weight_layout.h); AMD's have a list of their
+// The quantised formats that Hopper's kernels repack when a model loads (formats/hopper/weight_layout.h); AMD's have a list of their
 // own. Host and device code include this.
 
 namespace rocmforge::gpu {

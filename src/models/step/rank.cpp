@@ -71,7 +71,7 @@ void Rank::run_on_gpu(const BatchPlan& batch, const SequenceMemory& memory, bool
   stream.allow_overlap(options_->overlap);
   stream.allow_merging(options_->merge_launches);
   pending_ = true;
-  // Before any launch of the step: kernels that start early rely on a copy between two steps (gpu/launch_order.h).
+  // Before any launch of the step: kernels that start early rely on a copy between two steps (tile/launch_order.h).
   const StepArrays arrays = arrays_of(batch, shape);
   if (recorded) {
     graphs_->run(shape, [&] { compute(arrays); });

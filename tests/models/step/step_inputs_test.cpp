@@ -88,7 +88,7 @@ TEST_F(StepInputsTest, OneCopyBringsEveryArray) {
 }
 
 /// Kernels of a step read keys of earlier steps, and the step's arrays, before the kernel in front of them has ended
-/// (gpu/launch_order.h): the copy is what they rely on.
+/// (tile/launch_order.h): the copy is what they rely on.
 TEST_F(StepInputsTest, ACopyLiesBetweenStepsEvenWhereNothingHasChanged) {
   const BatchPlan plan = decode_plan(3);
   for (int step = 0; step < 2; ++step) {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "kernels/attention/cpu/kv_element_of.h"
 #include "kernels/check/arguments/arguments.h"
+#include "kernels/formats/cpu/kv_element_of.h"
 
 namespace rocmforge {
 namespace {

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "kernels/attention/kernels.h"
-#include "kernels/attention/reference/kv_element.h"
 #include "kernels/check/arguments/arguments.h"
+#include "kernels/formats/reference/kv_element.h"
 #include "kernels/launch/parallel.h"
 #include "kernels/launch/reference_kernel.h"
 

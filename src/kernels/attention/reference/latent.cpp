@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "kernels/attention/kernels.h"
-#include "kernels/attention/reference/kv_element.h"
+#include "kernels/formats/reference/kv_element.h"
 #include "kernels/launch/parallel.h"
 #include "kernels/launch/reference_kernel.h"
 #include "tensor/quant/dequantize.h"

@@ -1,7 +1,7 @@
 #pragma once
 
 // The order of slots for experts_few.h and the work of its tiles, by one work-group of the launch that quantises the
-// activations. The kernel of gpu/experts.hip sorts for larger tiles, in a launch of its own.
+// activations. The kernel of experts/portable/experts.hip sorts for larger tiles, in a launch of its own.
 
 #include "kernels/experts/hopper/experts_args.h"
 #include "kernels/tile/device_code.h"

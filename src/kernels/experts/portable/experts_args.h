@@ -95,7 +95,7 @@ struct ExpertTile {
   std::int32_t expert;
   std::int32_t first;
   std::int32_t count;
-  std::int32_t work_before;  ///< Hopper, few slots: the work of the tiles before it (hopper/experts_sort.h); else 0
+  std::int32_t work_before;  ///< Hopper, few slots: the work of the tiles before it (experts/hopper/experts_sort.h); else 0
 };
 inline constexpr MatmulTileShape expert_tile = small_matmul_tile;
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Products of packed weights (weight_layout.h) with many tokens, on the matrix tiles of gpu/tile.h.
+// Products of packed weights (weight_layout.h) with many tokens, on the matrix tiles of tile/tile.h.
 //
 // A work-group computes a tile of tokens x rows. While a step of k is multiplied out of shared memory, loads of the next two
 // steps into registers are in flight; fences order shared memory alone. Weights become binary16 in pairs: a byte b with 0x64

@@ -3,8 +3,8 @@
 #include <array>
 #include <cmath>
 
-#include "kernels/attention/cpu/kv_element_of.h"
 #include "kernels/check/arguments/arguments.h"
+#include "kernels/formats/cpu/kv_element_of.h"
 #include "kernels/launch/cpu/isa.h"
 #include "kernels/launch/parallel.h"
 #include "kernels/rows/kernels.h"

@@ -2,8 +2,8 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/attention/reference/kv_element.h"
 #include "kernels/check/arguments/arguments.h"
+#include "kernels/formats/reference/kv_element.h"
 #include "kernels/launch/parallel.h"
 #include "kernels/launch/reference_kernel.h"
 #include "kernels/rows/kernels.h"

@@ -21,5 +21,5 @@ enum class MultiplierForm { signed_byte, unsigned_byte, low_nibble };
 #include "kernels/tile/cpu/matmul_simd_generic.h"
 #endif
 #if !defined(ROCMFORGE_ISA_avx2)
-#include "kernels/matmul/cpu/body/matmul_chains.h"
+#include "kernels/tile/cpu/matmul_chains.h"
 #endif
