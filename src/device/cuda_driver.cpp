@@ -120,7 +120,7 @@ TensorMap CudaDriver::tensor_map(const TensorBoxes& boxes) {
   if (!api_.encode_tensor_map) {
     return Driver::tensor_map(boxes);
   }
-  TensorMap map;
+  TensorMap map{};
   const std::array<unsigned, 4> steps{1, 1, 1, 1};
   call(api_, api_.encode_tensor_map, static_cast<void*>(&map), uint16, 4U, const_cast<void*>(boxes.address),
        boxes.size.data(), boxes.stride_bytes.data(), boxes.box.data(), steps.data(), no_interleave, swizzle_128, promotion,

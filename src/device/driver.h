@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "device/device_info.h"
+#include "device/tensor_map.h"
 
 namespace rocmforge {
 
@@ -85,10 +86,6 @@ struct TensorBoxes {
   std::array<std::uint64_t, 3> stride_bytes{};  ///< of dimensions 1 to 3, multiples of 16
   std::array<std::uint32_t, 4> box{};           ///< elements; the first times 2 bytes is at most 128
   bool streamed = false;  ///< each box is read once: the L2 cache does not fetch whole 256 bytes around it
-};
-/// The encoded form of TensorBoxes that the copy engine reads.
-struct alignas(64) TensorMap {
-  std::array<std::uint64_t, 16> words{};
 };
 
 /// One GPU through one runtime: the HIP runtime or the CUDA driver, opened when the program runs, or an emulator in tests.

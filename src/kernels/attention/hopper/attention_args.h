@@ -2,12 +2,9 @@
 
 #include <cstdint>
 
-namespace rocmforge::hopper {
+#include "device/tensor_map.h"
 
-/// CUtensorMap, as the driver encodes it.
-struct alignas(64) TensorMapBytes {
-  std::uint64_t words[16];
-};
+namespace rocmforge::hopper {
 
 /// How q and out are stored.
 enum class IoType : std::int32_t { f32, f16, bf16 };
@@ -16,10 +13,10 @@ enum class IoType : std::int32_t { f32, f16, bf16 };
 /// [num_blocks, 2 kv_heads, block_tokens, head_dim] (the same map twice), or of dense tensors [sequences, kv_len, kv_heads,
 /// head_dim].
 struct AttentionPrefillArgs {
-  TensorMapBytes k;
-  TensorMapBytes v;
-  TensorMapBytes q_map;  ///< [tokens, q_heads, head_dim] with q_bulk
-  const void* q;         ///< [tokens, q_heads * head_dim] of IoType, rows q_stride apart
+  TensorMap k;
+  TensorMap v;
+  TensorMap q_map;  ///< [tokens, q_heads, head_dim] with q_bulk
+  const void* q;    ///< [tokens, q_heads * head_dim] of IoType, rows q_stride apart
   std::int64_t q_stride;
   void* out;                          ///< [tokens, q_heads * head_dim] of IoType, dense
   const std::int32_t* query_offsets;  ///< [num_sequences + 1]

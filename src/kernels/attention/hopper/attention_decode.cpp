@@ -169,10 +169,10 @@ class HopperAttentionDecode final : public AttentionBackend {
     Driver& driver = context.stream->device().driver();
     AttentionDecodeArgs out{};
     if (args.dense.k != nullptr) {
-      out.k = to_bytes(driver.tensor_map(dense_boxes(spec, args, args.dense.k)));
-      out.v = to_bytes(driver.tensor_map(dense_boxes(spec, args, args.dense.v)));
+      out.k = driver.tensor_map(dense_boxes(spec, args, args.dense.k));
+      out.v = driver.tensor_map(dense_boxes(spec, args, args.dense.v));
     } else {
-      out.k = to_bytes(driver.tensor_map(paged_boxes(layout, args.cache)));
+      out.k = driver.tensor_map(paged_boxes(layout, args.cache));
       out.v = out.k;
       out.block_tables = batch.block_tables;
     }

@@ -7,6 +7,9 @@
 // sums of 32 dimensions, scales of V the weights.
 
 #include "kernels/attention/hopper/attention_decode_multiply.h"
+#include "kernels/tile/hopper/barrier.h"
+#include "kernels/tile/hopper/copy.h"
+#include "kernels/tile/hopper/registers.h"
 
 namespace rocmforge::hopper {
 namespace {
@@ -19,7 +22,7 @@ __device__ void attend(const AttentionDecodeArgs& args) {
   gpu::release_successor();
   const int thread = static_cast<int>(threadIdx.x);
   if (thread == 0) {
-    prefetch_map(reinterpret_cast<const TensorMap*>(&args.k));
+    prefetch_map(&args.k);
   }
   if (thread >= C::consumer_threads && thread < C::consumer_threads + C::slots) {
     const int slot = thread - C::consumer_threads;

@@ -125,8 +125,8 @@ constexpr std::int32_t block_of_scales(std::int32_t entry) { return entry < 0 ? 
 /// Attention of sequences with one query row each. K and V come through tensor maps, as in AttentionPrefillArgs; quants of
 /// Q8_0 as pairs, [num_blocks, 2 kv_heads, block_tokens, head_dim / 2], and their scales by addresses.
 struct AttentionDecodeArgs {
-  TensorMapBytes k;
-  TensorMapBytes v;
+  TensorMap k;
+  TensorMap v;
   const void* q;  ///< [tokens, q_heads * head_dim] of IoType, rows q_stride apart
   std::int64_t q_stride;
   void* out;                          ///< [tokens, q_heads * head_dim] of IoType, dense

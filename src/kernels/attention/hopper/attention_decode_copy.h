@@ -5,6 +5,9 @@
 #include "base/math.h"
 #include "kernels/attention/hopper/attention_decode_work.h"
 #include "kernels/attention/hopper/attention_quants.h"
+#include "kernels/tile/hopper/barrier.h"
+#include "kernels/tile/hopper/copy.h"
+#include "kernels/tile/hopper/ring.h"
 #include "kernels/tile/launch_order.h"
 
 namespace rocmforge::hopper {
@@ -56,19 +59,6 @@ struct Shared {
   bool last;
 };
 
-/// The next slot of the ring, and the parity of the phase that fills it.
-template <class C>
-struct Ring {
-  int slot = 0;
-  std::uint32_t parity = 0;
-  __device__ void advance() {
-    if (++slot == C::slots) {
-      slot = 0;
-      parity ^= 1;
-    }
-  }
-};
-
 // --- copies -----------------------------------------------------------------------------------------------------------
 
 /// One of the warps that copy; they take slots in turns.
@@ -81,7 +71,7 @@ struct Producer {
   int warp;
   int lane;
   std::uint64_t policy;
-  Ring<C> ring{};
+  Ring<C::slots> ring{};
 
   __device__ void run(DecodeWalk& walk) {
     for (; walk.valid(); walk.advance()) {
@@ -95,9 +85,6 @@ struct Producer {
   }
 
  private:
-  [[nodiscard]] __device__ static const TensorMap* map_of(const TensorMapBytes& bytes) {
-    return reinterpret_cast<const TensorMap*>(&bytes);
-  }
   [[nodiscard]] __device__ bool takes_slot() const { return ring.slot % C::producers == warp; }
   /// Waits for the slot and tells its barrier how many bytes will arrive.
   __device__ void open(int bytes) {
@@ -108,11 +95,11 @@ struct Producer {
   __device__ void copy_dense(const DecodeWalk& walk) {
     gpu::wait_for_predecessor();
     for (int tile = walk.tile_begin(); tile < walk.tile_end(); ++tile) {
-      for (const TensorMapBytes* bytes : {&args.k, &args.v}) {
+      for (const TensorMap* map : {&args.k, &args.v}) {
         if (takes_slot() && lane == 0) {
           open(C::slot_bytes);
           for (int column = 0; column < C::columns; ++column) {
-            copy_box(shared.slots[ring.slot] + column * column_bytes, map_of(*bytes), &shared.full[ring.slot], column * 64,
+            copy_box(shared.slots[ring.slot] + column * column_bytes, map, &shared.full[ring.slot], column * 64,
                      walk.kv_head, tile * tile_keys, walk.sequence, policy);
           }
         }
@@ -167,7 +154,7 @@ struct Producer {
       const int inside = (first_key + (box << box_shift)) & ((1 << args.block_shift) - 1);
       if (lane == 0) {
         for (int column = 0; column < C::columns; ++column) {
-          copy_box(shared.slots[ring.slot] + column * column_bytes + box * box_bytes, map_of(args.k),
+          copy_box(shared.slots[ring.slot] + column * column_bytes + box * box_bytes, &args.k,
                    &shared.full[ring.slot], column * 64, inside, row, block, policy);
         }
         if constexpr (C::quants) {

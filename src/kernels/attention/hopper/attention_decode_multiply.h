@@ -4,7 +4,12 @@
 
 #include "kernels/attention/hopper/attention_decode_copy.h"
 #include "kernels/attention/hopper/attention_decode_parts.h"
-#include "kernels/tile/hopper/tile.h"
+#include "kernels/tile/hopper/barrier.h"
+#include "kernels/tile/hopper/copy.h"
+#include "kernels/tile/hopper/mma.h"
+#include "kernels/tile/hopper/pairs.h"
+#include "kernels/tile/hopper/ring.h"
+#include "kernels/tile/hopper/shared.h"
 
 namespace rocmforge::hopper {
 
@@ -47,7 +52,7 @@ struct Consumer {
   int heads = 0;  ///< query heads of the current entry, from first_head on
   int first_head = 0;
   std::int64_t first_part = 0;  ///< of a shared head
-  Ring<C> ring{};
+  Ring<C::slots> ring{};
   std::uint32_t q[C::q_in_registers ? steps : 1][4];
   float out[out_tiles][4];
   float maximum[2];  ///< integers in units of log2

@@ -2,7 +2,7 @@
 
 // Weighted sums of V over parts of the keys, and how they are added up.
 
-#include "kernels/tile/hopper/tile.h"
+#include "kernels/tile/hopper/wgmma.h"
 
 namespace rocmforge::hopper {
 

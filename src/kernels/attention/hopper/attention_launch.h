@@ -1,9 +1,7 @@
 #pragma once
 
-#include <bit>
 #include <cstdint>
 
-#include "device/driver.h"
 #include "kernels/attention/hopper/attention_args.h"
 #include "tensor/dtype.h"
 
@@ -16,7 +14,5 @@ constexpr std::int32_t block_tokens_default = 64;
 inline hopper::IoType io_type(DType dtype) {
   return dtype == DType::f32 ? hopper::IoType::f32 : dtype == DType::f16 ? hopper::IoType::f16 : hopper::IoType::bf16;
 }
-
-inline hopper::TensorMapBytes to_bytes(const TensorMap& map) { return std::bit_cast<hopper::TensorMapBytes>(map); }
 
 }  // namespace rocmforge

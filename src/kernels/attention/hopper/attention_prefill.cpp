@@ -223,10 +223,10 @@ class HopperAttentionPrefill final : public AttentionBackend {
 
     AttentionPrefillArgs kernel_args{};
     if (dense) {
-      kernel_args.k = to_bytes(driver.tensor_map(dense_boxes(spec, args, args.dense.k, variant.keys)));
-      kernel_args.v = to_bytes(driver.tensor_map(dense_boxes(spec, args, args.dense.v, variant.keys)));
+      kernel_args.k = driver.tensor_map(dense_boxes(spec, args, args.dense.k, variant.keys));
+      kernel_args.v = driver.tensor_map(dense_boxes(spec, args, args.dense.v, variant.keys));
     } else {
-      kernel_args.k = to_bytes(driver.tensor_map(paged_boxes(layout, args.cache, variant.keys)));
+      kernel_args.k = driver.tensor_map(paged_boxes(layout, args.cache, variant.keys));
       kernel_args.v = kernel_args.k;
     }
     kernel_args.q = args.q;
@@ -259,7 +259,7 @@ class HopperAttentionPrefill final : public AttentionBackend {
     kernel_args.box_tokens = dense ? 0 : std::gcd(layout.block_tokens, variant.keys);
     kernel_args.q_bulk = spec.io_dtype == spec.kv_dtype && kernel_args.q_aligned != 0 ? 1 : 0;
     if (kernel_args.q_bulk != 0) {
-      kernel_args.q_map = to_bytes(driver.tensor_map(query_boxes(spec, args)));
+      kernel_args.q_map = driver.tensor_map(query_boxes(spec, args));
     }
     kernel_args.io = io_type(spec.io_dtype);
     kernel_args.scale = attention_scale(spec);

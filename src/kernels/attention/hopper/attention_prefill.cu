@@ -5,6 +5,13 @@
 
 #include "base/math.h"
 #include "kernels/attention/hopper/attention_prefill_load.h"
+#include "kernels/tile/hopper/barrier.h"
+#include "kernels/tile/hopper/copy.h"
+#include "kernels/tile/hopper/pairs.h"
+#include "kernels/tile/hopper/registers.h"
+#include "kernels/tile/hopper/ring.h"
+#include "kernels/tile/hopper/shared.h"
+#include "kernels/tile/hopper/wgmma.h"
 
 namespace rocmforge::hopper {
 namespace prefill {

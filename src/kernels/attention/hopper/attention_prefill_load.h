@@ -3,19 +3,24 @@
 // Prefill attention: the first warpgroup. One thread copies tiles of K and V, the other warps take tiles of q and load them.
 
 #include "kernels/attention/hopper/attention_prefill_work.h"
+#include "kernels/tile/hopper/barrier.h"
+#include "kernels/tile/hopper/copy.h"
+#include "kernels/tile/hopper/pairs.h"
+#include "kernels/tile/hopper/ring.h"
+#include "kernels/tile/hopper/shared.h"
+#include "kernels/tile/hopper/wgmma.h"
 
 namespace rocmforge::hopper::prefill {
 
 template <class C>
-__device__ inline void copy_tile(const AttentionPrefillArgs& args, const TensorMapBytes& map_bytes, const Work& work,
-                                 int tile, bool value, char* to, std::uint64_t* full) {
-  const auto* map = reinterpret_cast<const TensorMap*>(&map_bytes);
+__device__ inline void copy_tile(const AttentionPrefillArgs& args, const TensorMap& map, const Work& work, int tile,
+                                 bool value, char* to, std::uint64_t* full) {
   const int kv_head = work.head / (args.q_heads / args.kv_heads);
   const int first_key = tile * C::keys;
   if (args.block_tables == nullptr) {
     barrier_expect(full, C::tile_bytes);
     for (int column = 0; column < C::columns; ++column) {
-      copy_box(to + column * C::column_bytes, map, full, column * 64, kv_head, first_key, work.sequence);
+      copy_box(to + column * C::column_bytes, &map, full, column * 64, kv_head, first_key, work.sequence);
     }
     return;
   }
@@ -29,7 +34,7 @@ __device__ inline void copy_tile(const AttentionPrefillArgs& args, const TensorM
     const int block = table[key >> args.block_shift];
     const int inside = key & ((1 << args.block_shift) - 1);
     for (int column = 0; column < C::columns; ++column) {
-      copy_box(to + column * C::column_bytes + box * args.box_tokens * 128, map, full, column * 64, inside,
+      copy_box(to + column * C::column_bytes + box * args.box_tokens * 128, &map, full, column * 64, inside,
                kv_head + (value ? args.kv_heads : 0), block);
     }
   }
@@ -140,8 +145,8 @@ __device__ inline void copy_q(const AttentionPrefillArgs& args, const Work& work
   barrier_expect(full, C::q_parts * C::q_bytes);
   for (int part = 0; part < C::q_parts; ++part) {
     for (int column = 0; column < C::columns; ++column) {
-      copy_box(to + part * C::q_bytes + column * C::q_column_bytes, reinterpret_cast<const TensorMap*>(&args.q_map), full,
-               column * 64, work.head, work.first_row + work.q_begin + part * rows_per_consumer, 0);
+      copy_box(to + part * C::q_bytes + column * C::q_column_bytes, &args.q_map, full, column * 64, work.head,
+               work.first_row + work.q_begin + part * rows_per_consumer, 0);
     }
   }
 }

@@ -4,7 +4,8 @@
 
 #include "kernels/attention/hopper/attention_args.h"
 #include "kernels/attention/hopper/attention_prefill_pipeline.h"
-#include "kernels/tile/hopper/tile.h"
+#include "kernels/tile/hopper/pairs.h"
+#include "kernels/tile/hopper/registers.h"
 
 namespace rocmforge::hopper::prefill {
 
@@ -38,16 +39,6 @@ struct Config {
 /// A condition that is the same for all lanes, marked as uniform: in paths that the compiler takes for divergent, it
 /// serialises wgmma.
 __device__ inline bool holds(bool condition) { return __any_sync(0xffffffffu, condition) != 0; }
-
-/// The stage of a ring that its `index`-th entry uses, and the parity of the phase that fills it.
-template <int count>
-__device__ inline int stage_of(int index) {
-  return index % count;
-}
-template <int count>
-__device__ inline std::uint32_t parity_of(int index) {
-  return static_cast<std::uint32_t>(index / count) & 1;
-}
 
 struct Work : WorkNumbers {
   __device__ void set_range(const AttentionPrefillArgs& args, int rows, int keys) {

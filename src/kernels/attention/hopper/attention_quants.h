@@ -2,7 +2,8 @@
 
 // Quants and scales of Q8_0 pages (KvLayout) as the matrix units' operands.
 
-#include "kernels/tile/hopper/matmul_tile.h"
+#include "kernels/tile/hopper/pairs.h"
+#include "kernels/tile/hopper/shared.h"
 
 namespace rocmforge::hopper {
 

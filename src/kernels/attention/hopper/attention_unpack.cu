@@ -3,6 +3,7 @@
 
 #include "kernels/attention/hopper/attention_quants.h"
 #include "kernels/attention/hopper/attention_unpack_args.h"
+#include "kernels/tile/hopper/pairs.h"
 
 namespace rocmforge::hopper {
 namespace {

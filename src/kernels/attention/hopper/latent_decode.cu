@@ -8,6 +8,12 @@
 // memory once, and from shared memory once as a key and once as a value. A second launch adds up the parts of the pieces.
 
 #include "kernels/attention/hopper/latent_merge.h"
+#include "kernels/tile/hopper/barrier.h"
+#include "kernels/tile/hopper/copy.h"
+#include "kernels/tile/hopper/mma.h"
+#include "kernels/tile/hopper/pairs.h"
+#include "kernels/tile/hopper/shared.h"
+#include "kernels/tile/hopper/wgmma.h"
 #include "kernels/tile/launch_order.h"
 
 namespace rocmforge::hopper {

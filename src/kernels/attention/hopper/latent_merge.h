@@ -4,7 +4,7 @@
 // a sequence's pieces.
 
 #include "kernels/attention/hopper/latent_decode_args.h"
-#include "kernels/tile/hopper/matmul_tile.h"
+#include "kernels/tile/hopper/pairs.h"
 #include "kernels/tile/launch_order.h"
 
 namespace rocmforge::hopper {

@@ -10,6 +10,10 @@
 #include "kernels/experts/hopper/experts_activations.h"
 #include "kernels/experts/hopper/experts_finish.h"
 #include "kernels/tile/activation.h"
+#include "kernels/tile/hopper/barrier.h"
+#include "kernels/tile/hopper/copy.h"
+#include "kernels/tile/hopper/mma.h"
+#include "kernels/tile/hopper/shared.h"
 #include "kernels/tile/launch_order.h"
 
 namespace rocmforge::hopper {
@@ -160,7 +164,7 @@ class FewWarp {
     UnitOrder<parts> order(args_.units, part_);
 #pragma unroll 1
     for (int i = 0; i < own_units(); ++i) {
-      wait_for(barriers_ + static_cast<std::uint32_t>(place_ * 8), parity_);
+      barrier_wait(barriers_ + static_cast<std::uint32_t>(place_ * 8), parity_);
       sums.add_unit(ring_ + place_ * Unit<format>::bytes, order.unit, Unit<format>::groups(order.unit, args_.records));
       __syncwarp();
       fetch(place_);
@@ -218,9 +222,10 @@ class FewWarp {
     }
     if (lane_ == 0) {
       const std::uint32_t barrier = barriers_ + static_cast<std::uint32_t>(at * 8);
-      copy_bytes(shared_address(ring_ + at * Unit<format>::bytes), weight_ + std::int64_t{order_.unit} * Unit<format>::bytes,
-                 Unit<format>::bytes_of(order_.unit, args_.records), barrier, evict_first_policy());
-      arrive_at(barrier);
+      copy_bytes_expected(shared_address(ring_ + at * Unit<format>::bytes),
+                          weight_ + std::int64_t{order_.unit} * Unit<format>::bytes,
+                          Unit<format>::bytes_of(order_.unit, args_.records), barrier, evict_first_policy());
+      barrier_arrive(barrier);
     }
     order_.advance();
     if (++fetched_ == own_units()) {
@@ -325,7 +330,7 @@ __device__ inline void expert_few(const ExpertFewArgs& args) {
   const std::uint32_t barriers = shared_address(x_barrier + 1 + warp * args.ring);
   if (lane == 0) {
     for (int i = 0; i < args.ring; ++i) {
-      init_barrier(barriers + static_cast<std::uint32_t>(i * 8), few_unit_arrivals);
+      barrier_init(barriers + static_cast<std::uint32_t>(i * 8), few_unit_arrivals);
     }
     if (warp == 0) {
       barrier_init(x_barrier, few_x_arrivals);

@@ -2,7 +2,6 @@
 
 #include "kernels/experts/hopper/experts_args.h"
 #include "kernels/tile/device_code.h"
-#include "kernels/tile/hopper/matmul_tile.h"
 
 namespace rocmforge::hopper {
 

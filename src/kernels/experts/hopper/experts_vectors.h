@@ -9,6 +9,8 @@
 #include "kernels/experts/hopper/experts_finish.h"
 #include "kernels/matmul/hopper/matvec_steps.h"
 #include "kernels/tile/activation.h"
+#include "kernels/tile/hopper/copy.h"
+#include "kernels/tile/hopper/ring.h"
 
 namespace rocmforge::hopper {
 
@@ -121,10 +123,10 @@ class ExpertVectors {
       const Place place(args_, item);
       const int first = step * step_bytes;
       const int bytes = min(count * step_bytes, args_.tile_bytes - first);  // half a step may be missing at the end
-      copy_bytes(slot + position * step_bytes,
-                 args_.weights[place.matrix] + experts_[place.slot] * args_.expert_bytes[place.matrix] +
-                     std::int64_t{place.tile} * args_.tile_bytes + first,
-                 static_cast<std::uint32_t>(bytes), barrier, policy);
+      copy_bytes_expected(slot + position * step_bytes,
+                          args_.weights[place.matrix] + experts_[place.slot] * args_.expert_bytes[place.matrix] +
+                              std::int64_t{place.tile} * args_.tile_bytes + first,
+                          static_cast<std::uint32_t>(bytes), barrier, policy);
     }
 
    private:
@@ -155,7 +157,7 @@ class ExpertVectors {
   }
   __device__ void prepare() const {}
 
-  __device__ void add_tile(int item, const Barriers& barriers, Turn& slot, int first, float* to) const {
+  __device__ void add_tile(int item, const Barriers& barriers, RingPlace& slot, int first, float* to) const {
     const Activations x = activations_of(memory_, shared_, gated ? 0 : item % args_.slots_used);
     float sums[2] = {};
     add_steps<true, format, 1>(walk_, step_bytes, x, barriers, slot, first, sums);

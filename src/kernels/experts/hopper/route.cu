@@ -5,7 +5,9 @@
 
 #include "kernels/experts/hopper/route_args.h"
 #include "kernels/experts/portable/route.h"
-#include "kernels/tile/hopper/matmul_tile.h"
+#include "kernels/tile/hopper/barrier.h"
+#include "kernels/tile/hopper/cluster.h"
+#include "kernels/tile/hopper/copy.h"
 #include "kernels/tile/launch_order.h"
 
 using rocmforge::hopper::RouteRowsArgs;

@@ -7,6 +7,7 @@
 #include "kernels/matmul/hopper/matmul_dequantize.h"
 #include "kernels/matmul/hopper/matmul_tiles_args.h"
 #include "kernels/tile/device_code.h"
+#include "kernels/tile/hopper/pairs.h"
 
 namespace rocmforge::hopper {
 

@@ -7,6 +7,13 @@
 #include "kernels/matmul/hopper/matmul_activations.h"
 #include "kernels/matmul/hopper/matmul_cluster_args.h"
 #include "kernels/matmul/hopper/matmul_tiles_parts.h"
+#include "kernels/tile/hopper/barrier.h"
+#include "kernels/tile/hopper/cluster.h"
+#include "kernels/tile/hopper/copy.h"
+#include "kernels/tile/hopper/pairs.h"
+#include "kernels/tile/hopper/registers.h"
+#include "kernels/tile/hopper/shared.h"
+#include "kernels/tile/hopper/wgmma.h"
 #include "kernels/tile/launch_order.h"
 
 namespace rocmforge::hopper {

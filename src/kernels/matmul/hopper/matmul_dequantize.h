@@ -8,7 +8,8 @@
 // j and j + 2, so that nibbles need no shuffling. Activations lie in that order too: see activation_element.
 
 #include "kernels/formats/hopper/weight_layout.h"
-#include "kernels/tile/hopper/matmul_tile.h"
+#include "kernels/tile/hopper/pairs.h"
+#include "kernels/tile/hopper/shared.h"
 
 namespace rocmforge::hopper {
 

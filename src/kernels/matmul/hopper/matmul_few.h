@@ -9,6 +9,12 @@
 
 #include "kernels/matmul/hopper/matmul_dequantize.h"
 #include "kernels/matmul/hopper/matmul_tiles_parts.h"
+#include "kernels/tile/hopper/barrier.h"
+#include "kernels/tile/hopper/copy.h"
+#include "kernels/tile/hopper/registers.h"
+#include "kernels/tile/hopper/ring.h"
+#include "kernels/tile/hopper/shared.h"
+#include "kernels/tile/hopper/wgmma.h"
 #include "kernels/tile/launch_order.h"
 
 namespace rocmforge::hopper {
@@ -72,7 +78,7 @@ template <class C>
 __device__ void produce_few(const MatmulTilesArgs& args, FewShared<C>& shared, int consumer) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const std::int64_t tile_bytes = std::int64_t{args.records} * C::layout.record_bytes;
-  RingPlace<C::rings.slots> slot;
+  Ring<C::rings.slots> slot;
   std::uint32_t runs = 0;
   for_each_span(args, [&](const FewSpan& span) {
     if (consumer == 0) {
@@ -105,15 +111,15 @@ __device__ void produce_few(const MatmulTilesArgs& args, FewShared<C>& shared, i
       }
       const int pieces = __popc(__ballot_sync(0xffffffffu, weight != nullptr));
       for (int record = span.first_record; record < span.end_record; ++record) {
-        std::uint64_t* full = &shared.weights_full[consumer][slot.index];
-        barrier_wait(&shared.weights_free[consumer][slot.index], slot.parity ^ 1);
+        std::uint64_t* full = &shared.weights_full[consumer][slot.slot];
+        barrier_wait(&shared.weights_free[consumer][slot.slot], slot.parity ^ 1);
         if (lane == 0) {
           barrier_expect(full, pieces * C::layout.record_bytes);
         }
         __syncwarp();
         if (weight != nullptr) {
-          copy_bytes_read(args.token_tiles == 1, shared.weights[consumer][slot.index] + lane * C::layout.record_bytes,
-                          weight, C::layout.record_bytes, full);
+          copy_bytes_read(args.token_tiles == 1, shared.weights[consumer][slot.slot] + lane * C::layout.record_bytes, weight,
+                          C::layout.record_bytes, full);
           weight += C::layout.record_bytes;
         }
         slot.advance();
@@ -161,7 +167,7 @@ struct FewConsumer {
   int consumer;
   int warp;
   int lane;
-  RingPlace<C::rings.slots> slot;
+  Ring<C::rings.slots> slot;
   std::uint32_t runs = 0;
   float sums[C::subtiles][C::sums];
   LaneWeights<C::format> weights[C::subtiles];
@@ -209,9 +215,9 @@ struct FewConsumer {
     int box = 0;
 #pragma unroll 1
     for (int record = span.first_record; record < span.end_record; ++record) {
-      barrier_wait(&shared.weights_full[consumer][slot.index], slot.parity);
+      barrier_wait(&shared.weights_full[consumer][slot.slot], slot.parity);
       const std::uint32_t pieces =
-          shared_address(shared.weights[consumer][slot.index]) + static_cast<std::uint32_t>(warp * C::layout.record_bytes);
+          shared_address(shared.weights[consumer][slot.slot]) + static_cast<std::uint32_t>(warp * C::layout.record_bytes);
 #pragma unroll 1
       for (int group = 0; group < C::groups; ++group) {
 #pragma unroll
@@ -221,7 +227,7 @@ struct FewConsumer {
         if (group == C::groups - 1) {
           __syncwarp();
           if (lane == 0) {
-            barrier_arrive(&shared.weights_free[consumer][slot.index]);
+            barrier_arrive(&shared.weights_free[consumer][slot.slot]);
           }
           slot.advance();
         }

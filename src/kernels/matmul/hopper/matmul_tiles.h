@@ -10,6 +10,12 @@
 #include "kernels/experts/hopper/experts_args.h"
 #include "kernels/matmul/hopper/matmul_dequantize.h"
 #include "kernels/matmul/hopper/matmul_tiles_parts.h"
+#include "kernels/tile/hopper/barrier.h"
+#include "kernels/tile/hopper/copy.h"
+#include "kernels/tile/hopper/registers.h"
+#include "kernels/tile/hopper/ring.h"
+#include "kernels/tile/hopper/shared.h"
+#include "kernels/tile/hopper/wgmma.h"
 #include "kernels/tile/launch_order.h"
 
 namespace rocmforge::hopper {
@@ -113,9 +119,9 @@ template <class C>
 __device__ void produce_tiles(const typename C::Args& call, TilesShared<C>& shared) {
   const MatmulTilesArgs& args = product_of(call);
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  RingPlace<C::rings.slots> slot;
-  RingPlace<C::rings.boxes> box;
-  RingPlace<C::rings.scales> scale;
+  Ring<C::rings.slots> slot;
+  Ring<C::rings.boxes> box;
+  Ring<C::rings.scales> scale;
   const std::int64_t tile_bytes = std::int64_t{args.records} * C::layout.record_bytes;
   const std::int64_t boxes_bytes = std::int64_t{args.x_boxes} * C::shape.box_bytes();
   bool waited = C::slots;
@@ -136,14 +142,14 @@ __device__ void produce_tiles(const typename C::Args& call, TilesShared<C>& shar
     const int pieces = __popc(__ballot_sync(0xffffffffu, weight != nullptr));
     const std::uint8_t* x = args.x + work.token_tile * boxes_bytes;
     for (int record = 0; record < args.records; ++record) {
-      barrier_wait(&shared.weights_free[slot.index], slot.parity ^ 1);
+      barrier_wait(&shared.weights_free[slot.slot], slot.parity ^ 1);
       if (lane == 0) {
-        barrier_expect(&shared.weights_full[slot.index], pieces * C::layout.record_bytes);
+        barrier_expect(&shared.weights_full[slot.slot], pieces * C::layout.record_bytes);
       }
       __syncwarp();
       if (weight != nullptr) {
-        copy_bytes(shared.weights[slot.index] + lane * C::layout.record_bytes, weight, C::layout.record_bytes,
-                   &shared.weights_full[slot.index]);
+        copy_bytes(shared.weights[slot.slot] + lane * C::layout.record_bytes, weight, C::layout.record_bytes,
+                   &shared.weights_full[slot.slot]);
         weight += C::layout.record_bytes;
       }
       slot.advance();
@@ -152,15 +158,15 @@ __device__ void produce_tiles(const typename C::Args& call, TilesShared<C>& shar
         waited = true;
       }
       for (int i = 0; i < C::boxes_per_record; ++i) {
-        barrier_wait(&shared.x_free[box.index], box.parity ^ 1);
+        barrier_wait(&shared.x_free[box.slot], box.parity ^ 1);
         if (lane == 0) {
           const bool first = record == 0 && i == 0;  // copies the scales of the tile's tokens as well
-          barrier_expect(&shared.x_full[box.index], C::shape.box_bytes() + (first ? C::tokens * 4 : 0));
+          barrier_expect(&shared.x_full[box.slot], C::shape.box_bytes() + (first ? C::tokens * 4 : 0));
           if (first) {
-            copy_bytes(shared.scales[scale.index], args.x_scales + work.token_tile * C::tokens, C::tokens * 4,
-                       &shared.x_full[box.index]);
+            copy_bytes(shared.scales[scale.slot], args.x_scales + work.token_tile * C::tokens, C::tokens * 4,
+                       &shared.x_full[box.slot]);
           }
-          copy_bytes(shared.x[box.index], x, C::shape.box_bytes(), &shared.x_full[box.index]);
+          copy_bytes(shared.x[box.slot], x, C::shape.box_bytes(), &shared.x_full[box.slot]);
         }
         x += C::shape.box_bytes();
         box.advance();
@@ -178,9 +184,9 @@ struct TilesConsumer {
   int consumer;
   int warp;
   int lane;
-  RingPlace<C::rings.slots> slot;
-  RingPlace<C::rings.boxes> box;
-  RingPlace<C::rings.scales> scale;
+  Ring<C::rings.slots> slot;
+  Ring<C::rings.boxes> box;
+  Ring<C::rings.scales> scale;
   float sums[C::sums];
   bool begins = true;  ///< before its first multiplication
   LaneWeights<C::format> weights;
@@ -192,7 +198,7 @@ struct TilesConsumer {
       barrier_arrive(barrier);
     }
   }
-  __device__ void free_last_box() { arrive(&shared.x_free[(box.index + C::rings.boxes - 1) % C::rings.boxes]); }
+  __device__ void free_last_box() { arrive(&shared.x_free[(box.slot + C::rings.boxes - 1) % C::rings.boxes]); }
 
   /// Blocks s to s + C::blocks - 1 of a group: issued, not awaited. `first`: the tile's first box.
   template <int s>
@@ -203,9 +209,9 @@ struct TilesConsumer {
       weights.template dequantize<s + 1>(operands[turn][1]);
     }
     if constexpr (s % 2 == 0) {
-      barrier_wait(&shared.x_full[box.index], box.parity);
+      barrier_wait(&shared.x_full[box.slot], box.parity);
     }
-    const std::uint64_t x = operand(shared.x[box.index]);
+    const std::uint64_t x = operand(shared.x[box.slot]);
     wgmma_fence();
 #pragma unroll
     for (int step = 0; step < 2 * C::blocks; ++step) {
@@ -256,14 +262,14 @@ struct TilesConsumer {
     }
 #pragma unroll 1
     for (int record = 0; record < args.records; ++record) {
-      barrier_wait(&shared.weights_full[slot.index], slot.parity);
-      const std::uint32_t piece = shared_address(shared.weights[slot.index]) +
+      barrier_wait(&shared.weights_full[slot.slot], slot.parity);
+      const std::uint32_t piece = shared_address(shared.weights[slot.slot]) +
                                   static_cast<std::uint32_t>((consumer * 4 + warp) * C::layout.record_bytes);
 #pragma unroll 1
       for (int group = 0; group < C::groups; ++group) {
         weights.load(piece, group, lane);
         if (group == C::groups - 1) {
-          arrive(&shared.weights_free[slot.index]);
+          arrive(&shared.weights_free[slot.slot]);
           slot.advance();
         }
         multiply_from<0>(first);
@@ -277,7 +283,7 @@ struct TilesConsumer {
     wgmma_wait<0>();
     keep(sums);
     free_last_box();
-    const TilesOutput output{args, args.parts[work.part], shared.scales[scale.index],
+    const TilesOutput output{args, args.parts[work.part], shared.scales[scale.slot],
                              work.row_tile * (args.gate != TilesGate::none ? 64 : 128), work.token_tile * C::tokens};
     store_tile(output, tokens_of(call, work), shared.stage, consumer, static_cast<int>(threadIdx.x) % warpgroup_size, sums);
     scale.advance();

@@ -4,26 +4,15 @@
 
 #include "kernels/matmul/hopper/matmul_tiles_args.h"
 #include "kernels/tile/activation.h"
-#include "kernels/tile/hopper/matmul_tile.h"
+#include "kernels/tile/hopper/barrier.h"
+#include "kernels/tile/hopper/registers.h"
+#include "kernels/tile/hopper/shared.h"
 
 namespace rocmforge::hopper {
 
 // Registers of a thread after the warpgroups have redistributed the registers of the launch: 168 or 128 for each thread.
 constexpr int tiles_consumer_registers(int consumers) { return consumers == 2 ? 232 : 152; }
 constexpr int tiles_producer_registers(int consumers) { return consumers == 2 ? 40 : 56; }
-
-/// A place in a ring and the parity of the phase that fills it.
-template <int count>
-struct RingPlace {
-  int index = 0;
-  std::uint32_t parity = 0;
-  __device__ void advance() {
-    if (++index == count) {
-      index = 0;
-      parity ^= 1;
-    }
-  }
-};
 
 __device__ inline float activate_tile(TilesGate gate, float x) {
   if (gate == TilesGate::silu) {

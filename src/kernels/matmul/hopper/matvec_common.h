@@ -3,7 +3,6 @@
 // Shared by the kernels for few tokens: the tiles and steps of work-groups and warps, and the outputs from partial sums.
 
 #include "kernels/matmul/hopper/matmul_args.h"
-#include "kernels/tile/hopper/matvec_tile.h"
 
 namespace rocmforge::hopper {
 

@@ -7,6 +7,11 @@
 
 #include "kernels/matmul/hopper/matvec_post_norm.h"
 #include "kernels/matmul/hopper/matvec_roles.h"
+#include "kernels/tile/hopper/barrier.h"
+#include "kernels/tile/hopper/copy.h"
+#include "kernels/tile/hopper/mma.h"
+#include "kernels/tile/hopper/pairs.h"
+#include "kernels/tile/hopper/ring.h"
 
 namespace rocmforge::hopper {
 namespace {
@@ -137,9 +142,9 @@ class Halves : public DenseItems<Halves<Element, tokens_>> {
     const int row = min(place.tile * weight_tile_rows + lane, part.n - 1);
     const int first = step * matvec_half_step;
     const int columns = min(count * matvec_half_step, args.input.k - first);
-    copy_bytes(slot + lane * matvec_half_row_bytes + position * matvec_half_step * 2,
-               part.weight + 2 * (static_cast<std::int64_t>(row) * args.input.k + first),
-               static_cast<std::uint32_t>(2 * columns), barrier, policy);
+    copy_bytes_expected(slot + lane * matvec_half_row_bytes + position * matvec_half_step * 2,
+                        part.weight + 2 * (static_cast<std::int64_t>(row) * args.input.k + first),
+                        static_cast<std::uint32_t>(2 * columns), barrier, policy);
   }
 
   __device__ Halves(const MatvecArgs& args, const MatvecShared& shared, std::uint8_t* memory, int warp, int lane)
@@ -194,7 +199,7 @@ class Halves : public DenseItems<Halves<Element, tokens_>> {
     }
   }
 
-  __device__ void add_tile(int, const Barriers& barriers, Turn& slot, int first, float* to) const {
+  __device__ void add_tile(int, const Barriers& barriers, RingPlace& slot, int first, float* to) const {
     const int g = lane_ / 4;
     const int c = lane_ % 4;
     const std::uint8_t* const x = memory_ + (g < tokens ? g : 0) * shared_.token_bytes + 16 * c;
@@ -202,8 +207,8 @@ class Halves : public DenseItems<Halves<Element, tokens_>> {
         memory_ + shared_.ring + g * matvec_half_row_bytes + warp_ * matvec_half_step * 2 + 16 * c;
     float sums[4] = {};
     for (int step = first; step < steps(args_); step += matvec_warps) {
-      const std::uint32_t full = barriers.slots + 16 * slot.at;
-      wait_for(full, slot.parity);
+      const std::uint32_t full = barriers.slots + 16 * slot.slot;
+      barrier_wait(full, slot.parity);
       uint4 weights[chunks][2];
 #pragma unroll
       for (int j = 0; j < chunks; ++j) {
@@ -211,7 +216,7 @@ class Halves : public DenseItems<Halves<Element, tokens_>> {
         const bool there = step * matvec_half_step + 32 * j + 8 * c < args_.input.k;
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
-          weights[j][h] = *reinterpret_cast<const uint4*>(ring + slot.at * matvec_half_slot_bytes +
+          weights[j][h] = *reinterpret_cast<const uint4*>(ring + slot.slot * matvec_half_slot_bytes +
                                                           8 * h * matvec_half_row_bytes + 64 * j);
           if (!there) {
             weights[j][h] = {0, 0, 0, 0};
@@ -220,7 +225,7 @@ class Halves : public DenseItems<Halves<Element, tokens_>> {
       }
       __syncwarp();
       if (lane_ == 0) {
-        arrive_at(full + 8);
+        barrier_arrive(full + 8);
       }
       slot.advance(args_.slots);
 #pragma unroll

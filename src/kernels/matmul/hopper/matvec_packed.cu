@@ -12,6 +12,8 @@
 
 #include "kernels/matmul/hopper/matvec_quantise.h"
 #include "kernels/matmul/hopper/matvec_steps.h"
+#include "kernels/tile/hopper/copy.h"
+#include "kernels/tile/hopper/ring.h"
 
 namespace rocmforge::hopper {
 namespace {
@@ -41,9 +43,9 @@ class Packed : public DenseItems<Packed<tokens_>> {
     const int first = step * part.step_bytes;
     const int bytes =
         min(count * part.step_bytes, part.tile_bytes - first);  // half a step may be missing at the end of a row
-    copy_bytes(slot + position * args.slot_bytes,
-               part.weight + place.tile * static_cast<std::int64_t>(part.tile_bytes) + first,
-               static_cast<std::uint32_t>(bytes), barrier, policy);
+    copy_bytes_expected(slot + position * args.slot_bytes,
+                        part.weight + place.tile * static_cast<std::int64_t>(part.tile_bytes) + first,
+                        static_cast<std::uint32_t>(bytes), barrier, policy);
   }
 
   __device__ Packed(const MatvecArgs& args, const MatvecShared& shared, std::uint8_t* memory, int warp, int lane)
@@ -74,7 +76,7 @@ class Packed : public DenseItems<Packed<tokens_>> {
     }
   }
 
-  __device__ void add_tile(int item, const Barriers& barriers, Turn& slot, int first, float* to) const {
+  __device__ void add_tile(int item, const Barriers& barriers, RingPlace& slot, int first, float* to) const {
     const MatvecPart& part = args_.parts[place_of(args_, item).part];
     switch (part.format) {
       case WeightFormat::q4_0:
@@ -99,7 +101,7 @@ class Packed : public DenseItems<Packed<tokens_>> {
   static constexpr int groups = tokens / of_operand;
 
   template <WeightFormat format>
-  __device__ void add(int step_bytes, const Barriers& barriers, Turn& slot, int first, float* to) const {
+  __device__ void add(int step_bytes, const Barriers& barriers, RingPlace& slot, int first, float* to) const {
     const Activations x{memory_, memory_ + shared_.info, shared_.token_bytes, shared_.token_info_bytes};
     const StepWalk walk{memory_ + shared_.ring, args_.slots, args_.slot_bytes, args_.input.k, warp_, lane_};
     float sums[2 * tokens] = {};

@@ -3,7 +3,8 @@
 // 16 rows x 256 columns of quantised weights times up to 8 tokens, by one warp: see matvec_packed.cu.
 
 #include "kernels/matmul/hopper/matmul_args.h"
-#include "kernels/tile/hopper/matvec_tile.h"
+#include "kernels/tile/hopper/mma.h"
+#include "kernels/tile/hopper/pairs.h"
 
 namespace rocmforge::hopper {
 

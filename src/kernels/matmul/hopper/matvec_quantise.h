@@ -4,6 +4,8 @@
 // norm's factor: codes do not depend on it.
 
 #include "kernels/matmul/hopper/matvec_post_norm.h"
+#include "kernels/tile/hopper/barrier.h"
+#include "kernels/tile/hopper/mma.h"
 
 namespace rocmforge::hopper {
 

@@ -23,6 +23,10 @@
 //                                             writes the outputs of items [first, first + 2), complete once wait() returns
 
 #include "kernels/matmul/hopper/matvec_common.h"
+#include "kernels/tile/hopper/barrier.h"
+#include "kernels/tile/hopper/copy.h"
+#include "kernels/tile/hopper/ring.h"
+#include "kernels/tile/hopper/shared.h"
 #include "kernels/tile/launch_order.h"
 
 namespace rocmforge::hopper {
@@ -37,28 +41,16 @@ struct Barriers {
       : image(shared_address(memory + shared.barriers)), sums(image + 8), slots(sums + 16 * matvec_halves) {}
 
   __device__ void init(int count) const {
-    init_barrier(image, MatvecArrivals::image);
+    barrier_init(image, MatvecArrivals::image);
     for (int h = 0; h < matvec_halves; ++h) {
-      init_barrier(sums + 16 * h, MatvecArrivals::sums_complete);
-      init_barrier(sums + 16 * h + 8, MatvecArrivals::sums_free);
+      barrier_init(sums + 16 * h, MatvecArrivals::sums_complete);
+      barrier_init(sums + 16 * h + 8, MatvecArrivals::sums_free);
     }
     for (int s = 0; s < count; ++s) {
-      init_barrier(slots + 16 * s, MatvecArrivals::slot_full);
-      init_barrier(slots + 16 * s + 8, MatvecArrivals::slot_free);
+      barrier_init(slots + 16 * s, MatvecArrivals::slot_full);
+      barrier_init(slots + 16 * s + 8, MatvecArrivals::slot_free);
     }
     barrier_init_fence();
-  }
-};
-
-/// A place in a ring, and the parity of the round.
-struct Turn {
-  int at = 0;
-  std::uint32_t parity = 0;
-  __device__ void advance(int size) {
-    if (++at == size) {
-      at = 0;
-      parity ^= 1;
-    }
   }
 };
 
@@ -85,8 +77,8 @@ class Fetcher {
 
   /// Fills the next slot, which must be free.
   __device__ void fill() {
-    const std::uint32_t full = barriers_.slots + 16 * turn_.at;
-    const std::uint32_t slot = ring_ + turn_.at * Kind::slot_bytes(args_);
+    const std::uint32_t full = barriers_.slots + 16 * turn_.slot;
+    const std::uint32_t slot = ring_ + turn_.slot * Kind::slot_bytes(args_);
     for (int filled = 0; filled < matvec_slot_steps && !done();) {
       const int count = min(matvec_slot_steps - filled, steps_ - step_);
       source_.fetch(item_, step_, count, slot, filled, full, policy_);
@@ -99,13 +91,13 @@ class Fetcher {
     }
     __syncwarp();
     if (lane_ == 0) {
-      arrive_at(full);
+      barrier_arrive(full);
     }
     turn_.advance(args_.slots);
   }
 
   /// Waits until the next slot is free, after the first round.
-  __device__ void wait() const { wait_for(barriers_.slots + 16 * turn_.at + 8, turn_.parity ^ 1); }
+  __device__ void wait() const { barrier_wait(barriers_.slots + 16 * turn_.slot + 8, turn_.parity ^ 1); }
 
  private:
   const Args& args_;
@@ -116,7 +108,7 @@ class Fetcher {
   int items_;
   int lane_;
   std::uint64_t policy_;
-  Turn turn_;
+  RingPlace turn_;
   int item_ = 0;
   int step_ = 0;
 };
@@ -127,12 +119,12 @@ __device__ inline void multiply_tiles(Kind& kind, const typename Kind::Args& arg
                                       int items, int warp, int lane) {
   const int steps = Kind::steps(args);
   int first = warp;  // this warp's first step of the tile, and its partial sum
-  Turn slot;
-  Turn half;
+  RingPlace slot;
+  RingPlace half;
   half.parity = 1;  // both halves of the sums are free at first
   for (int item = 0; item < items; ++item) {
     if (item % matvec_chunk == 0) {
-      wait_for(barriers.sums + 16 * half.at + 8, half.parity);
+      barrier_wait(barriers.sums + 16 * half.slot + 8, half.parity);
     }
     if (first < steps) {
       kind.add_tile(item, barriers, slot, first,
@@ -142,7 +134,7 @@ __device__ inline void multiply_tiles(Kind& kind, const typename Kind::Args& arg
     if (item % matvec_chunk == matvec_chunk - 1 || item == items - 1) {
       __syncwarp();
       if (lane == 0) {
-        arrive_at(barriers.sums + 16 * half.at);
+        barrier_arrive(barriers.sums + 16 * half.slot);
       }
       half.advance(matvec_halves);
     }
@@ -155,13 +147,13 @@ __device__ inline void write_tiles(const typename Kind::Args& args, const std::u
                                    const float* partial, int items, int lane) {
   const int partial_sums = min(Kind::steps(args), matvec_warps);
   typename Kind::Writer writer(args, memory, lane);
-  Turn half;
+  RingPlace half;
   for (int first = 0; first < items; first += matvec_chunk) {
-    const std::uint32_t complete = barriers.sums + 16 * half.at;
-    writer.finish(partial, first, items, partial_sums, [&] { wait_for(complete, half.parity); });
+    const std::uint32_t complete = barriers.sums + 16 * half.slot;
+    writer.finish(partial, first, items, partial_sums, [&] { barrier_wait(complete, half.parity); });
     __syncwarp();
     if (lane == 0) {
-      arrive_at(complete + 8);
+      barrier_arrive(complete + 8);
     }
     half.advance(matvec_halves);
   }
@@ -198,8 +190,9 @@ __device__ inline void run_matvec(const typename Kind::Args& args) {
     }
     if constexpr (Kind::has_image) {
       if (lane == 0) {
-        copy_bytes(shared_address(memory), args.image, static_cast<std::uint32_t>(shared.image_bytes), barriers.image);
-        arrive_at(barriers.image);
+        copy_bytes_expected(shared_address(memory), args.image, static_cast<std::uint32_t>(shared.image_bytes),
+                            barriers.image);
+        barrier_arrive(barriers.image);
       }
     }
     meet();
@@ -220,7 +213,7 @@ __device__ inline void run_matvec(const typename Kind::Args& args) {
   kind.stage();
   meet();
   if constexpr (Kind::has_image) {
-    wait_for(barriers.image, 0);
+    barrier_wait(barriers.image, 0);
   }
   kind.prepare();
   multiply_tiles(kind, args, barriers, partial, items, warp, lane);
