@@ -174,4 +174,31 @@ __device__ inline bfloat16 from_float<bfloat16>(float value) {
 
 inline constexpr float infinity = __builtin_huge_valf();
 
+/// Two 16-bit elements in a word, `low` in its low half.
+template <class Element>
+__device__ inline std::uint32_t pack_pair(float low, float high) {
+#if ROCMFORGE_DEVICE_AMD
+  return from_float<Element>(low).bits | static_cast<std::uint32_t>(from_float<Element>(high).bits) << 16;
+#else
+  std::uint32_t word;
+  if constexpr (__is_same(Element, half)) {
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+  } else {
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+  }
+  return word;
+#endif
+}
+
+/// 2^x; 0 for -infinity.
+__device__ inline float exp2_fast(float x) {
+#if ROCMFORGE_DEVICE_AMD
+  return __builtin_amdgcn_exp2f(x);
+#else
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+#endif
+}
+
 }  // namespace rocmforge::gpu

@@ -20,9 +20,9 @@ __device__ inline std::uint32_t load_q(const AttentionDecodeArgs& args, std::int
     const float* from = static_cast<const float*>(args.q) + at;
     if (args.q_aligned != 0) {
       const float2 pair = *reinterpret_cast<const float2*>(from);
-      return pack<T>(pair.x, pair.y);
+      return pack_pair<T>(pair.x, pair.y);
     }
-    return pack<T>(from[0], from[1]);
+    return pack_pair<T>(from[0], from[1]);
   }
   const std::uint16_t* from = static_cast<const std::uint16_t*>(args.q) + at;
   if (args.q_aligned != 0) {
@@ -111,7 +111,7 @@ struct Consumer {
       if (head < heads && dim < args.head_dim) {
         value = load_q<T>(args, row * args.q_stride + std::int64_t{first_head + head} * args.head_dim + dim);
         if (C::quants && args.io == IoType::bf16) {
-          value = pack<T>(__uint_as_float(value << 16), __uint_as_float(value & 0xffff0000u));
+          value = pack_pair<T>(__uint_as_float(value << 16), __uint_as_float(value & 0xffff0000u));
         }
       }
       const int place = C::quants ? quant_place(dim) : dim;
@@ -258,8 +258,8 @@ struct Consumer {
         exponentials[i] = exp2_fast(scores[i / 2][half * 2 + i % 2] - base);
       }
       weight[half] = weight[half] * keep[half] + ((exponentials[0] + exponentials[1]) + (exponentials[2] + exponentials[3]));
-      weights[half] = pack<T>(exponentials[0], exponentials[1]);
-      weights[half + 2] = pack<T>(exponentials[2], exponentials[3]);
+      weights[half] = pack_pair<T>(exponentials[0], exponentials[1]);
+      weights[half + 2] = pack_pair<T>(exponentials[2], exponentials[3]);
     }
     if (__any_sync(all_lanes, keep[0] != 1.0f || keep[1] != 1.0f) != 0) {
 #pragma unroll
@@ -569,12 +569,12 @@ struct Consumer {
     }
     std::uint32_t* to = reinterpret_cast<std::uint32_t*>(static_cast<std::uint16_t*>(args.out) + at);
     if (C::quants && args.io == IoType::bf16) {
-      to[0] = pack<bfloat16>(total.sums.x * factor, total.sums.y * factor);
-      to[1] = pack<bfloat16>(total.sums.z * factor, total.sums.w * factor);
+      to[0] = pack_pair<bfloat16>(total.sums.x * factor, total.sums.y * factor);
+      to[1] = pack_pair<bfloat16>(total.sums.z * factor, total.sums.w * factor);
       return;
     }
-    to[0] = pack<T>(total.sums.x * factor, total.sums.y * factor);
-    to[1] = pack<T>(total.sums.z * factor, total.sums.w * factor);
+    to[0] = pack_pair<T>(total.sums.x * factor, total.sums.y * factor);
+    to[1] = pack_pair<T>(total.sums.z * factor, total.sums.w * factor);
   }
 };
 

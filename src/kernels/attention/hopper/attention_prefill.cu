@@ -177,7 +177,7 @@ struct Consumer {
 #pragma unroll
       for (int word = 0; word < 4; ++word) {
         const int at = step * 8 + word * 2;
-        weights[step][word] = pack<T>(scores[at], scores[at + 1]);
+        weights[step][word] = pack_pair<T>(scores[at], scores[at + 1]);
       }
     }
   }
@@ -362,7 +362,7 @@ struct Consumer {
     for (int j = 0; j < 4; ++j) {
       const float low = out[(i + j) * 4 + half * 2] * factor;
       const float high = out[(i + j) * 4 + half * 2 + 1] * factor;
-      words[j] = args.io == IoType::f16 ? pack<rocmforge::half>(low, high) : pack<bfloat16>(low, high);
+      words[j] = args.io == IoType::f16 ? pack_pair<rocmforge::half>(low, high) : pack_pair<bfloat16>(low, high);
     }
     exchange(words[0], words[1], 1, lane);
     exchange(words[2], words[3], 1, lane);

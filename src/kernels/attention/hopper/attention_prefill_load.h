@@ -85,7 +85,7 @@ __device__ inline Vector8<T> load_q(const void* q, IoType io, bool aligned, std:
     for (int i = 0; i < 8; ++i) {
       std::uint32_t bits = 0;
       if (io == IoType::f32) {
-        bits = pack<T>(static_cast<const float*>(q)[at + i], 0.0f);
+        bits = pack_pair<T>(static_cast<const float*>(q)[at + i], 0.0f);
       } else {
         bits = static_cast<const std::uint16_t*>(q)[at + i];
       }
@@ -98,10 +98,10 @@ __device__ inline Vector8<T> load_q(const void* q, IoType io, bool aligned, std:
     const float4* from = reinterpret_cast<const float4*>(static_cast<const float*>(q) + at);
     const float4 low = from[0];
     const float4 high = from[1];
-    result.words[0] = pack<T>(low.x, low.y);
-    result.words[1] = pack<T>(low.z, low.w);
-    result.words[2] = pack<T>(high.x, high.y);
-    result.words[3] = pack<T>(high.z, high.w);
+    result.words[0] = pack_pair<T>(low.x, low.y);
+    result.words[1] = pack_pair<T>(low.z, low.w);
+    result.words[2] = pack_pair<T>(high.x, high.y);
+    result.words[3] = pack_pair<T>(high.z, high.w);
   } else {
     const uint4 words = *reinterpret_cast<const uint4*>(static_cast<const std::uint16_t*>(q) + at);
     result.words[0] = words.x;

@@ -105,7 +105,8 @@ __device__ inline void store_pair(const AttentionPrefillArgs& args, std::int64_t
   if (args.io == IoType::f32) {
     *reinterpret_cast<float2*>(static_cast<float*>(args.out) + at) = float2{first, second};
   } else {
-    const std::uint32_t packed = args.io == IoType::f16 ? pack<half>(first, second) : pack<bfloat16>(first, second);
+    const std::uint32_t packed =
+        args.io == IoType::f16 ? pack_pair<half>(first, second) : pack_pair<bfloat16>(first, second);
     *reinterpret_cast<std::uint32_t*>(static_cast<std::uint16_t*>(args.out) + at) = packed;
   }
 }

@@ -13,8 +13,8 @@ constexpr int quants_of_thread = 16;
 /// Quants 2 `pair` and 2 `pair` + 1 of a word.
 template <class T, int pair>
 __device__ inline std::uint32_t dequantised(int quants, float scale) {
-  return pack<T>(static_cast<float>(static_cast<std::int8_t>(quants >> (16 * pair))) * scale,
-                 static_cast<float>(static_cast<std::int8_t>(quants >> (16 * pair + 8))) * scale);
+  return pack_pair<T>(static_cast<float>(static_cast<std::int8_t>(quants >> (16 * pair))) * scale,
+                      static_cast<float>(static_cast<std::int8_t>(quants >> (16 * pair + 8))) * scale);
 }
 
 /// The first key that some row sees, rounded down to the start of a tile.

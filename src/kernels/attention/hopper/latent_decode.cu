@@ -208,7 +208,7 @@ struct LatentDecode {
       const int i = static_cast<int>(threadIdx.x) + j * decode_threads;
       if (i < C::heads * q_quads) {
         *reinterpret_cast<uint2*>(rows + i / q_quads * C::shared.row_bytes + i % q_quads * 8) =
-            uint2{pack<T>(quad[j].x, quad[j].y), pack<T>(quad[j].z, quad[j].w)};
+            uint2{pack_pair<T>(quad[j].x, quad[j].y), pack_pair<T>(quad[j].z, quad[j].w)};
       }
     }
     __syncthreads();
@@ -319,7 +319,7 @@ struct LatentDecode {
     }
     weight = __fmaf_rn(weight, keep, (e[0] + e[1]) + (e[2] + e[3]));
     *reinterpret_cast<uint2*>(memory + C::shared.weights + own_head() * latent_weight_row_bytes + first * 2) =
-        uint2{pack<T>(e[0], e[1]), pack<T>(e[2], e[3])};
+        uint2{pack_pair<T>(e[0], e[1]), pack_pair<T>(e[2], e[3])};
     if (lane % 16 == 0) {
       reinterpret_cast<float*>(memory + C::shared.keep)[own_head()] = keep;
     }

@@ -59,17 +59,6 @@ __device__ inline float kv_scale(const KvAddress& kv, const void* k_or_v, int s,
   return to_float(reinterpret_cast<const half*>(scales)[slot * groups + dim / group]);
 }
 
-/// 2^x; 0 for -infinity.
-__device__ inline float exp2_fast(float x) {
-#if ROCMFORGE_DEVICE_AMD
-  return __builtin_amdgcn_exp2f(x);
-#else
-  float result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
-#endif
-}
-
 __device__ inline float reciprocal_fast(float x) {
 #if ROCMFORGE_DEVICE_AMD
   return __builtin_amdgcn_rcpf(x);
@@ -125,10 +114,5 @@ struct alignas(16) Bytes16 {
   std::uint32_t words[4];
 #endif
 };
-
-template <class T>
-__device__ inline std::uint32_t pack_pair(float low, float high) {
-  return std::uint32_t{from_float<T>(low).bits} | std::uint32_t{from_float<T>(high).bits} << 16;
-}
 
 }  // namespace rocmforge::gpu

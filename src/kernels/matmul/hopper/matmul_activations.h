@@ -73,7 +73,7 @@ __device__ inline uint4 chunk_of(const Columns& columns, float factor, int at) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const int element = i / 2 * 4 + i % 2;
-    words[i] = pack<half>(columns.x[element] * factor, columns.x[element + 2] * factor);
+    words[i] = pack_pair<half>(columns.x[element] * factor, columns.x[element + 2] * factor);
   }
   transpose(words, at / 8);
   return {words[0], words[1], words[2], words[3]};

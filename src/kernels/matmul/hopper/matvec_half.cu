@@ -182,10 +182,10 @@ class Halves : public DenseItems<Halves<Element, tokens_>> {
           }
         }
         uint4 words;
-        words.x = pack<Element>(values[0] * up, values[1] * up);
-        words.y = pack<Element>(values[2] * up, values[3] * up);
-        words.z = pack<Element>(values[4] * up, values[5] * up);
-        words.w = pack<Element>(values[6] * up, values[7] * up);
+        words.x = pack_pair<Element>(values[0] * up, values[1] * up);
+        words.y = pack_pair<Element>(values[2] * up, values[3] * up);
+        words.z = pack_pair<Element>(values[4] * up, values[5] * up);
+        words.w = pack_pair<Element>(values[6] * up, values[7] * up);
         *reinterpret_cast<uint4*>(row + 16 * at) = words;
       }
     }

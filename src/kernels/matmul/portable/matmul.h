@@ -15,22 +15,6 @@ namespace rocmforge::gpu {
 /// Elements between rows of shared memory beyond k_step: 16 bytes, so that neighbouring rows start in different banks.
 inline constexpr int row_padding = 8;
 
-/// Two 16-bit elements in a word.
-template <class Element>
-__device__ inline std::uint32_t pack_pair(float low, float high) {
-#if ROCMFORGE_DEVICE_AMD
-  return from_float<Element>(low).bits | static_cast<std::uint32_t>(from_float<Element>(high).bits) << 16;
-#else
-  std::uint32_t word;
-  if constexpr (__is_same(Element, half)) {
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-  } else {
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-  }
-  return word;
-#endif
-}
-
 /// One strip of weights, dequantised, as 32 bytes of shared memory.
 template <class Strips, class Element>
 __device__ inline void store_strip(const typename Strips::Raw& raw, int part, std::uint16_t* to) {

@@ -2,30 +2,14 @@
 
 // Pairs of 16-bit numbers in a word, and arithmetic by single instructions. Semantics: NVIDIA PTX ISA manual.
 
-#include <cuda_runtime.h>
-
 #include <cstdint>
 
-#include "base/half.h"
+#include "kernels/tile/device_code.h"
 
 namespace rocmforge::hopper {
 
-__device__ inline float exp2_fast(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-/// Two floats as two 16-bit numbers, `low` in the low half.
-template <class T>
-__device__ inline std::uint32_t pack(float low, float high) {
-  std::uint32_t packed;
-  if constexpr (__is_same(T, half)) {
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
-  } else {
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
-  }
-  return packed;
-}
+using gpu::exp2_fast;
+using gpu::pack_pair;
 
 /// One number of a pair of binary16.
 __device__ inline float low_half(std::uint32_t word) {
