@@ -382,7 +382,7 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
                           .n = static_cast<std::int32_t>(n),
                           .first_tile = 0,
                           .store = hopper::TilesStore::plain,
-                          .activation = hopper::TilesGate::none};
+                          .activation = hopper::Gate::none};
       launch.expert_bytes[i] = weight.expert_bytes;
       launch.finish[i] = expert_finish(weight);
     }
@@ -393,7 +393,7 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
     product.x_boxes = static_cast<std::int32_t>(round_up(args.k, record_columns) / hopper::tiles_box_columns);
     product.tokens = static_cast<std::int32_t>(slots);
     product.row_tiles = row_tiles;
-    product.gate = gated ? hopper::TilesGate::silu : hopper::TilesGate::none;  // there is a gate: `activation` says which
+    product.gate = gated ? hopper::Gate::silu : hopper::Gate::none;  // there is a gate: `activation` says which
     launch.work = space.tiles;
     launch.work_count = space.tile_count;
     launch.order = space.order;

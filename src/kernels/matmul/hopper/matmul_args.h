@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "kernels/formats/hopper/weight_layout.h"
+#include "kernels/matmul/hopper/gate.h"
 
 namespace rocmforge::hopper {
 
@@ -14,7 +15,6 @@ inline constexpr int matvec_threads = 32 * matvec_warps;
 /// Tiles whose sums are added up at a time.
 inline constexpr int matvec_chunk = 2;
 
-enum class Gate : std::int32_t { none, silu, gelu_tanh };
 /// Which product is the gate.
 enum class GateSource : std::int32_t {
   first_part,  ///< parts[0].out = activation(product of part 0) * product of part 1

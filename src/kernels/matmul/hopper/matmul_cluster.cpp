@@ -40,7 +40,7 @@ void run_matmul_cluster(const Matmul::Args& call, Stream& stream) {
   args.k = static_cast<std::int32_t>(call.k);
   args.tokens = static_cast<std::int32_t>(call.tokens);
   args.x_aligned = reinterpret_cast<std::uintptr_t>(call.x) % 16 == 0 && call.x_stride % 4 == 0 && norm_aligned ? 1 : 0;
-  args.gate = call.gated ? gate_of(call) : TilesGate::none;
+  args.gate = call.gated ? gate_of(call) : Gate::none;
   std::int32_t tiles = 0;
   for (const MatmulOutput& output : call.outputs) {
     const WeightFormat format = weight_format(output.dtype);

@@ -29,7 +29,7 @@ struct ClusterRows {
   int row;  ///< the first one
 };
 __device__ inline ClusterRows cluster_rows(const MatmulClusterArgs& args, int tile, int consumer) {
-  if (args.gate != TilesGate::none) {
+  if (args.gate != Gate::none) {
     return {consumer, tile * 64};
   }
   int part = 0;
@@ -185,7 +185,7 @@ __device__ inline T gather(const T* place, int ranks) {
 template <int tokens>
 __device__ inline void join_segments(const MatmulClusterArgs& args, const float* sums, const float* squared, int thread) {
   const auto ranks = static_cast<int>(gridDim.x);
-  const bool gated = args.gate != TilesGate::none;
+  const bool gated = args.gate != Gate::none;
   const ClusterRows rows = cluster_rows(args, static_cast<int>(blockIdx.y), 0);
   const MatmulClusterPart& part = args.parts[rows.part];
   const float* const up_biases = args.parts[1].bias;
@@ -217,8 +217,8 @@ __device__ inline void join_segments(const MatmulClusterArgs& args, const float*
     if (gated) {
       const float4 up_bias = up_biases != nullptr ? load_rows(up_biases + row, count, false) : zero;
       const float4 up = finished(gather(reinterpret_cast<const float4*>(from + 64), ranks), factor, up_bias);
-      y = {activate_tile(args.gate, y.x) * up.x, activate_tile(args.gate, y.y) * up.y, activate_tile(args.gate, y.z) * up.z,
-           activate_tile(args.gate, y.w) * up.w};
+      y = {activate(args.gate, y.x) * up.x, activate(args.gate, y.y) * up.y, activate(args.gate, y.z) * up.z,
+           activate(args.gate, y.w) * up.w};
     }
     store_rows(out, plus(before, y), count, full);
   }

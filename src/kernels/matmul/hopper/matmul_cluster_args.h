@@ -41,8 +41,7 @@ struct MatmulClusterArgs {
   std::int32_t num_parts;
   std::int32_t weight_bytes;  ///< of shared memory for 16 rows and a segment: the most of all parts
   std::int32_t unused;
-  TilesGate
-      gate;  ///< not none: parts[0].out = activation(product of part 0) * product of part 1; a tile has 64 rows of each
+  Gate gate;  ///< not none: parts[0].out = activation(product of part 0) * product of part 1; a tile has 64 rows of each
 };
 
 /// Where the parts of a work-group's shared memory begin, in bytes, from a multiple of 1,024 on.

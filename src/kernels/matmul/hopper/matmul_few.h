@@ -65,7 +65,7 @@ struct FewRows {
 };
 __device__ inline FewRows few_rows(const MatmulTilesArgs& args, int row_tile) {
   int part = 0;
-  if (args.gate == TilesGate::none) {
+  if (args.gate == Gate::none) {
     while (part + 1 < args.num_parts && row_tile >= args.parts[part + 1].first_tile) {
       ++part;
     }

@@ -134,7 +134,7 @@ class Launcher {
     args_.x_boxes = static_cast<std::int32_t>(round_up(call.k, record_columns) / tiles_box_columns);
     args_.tokens = static_cast<std::int32_t>(call.tokens);
     args_.token_tiles = static_cast<std::int32_t>(divide_up(call.tokens, choice.tile_tokens));
-    args_.gate = gated ? gate_of(call) : TilesGate::none;
+    args_.gate = gated ? gate_of(call) : Gate::none;
     args_.segment_records = few_segment_columns / layout.elems;
     args_.segments = static_cast<std::int32_t>(divide_up(args_.records, args_.segment_records));
     args_.partials = workspace.partials;
@@ -155,7 +155,7 @@ class Launcher {
         static_cast<std::int32_t>(slice.rows),
         gated_ ? 0 : args_.row_tiles,
         slice.store,
-        slice.store == TilesStore::gate ? gate_of(*call_) : TilesGate::none};
+        slice.store == TilesStore::gate ? gate_of(*call_) : Gate::none};
     const auto tiles = static_cast<std::int32_t>(divide_up(slice.rows, rows_of_tile_));
     args_.row_tiles = gated_ ? tiles : args_.row_tiles + tiles;
   }
@@ -273,9 +273,7 @@ void run_alike(const Matmul::Args& call, Stream& stream) {
 
 }  // namespace
 
-TilesGate gate_of(const Matmul::Args& call) {
-  return call.activation == Activation::silu ? TilesGate::silu : TilesGate::gelu_tanh;
-}
+Gate gate_of(const Matmul::Args& call) { return call.activation == Activation::silu ? Gate::silu : Gate::gelu_tanh; }
 
 std::size_t matmul_many_workspace_bytes(std::int64_t tokens, std::int64_t k) {
   return alignment + static_cast<std::size_t>(scales_bytes(tokens) + boxes_bytes(tokens, k) + partials_bytes) +

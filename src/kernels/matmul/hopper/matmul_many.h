@@ -10,7 +10,7 @@
 namespace rocmforge::hopper {
 
 /// The activation of a gated call.
-TilesGate gate_of(const Matmul::Args& call);
+Gate gate_of(const Matmul::Args& call);
 
 /// Bytes of workspace of run_matmul_many, for that many tokens or fewer.
 std::size_t matmul_many_workspace_bytes(std::int64_t tokens, std::int64_t k);

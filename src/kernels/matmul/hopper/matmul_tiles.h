@@ -59,7 +59,7 @@ struct TileWork {
 };
 __device__ inline TileWork find_tile(const MatmulTilesArgs& args, int index) {
   TileWork work{0, index / args.token_tiles, index % args.token_tiles};
-  if (args.gate == TilesGate::none) {
+  if (args.gate == Gate::none) {
     while (work.part + 1 < args.num_parts && work.row_tile >= args.parts[work.part + 1].first_tile) {
       ++work.part;
     }
@@ -109,7 +109,7 @@ struct ConsumerRows {
   int first_row;
 };
 __device__ inline ConsumerRows consumer_rows(const MatmulTilesArgs& args, const TileWork& work, int consumer) {
-  if (args.gate != TilesGate::none) {
+  if (args.gate != Gate::none) {
     return {consumer, work.row_tile * 64};
   }
   return {work.part, (work.row_tile * 2 + consumer) * 64};
@@ -232,12 +232,12 @@ struct TilesConsumer {
   /// The first consumer is two boxes ahead of the second, so that the tensor cores compute the products of one while the
   /// other writes its sums. With a gate both write together.
   __device__ void wait_for_lead() const {
-    if (args.gate == TilesGate::none) {
+    if (args.gate == Gate::none) {
       named_barrier_sync(4, 2 * warpgroup_size);
     }
   }
   __device__ void give_lead() const {
-    if (args.gate == TilesGate::none && consumer == 0) {
+    if (args.gate == Gate::none && consumer == 0) {
       named_barrier_arrive(4, 2 * warpgroup_size);
     }
   }
@@ -284,7 +284,7 @@ struct TilesConsumer {
     keep(sums);
     free_last_box();
     const TilesOutput output{args, args.parts[work.part], shared.scales[scale.slot],
-                             work.row_tile * (args.gate != TilesGate::none ? 64 : 128), work.token_tile * C::tokens};
+                             work.row_tile * (args.gate != Gate::none ? 64 : 128), work.token_tile * C::tokens};
     store_tile(output, tokens_of(call, work), shared.stage, consumer, static_cast<int>(threadIdx.x) % warpgroup_size, sums);
     scale.advance();
   }

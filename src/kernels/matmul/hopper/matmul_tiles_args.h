@@ -3,12 +3,11 @@
 #include <cstdint>
 
 #include "kernels/formats/hopper/weight_layout.h"
+#include "kernels/matmul/hopper/gate.h"
 
 namespace rocmforge::hopper {
 
 inline constexpr int most_tiles_parts = 4;
-
-enum class TilesGate : std::int32_t { none, silu, gelu_tanh };
 
 /// What becomes of a product y: out = y, out += y, out = activation(out) * y.
 enum class TilesStore : std::int32_t { plain, add, gate };
@@ -22,7 +21,7 @@ struct MatmulTilesPart {
   std::int32_t n;
   std::int32_t first_tile;  ///< of the launch's tiles of rows: this part's are those up to the next part's first
   TilesStore store;
-  TilesGate activation;  ///< of TilesStore::gate
+  Gate activation;  ///< of TilesStore::gate
 };
 
 /// Activations as the tiles read them, written by matmul_tiles_convert: for each tile of `tile_tokens` tokens, for each 64
@@ -41,7 +40,7 @@ struct MatmulTilesArgs {
   std::int32_t tokens;
   std::int32_t row_tiles;  ///< of all parts; with a gate of one of the two
   std::int32_t token_tiles;
-  TilesGate gate;  ///< not none: parts[0].out = activation(product of part 0) * product of part 1
+  Gate gate;  ///< not none: parts[0].out = activation(product of part 0) * product of part 1
 
   // For matmul_few.h, which cuts k into segments.
   float* partials;          ///< [token_tiles][row_tiles][segments][sums of a tile]

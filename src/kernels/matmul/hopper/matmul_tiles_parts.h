@@ -2,6 +2,7 @@
 
 // Shared by the kernels of matmul_tiles.h and matmul_few.h: places in rings, and the writing of outputs.
 
+#include "kernels/matmul/hopper/gate_value.h"
 #include "kernels/matmul/hopper/matmul_tiles_args.h"
 #include "kernels/tile/activation.h"
 #include "kernels/tile/hopper/barrier.h"
@@ -14,16 +15,9 @@ namespace rocmforge::hopper {
 constexpr int tiles_consumer_registers(int consumers) { return consumers == 2 ? 232 : 152; }
 constexpr int tiles_producer_registers(int consumers) { return consumers == 2 ? 40 : 56; }
 
-__device__ inline float activate_tile(TilesGate gate, float x) {
-  if (gate == TilesGate::silu) {
-    return __fdividef(x, 1.0f + __expf(-x));
-  }
-  return 0.5f * x * (1.0f + tanhf(0.7978845608028654f * (x + 0.044715f * x * x * x)));
-}
-
 /// The new output, where `before` is the old one (0 where the sum is not accumulated).
 __device__ inline float joined(const MatmulTilesPart& part, float before, float y) {
-  return part.store == TilesStore::gate ? activate_tile(part.activation, before) * y : before + y;
+  return part.store == TilesStore::gate ? activate(part.activation, before) * y : before + y;
 }
 
 // A lane's sums are of rows `row` and `row` + 8, of the next subtile's 64 further on, and of tokens `token` + 8 j and the
@@ -92,7 +86,7 @@ __device__ void store_gated(const MatmulTilesArgs& args, int row, int token, con
           const float scale = args.x_scales[t];
           const float gate = sums[0][i / 2 * 4 + 2 * half + i % 2] * scale + gate_bias;
           const float up = sums[1][i / 2 * 4 + 2 * half + i % 2] * scale + up_bias;
-          part.out[t * part.stride + r] = activate_tile(args.gate, gate) * up;
+          part.out[t * part.stride + r] = activate(args.gate, gate) * up;
         }
       }
     }
@@ -163,7 +157,7 @@ __device__ void store_tile(const TilesOutput& output, const Tokens& tokens, Tile
   constexpr int chunks = count * 2 / stage_tokens;
   constexpr int passes = stage_tokens / 8;  // a consumer's threads write 8 tokens of 64 rows at a time
   const MatmulTilesPart& part = output.part;
-  const bool gated = output.args.gate != TilesGate::none;
+  const bool gated = output.args.gate != Gate::none;
   const std::uint32_t scales = shared_address(output.scales);
   const std::uint32_t own = shared_address(stages[consumer].values);
   const std::uint32_t write =
@@ -211,7 +205,7 @@ __device__ void store_tile(const TilesOutput& output, const Tokens& tokens, Tile
     if constexpr (Tokens::are_slots) {
       return gpu::activate(tokens.activation, gate, up);
     } else {
-      return activate_tile(output.args.gate, gate) * up;
+      return activate(output.args.gate, gate) * up;
     }
   };
   float4 before[2][passes];  // of two chunks: one is loaded while the other is used

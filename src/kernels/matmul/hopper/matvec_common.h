@@ -2,6 +2,7 @@
 
 // Shared by the kernels for few tokens: the tiles and steps of work-groups and warps, and the outputs from partial sums.
 
+#include "kernels/matmul/hopper/gate_value.h"
 #include "kernels/matmul/hopper/matmul_args.h"
 
 namespace rocmforge::hopper {
@@ -52,14 +53,6 @@ __device__ inline void load_eight(const MatvecInput& input, const float* row, in
       values[i] = row[8 * at + i];
     }
   }
-}
-
-__device__ inline float activate(Gate gate, float x) {
-  if (gate == Gate::silu) {
-    return __fdividef(x, 1.0f + __expf(-x));
-  }
-  constexpr float sqrt_two_over_pi = 0.7978845608028654f;
-  return 0.5f * x * (1.0f + tanhf(sqrt_two_over_pi * fmaf(0.044715f * x * x, x, x)));
 }
 
 /// Writes the outputs of tiles [first, first + 2) of the work-group, whose sums are complete once `wait` returns. Whole
