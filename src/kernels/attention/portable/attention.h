@@ -5,6 +5,7 @@
 #include "base/math.h"
 #include "kernels/attention/portable/attention_args.h"
 #include "kernels/tile/device_code.h"
+#include "ops/kv_layout.h"
 
 namespace rocmforge::gpu {
 
@@ -50,7 +51,7 @@ struct Quant {
 
 /// The scale of dimension `dim` at position `key` of sequence `s`; `k_or_v` is KV head 0's of the first block.
 __device__ inline float kv_scale(const KvAddress& kv, const void* k_or_v, int s, int key, int kv_head, int dim) {
-  constexpr int group = 32;
+  constexpr int group = kv_quant_dims;
   const std::int64_t block = kv.block_tables[std::int64_t{s} * kv.max_blocks + (key >> kv.block_shift)];
   const char* scales =
       static_cast<const char*>(k_or_v) + block * kv.block_stride + kv_head * kv.head_stride + kv.quant_bytes;

@@ -236,7 +236,7 @@ __device__ void store_row(const LatentAppendArgs& args, const float* row, T* blo
 }
 template <>
 __device__ void store_row<Quant>(const LatentAppendArgs& args, const float* row, Quant* block, int slot) {
-  constexpr int group = 32;
+  constexpr int group = kv_quant_dims;
   half* const scales = reinterpret_cast<half*>(block + (std::int64_t{args.head_dim} << args.block_shift));
   for (int first = 0; first < args.head_dim; first += latent_append_threads) {
     const int dim = first + thread_index();

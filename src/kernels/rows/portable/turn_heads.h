@@ -6,6 +6,7 @@
 #include "kernels/rows/portable/rope_args.h"
 #include "kernels/tile/device_code.h"
 #include "kernels/tile/turn.h"
+#include "ops/kv_layout.h"
 
 namespace rocmforge::gpu {
 
@@ -160,7 +161,7 @@ __device__ inline void turn_head(const TurnRules& rules, const Head& head, const
   }
 }
 
-inline constexpr int quant_group = 32;  ///< neighbouring dimensions that share a scale
+inline constexpr int quant_group = kv_quant_dims;
 
 /// The quants of `head` [head_dim], as KvLayout says: calls put(dim, quant, scale), `scale` that of its quant_group.
 template <class Put>
