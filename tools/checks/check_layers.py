@@ -30,7 +30,7 @@ def read_rules():
 
 
 def room_of(path):
-    """The room of a path below kernels/, such as 'matmul' of kernels/matmul/amd/pack.cpp; '' for register_all."""
+    """The room of a path below kernels/, such as 'matmul' of kernels/matmul/amd/matvec.cpp; '' for register_all."""
     parts = path.parts[1:-1]
     return "/".join(parts[:2] if parts[:2] == ("check", "arguments") else parts[:1])
 

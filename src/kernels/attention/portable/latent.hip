@@ -5,6 +5,7 @@
 // dimension of q and of the sums. A key's row is read twice: as K for the scores, its first part as V.
 
 #include "kernels/attention/portable/latent_args.h"
+#include "kernels/attention/portable/latent_finish.h"
 #include "kernels/attention/portable/paged.h"
 #include "kernels/tile/turn.h"
 
@@ -134,21 +135,6 @@ struct LatentLane {
     }
   }
 };
-
-__device__ void finish_latent(const AttentionArgs& args, const PagedPlace& place, int g, int dim, float sum, float maximum,
-                              float weight) {
-  const int head = place.first_head + g;
-  if (args.sinks != nullptr) {
-    const float largest = finite_maximum(maximum);
-    const float sink = args.sinks[head] * log2_e;
-    const float now = fmaxf(largest, sink);
-    const float factor = exp2_fast(largest - now);
-    sum *= factor;
-    weight = weight * factor + exp2_fast(sink - now);
-  }
-  store_io(args.out, args.io_dtype, (std::int64_t{place.row} * args.q_heads + head) * args.value_dim + dim,
-           weight > 0.0f ? sum / weight : 0.0f);
-}
 
 /// A wave's heads, `first` being its first in the work-group: to the output, or to the piece's part.
 __device__ __forceinline__ void store_heads(const AttentionArgs& args, const PagedPlace& place, const LatentLane& lane,

@@ -7,6 +7,7 @@
 
 #include "kernels/attention/portable/flash_tile.h"
 #include "kernels/attention/portable/latent_args.h"
+#include "kernels/attention/portable/latent_finish.h"
 #include "kernels/attention/portable/paged.h"
 
 namespace rocmforge::gpu {
@@ -162,21 +163,6 @@ struct LatentSoftmax {
   }
 };
 
-__device__ void finish_head(const AttentionArgs& args, const PagedPlace& place, int g, int dim, float sum, float maximum,
-                            float weight) {
-  const int head = place.first_head + g;
-  if (args.sinks != nullptr) {
-    const float largest = finite_maximum(maximum);
-    const float sink = args.sinks[head] * log2_e;
-    const float now = fmaxf(largest, sink);
-    const float factor = exp2_fast(largest - now);
-    sum *= factor;
-    weight = weight * factor + exp2_fast(sink - now);
-  }
-  store_io(args.out, args.io_dtype, (std::int64_t{place.row} * args.q_heads + head) * args.value_dim + dim,
-           weight > 0.0f ? sum / weight : 0.0f);
-}
-
 /// A wave's quarter of the values' dimensions.
 template <class T>
 struct LatentValues {
@@ -229,7 +215,7 @@ struct LatentValues {
         const int head = Tile::c_row(i);
         const int dim = first_dim() + 16 * t + Tile::c_col(i);
         if (head < place.heads && dim < args.value_dim && place.splits == 1) {
-          finish_head(args, place, head, dim, out[t][i], memory.maxima[head], memory.sums[head]);
+          finish_latent(args, place, head, dim, out[t][i], memory.maxima[head], memory.sums[head]);
         } else if (head < place.heads && dim < args.value_dim) {
           sums[head * args.value_dim + dim] = out[t][i];
         }
@@ -314,7 +300,7 @@ ROCMFORGE_KERNEL __launch_bounds__(latent_merge_threads) latent_merge(LatentMerg
   float maximum;
   float weight;
   const float sum = merge_parts(parts, g, dim, maximum, weight);
-  finish_head(attention, place, g, dim, sum, maximum, weight);
+  finish_latent(attention, place, g, dim, sum, maximum, weight);
 }
 
 }  // namespace rocmforge::gpu
