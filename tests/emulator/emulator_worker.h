@@ -10,8 +10,8 @@
 
 namespace rocmforge {
 
-/// The process that runs code objects, tools/cost/amd_emulator.py, which documents the requests. It maps the same memory at the
-/// same address.
+/// The process that runs code objects, tools/cost/amd_emulator.py, which documents the requests. It maps the same memory at
+/// the same address.
 class EmulatorWorker {
  public:
   enum class Request : std::uint32_t { allow = 1, forbid = 2, load = 3, launch = 4, unload = 5 };

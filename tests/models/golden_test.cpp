@@ -186,7 +186,8 @@ TEST(ModelArchitectures, EachHasALineInTheTableOfTheDocuments) {
       listed.push_back(line.substr(2, line.find(" |") - 2));
     }
   }
-  EXPECT_THAT(listed, ::testing::UnorderedElementsAreArray(supported_architectures())) << "tools/checks/model_table.py writes it";
+  EXPECT_THAT(listed, ::testing::UnorderedElementsAreArray(supported_architectures()))
+      << "tools/checks/model_table.py writes it";
 }
 
 TEST(ModelAttention, EveryKernelOfAGpuGivesTheLogitsOfTheOthers) {

@@ -1,7 +1,7 @@
-// Calls one after another in one launch (matmul/amd/matvec_chain.h, tile/arrival.h): work-groups of a call wait for a counter of the
-// call before. Work-groups start in the order of their numbers as soon as there is room, and keep their place until they
-// end. Launches follow each other on one stream and share their counters. Stores reach other work-groups at any time, but
-// before a fence of the same work-group ends.
+// Calls one after another in one launch (matmul/amd/matvec_chain.h, tile/arrival.h): work-groups of a call wait for a
+// counter of the call before. Work-groups start in the order of their numbers as soon as there is room, and keep their place
+// until they end. Launches follow each other on one stream and share their counters. Stores reach other work-groups at any
+// time, but before a fence of the same work-group ends.
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Kernels that start before their predecessors have ended (tile/launch_order.h, device/stream.cpp): what each reads before it
-// waits, and who may still write that. A step is a copy of its arrays and then kernels; steps follow each other on one
+// Kernels that start before their predecessors have ended (tile/launch_order.h, device/stream.cpp): what each reads before
+// it waits, and who may still write that. A step is a copy of its arrays and then kernels; steps follow each other on one
 // stream. A kernel's stores become visible at any time until it is complete, which may be after its work-groups have ended.
 
 #include <gtest/gtest.h>

@@ -78,8 +78,8 @@ void expect_random(const Tokenizer& tokenizer, const std::string& file, const Pr
     const bool same = hash_ids(result) == expected;
     matched += same ? 1 : 0;
     if (!same && i - matched < 5) {
-      ADD_FAILURE() << file << " string " << i << " (tools/goldens/tokenizer_golden.py --show " << file << " " << i << "): \""
-                    << escaped(text) << "\"\ngives " << testing::PrintToString(result);
+      ADD_FAILURE() << file << " string " << i << " (tools/goldens/tokenizer_golden.py --show " << file << " " << i
+                    << "): \"" << escaped(text) << "\"\ngives " << testing::PrintToString(result);
     }
     if (has_all_bytes && text.find("\u2581") == std::string::npos) {
       ASSERT_EQ(tokenizer.decode(ids), text);

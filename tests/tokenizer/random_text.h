@@ -10,9 +10,9 @@
 
 namespace rocmforge::test {
 
-/// Strings of every kind of text, the same as those of tools/goldens/tokenizer_golden.py: string number i is a function of i alone.
-/// Numbers come from splitmix64 started at i * 0xD1B54A32D192ED03 + 0x526F434D (not splitmix64's own increment, because the
-/// strings would overlap); below(n) is (next() >> 33) % n.
+/// Strings of every kind of text, the same as those of tools/goldens/tokenizer_golden.py: string number i is a function of i
+/// alone. Numbers come from splitmix64 started at i * 0xD1B54A32D192ED03 + 0x526F434D (not splitmix64's own increment,
+/// because the strings would overlap); below(n) is (next() >> 33) % n.
 class RandomText {
  public:
   explicit RandomText(std::uint64_t index) : state_(index * 0xD1B54A32D192ED03u + 0x526F434Du) {}

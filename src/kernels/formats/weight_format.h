@@ -5,8 +5,8 @@
 
 #include "tensor/dtype.h"
 
-// The quantised formats that Hopper's kernels repack when a model loads (formats/hopper/weight_layout.h); AMD's have a list of their
-// own. Host and device code include this.
+// The quantised formats that Hopper's kernels repack when a model loads (formats/hopper/weight_layout.h); AMD's have a list
+// of their own. Host and device code include this.
 
 namespace rocmforge::gpu {
 

@@ -1,8 +1,8 @@
 #pragma once
 
 // Waits of pseudo-random lengths around everything that hands data from thread to thread, in kernels that are compiled to
-// look for a lost order (tools/build/build_kernels.py --shaken): a thread that has arrived too early, or reads too late, then
-// shows. Without the option there are none, and the code objects are the same.
+// look for a lost order (tools/build/build_kernels.py --shaken): a thread that has arrived too early, or reads too late,
+// then shows. Without the option there are none, and the code objects are the same.
 
 #include <cstdint>
 

@@ -1,7 +1,7 @@
 #pragma once
 
 // Matrix products of 16 x 16 x 16 tiles by one wave, on whatever matrix cores the architecture has, and by dot products
-// where it has none (tile_vectors.h). This is the only file of the folder with matrix intrinsics.
+// where it has none (tile_vectors.h). No other portable file has matrix intrinsics.
 //
 // MatrixTile<T> for T = half and bfloat16, sums in float:
 //   A, B      operands of a wave, 16 x 16 each, spread over its lanes

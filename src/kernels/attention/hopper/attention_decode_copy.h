@@ -154,8 +154,8 @@ struct Producer {
       const int inside = (first_key + (box << box_shift)) & ((1 << args.block_shift) - 1);
       if (lane == 0) {
         for (int column = 0; column < C::columns; ++column) {
-          copy_box(shared.slots[ring.slot] + column * column_bytes + box * box_bytes, &args.k,
-                   &shared.full[ring.slot], column * 64, inside, row, block, policy);
+          copy_box(shared.slots[ring.slot] + column * column_bytes + box * box_bytes, &args.k, &shared.full[ring.slot],
+                   column * 64, inside, row, block, policy);
         }
         if constexpr (C::quants) {
           const char* from = args.scales + block_of_scales(block) * args.scale_block_stride + row * args.scale_head_stride;

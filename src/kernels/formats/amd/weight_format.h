@@ -4,7 +4,7 @@
 
 #include "tensor/dtype.h"
 
-// The formats of weights that this folder's kernels serve. Host and device code include this.
+// The formats of weights that AMD's kernels serve. Host and device code include this.
 
 /// How quantised weights are repacked when a model loads (weight_layout.h). APPLY(name): of WeightFormat, and in the names
 /// of kernels.

@@ -4,7 +4,7 @@
 
 #include "kernels/formats/amd/weight_format.h"
 
-// How the products of this folder store a quantised weight [n, k]. Host and device code include this.
+// How the products for AMD store a quantised weight [n, k]. Host and device code include this.
 //
 // Tiles of 8 rows, one after another; the last one is padded with rows of zeros. A tile is a sequence of records along k,
 // each with all data of 8 rows x 256 columns; the last one is padded with zeros. Record sizes are multiples of 16 bytes.

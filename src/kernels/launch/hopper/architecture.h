@@ -6,7 +6,7 @@
 
 namespace rocmforge::hopper {
 
-/// Whether this folder's kernels are compiled for the device.
+/// Whether Hopper's kernels are compiled for the device.
 inline Support check_architecture(const DeviceInfo& device) {
   return device.architecture.starts_with("sm_90") ? Support::yes()
                                                   : Support::no(fmt::format("{} is not sm_90", device.architecture));

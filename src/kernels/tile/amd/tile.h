@@ -1,7 +1,7 @@
 #pragma once
 
 // Instructions that have no name in HIP's language: integer products of four bytes and of tiles, exchanges between lanes,
-// sums in shared memory. No other file of this folder has any.
+// sums in shared memory. No other file of the family has any.
 
 #include <type_traits>
 
