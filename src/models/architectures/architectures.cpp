@@ -3,26 +3,30 @@
 
 #include <array>
 
-#include "models/architectures/architecture.h"
+#include "models/config/architecture.h"
 #include "weights/gguf_value.h"
 
 namespace rocmforge {
 
+// clang-format off
+/// The one list: NAME stands for the function NAME_architecture() in the source file of its family.
+#define ROCMFORGE_ARCHITECTURES(DO) \
+  DO(llama) DO(qwen2) DO(qwen3) DO(gemma) DO(gemma2) DO(gemma3) DO(gemma4) DO(olmo2) DO(phi3) DO(smollm3) \
+  DO(granite) DO(glm4) DO(exaone4) DO(seed_oss) DO(ernie4_5) DO(command_r) DO(cohere2) DO(starcoder2) \
+  DO(hunyuan_dense) DO(qwen2moe) DO(qwen3moe) DO(olmoe) DO(granitemoe) DO(ernie4_5_moe) DO(hunyuan_moe) \
+  DO(dots1) DO(glm4moe) DO(minimax_m2) DO(gpt_oss) DO(qwen2vl) DO(qwen3vl) DO(qwen3vlmoe) DO(mistral3) DO(lfm2) \
+  DO(lfm2moe) DO(deepseek2) DO(mamba2) DO(granitehybrid) DO(nemotron_h) DO(nemotron_h_moe) DO(bailingmoe2) \
+  DO(mistral4) DO(falcon) DO(gpt2) DO(qwen3next) DO(qwen35) DO(qwen35moe) DO(nemotron)
+// clang-format on
+
+#define ROCMFORGE_DECLARE(NAME) Architecture NAME##_architecture();
+ROCMFORGE_ARCHITECTURES(ROCMFORGE_DECLARE)
+#undef ROCMFORGE_DECLARE
+
 std::span<const Architecture> architectures() {
-  static const std::array all{
-      llama_architecture(),       qwen2_architecture(),         qwen3_architecture(),         gemma_architecture(),
-      gemma2_architecture(),      gemma3_architecture(),        gemma4_architecture(),        olmo2_architecture(),
-      phi3_architecture(),        smollm3_architecture(),       granite_architecture(),       glm4_architecture(),
-      exaone4_architecture(),     seed_oss_architecture(),      ernie4_5_architecture(),      command_r_architecture(),
-      cohere2_architecture(),     starcoder2_architecture(),    hunyuan_dense_architecture(), qwen2moe_architecture(),
-      qwen3moe_architecture(),    olmoe_architecture(),         granitemoe_architecture(),    ernie4_5_moe_architecture(),
-      hunyuan_moe_architecture(), dots1_architecture(),         glm4moe_architecture(),       minimax_m2_architecture(),
-      gpt_oss_architecture(),     qwen2vl_architecture(),       qwen3vl_architecture(),       qwen3vlmoe_architecture(),
-      mistral3_architecture(),    lfm2_architecture(),          lfm2moe_architecture(),       deepseek2_architecture(),
-      mamba2_architecture(),      granitehybrid_architecture(), nemotron_h_architecture(),    nemotron_h_moe_architecture(),
-      bailingmoe2_architecture(), mistral4_architecture(),      falcon_architecture(),        gpt2_architecture(),
-      qwen3next_architecture(),   qwen35_architecture(),        qwen35moe_architecture(),     nemotron_architecture(),
-  };
+#define ROCMFORGE_CALL(NAME) NAME##_architecture(),
+  static const std::array all{ROCMFORGE_ARCHITECTURES(ROCMFORGE_CALL)};
+#undef ROCMFORGE_CALL
   return all;
 }
 

@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "models/architectures/architecture.h"
+#include "models/config/architecture.h"
 #include "models/config/layer_windows.h"
 
 namespace rocmforge {

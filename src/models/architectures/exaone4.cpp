@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "models/architectures/architecture.h"
+#include "models/config/architecture.h"
 #include "models/config/layer_windows.h"
 
 namespace rocmforge {

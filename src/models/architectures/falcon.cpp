@@ -1,5 +1,5 @@
-#include "models/architectures/architecture.h"
-#include "models/parts/block.h"
+#include "models/config/architecture.h"
+#include "models/config/model_tensors.h"
 
 namespace rocmforge {
 namespace {

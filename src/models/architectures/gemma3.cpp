@@ -1,5 +1,5 @@
-#include "models/architectures/architecture.h"
 #include "models/architectures/gemma_common.h"
+#include "models/config/architecture.h"
 #include "models/config/layer_windows.h"
 #include "models/config/rope_config.h"
 

@@ -5,11 +5,11 @@
 #include <string>
 #include <string_view>
 
-#include "models/architectures/architecture.h"
 #include "models/architectures/gemma_common.h"
+#include "models/config/architecture.h"
 #include "models/config/expert_config.h"
+#include "models/config/model_tensors.h"
 #include "models/config/rope_config.h"
-#include "models/parts/block.h"
 
 namespace rocmforge {
 namespace {

@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "models/architectures/architecture.h"
+#include "models/config/architecture.h"
 #include "models/config/expert_config.h"
 
 namespace rocmforge {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "models/architectures/architecture.h"
+#include "models/config/architecture.h"
 #include "models/config/expert_config.h"
 #include "models/config/rope_config.h"
 

@@ -1,4 +1,4 @@
-#include "models/architectures/architecture.h"
+#include "models/config/architecture.h"
 
 namespace rocmforge {
 namespace {

@@ -1,7 +1,7 @@
 #include <memory>
 #include <utility>
 
-#include "models/architectures/architecture.h"
+#include "models/config/architecture.h"
 #include "models/config/layer_windows.h"
 #include "models/config/rope_config.h"
 

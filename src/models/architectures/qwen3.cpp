@@ -1,4 +1,4 @@
-#include "models/architectures/architecture.h"
+#include "models/config/architecture.h"
 #include "models/config/expert_config.h"
 
 namespace rocmforge {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "models/architectures/architecture.h"
+#include "models/config/architecture.h"
 #include "models/config/expert_config.h"
 #include "models/config/mtp_config.h"
 

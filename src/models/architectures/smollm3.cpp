@@ -1,6 +1,6 @@
 #include <cstddef>
 
-#include "models/architectures/architecture.h"
+#include "models/config/architecture.h"
 
 namespace rocmforge {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/log.h"
-#include "models/architectures/architecture.h"
+#include "models/config/architecture.h"
 #include "models/config/file_kind.h"
 #include "models/config/latent_config.h"
 #include "models/config/layer_windows.h"

@@ -6,6 +6,8 @@
 
 namespace rocmforge {
 
+std::string block_tensor(int index, std::string_view part) { return fmt::format("blk.{}.{}", index, part); }
+
 bool has_shape(const GgufTensor& tensor, const Shape& shape) { return tensor.tensor.shape.squeezed() == shape.squeezed(); }
 
 const GgufTensor& expect_tensor(const GgufFile& file, std::string_view name, const Shape& shape) {

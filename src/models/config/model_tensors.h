@@ -1,10 +1,14 @@
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "weights/gguf_file.h"
 
 namespace rocmforge {
+
+/// "blk.7.attn_output"
+std::string block_tensor(int index, std::string_view part);
 
 /// Whether the tensor has this shape. Dimensions of 1 do not matter: converters write some of them, and quantisers drop
 /// those that GGUF lists last.

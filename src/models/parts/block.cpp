@@ -1,7 +1,5 @@
 #include "models/parts/block.h"
 
-#include <fmt/format.h>
-
 #include "models/parts/attention_mixer.h"
 #include "models/parts/delta_net_mixer.h"
 #include "models/parts/dense_feed_forward.h"
@@ -12,8 +10,6 @@
 #include "models/parts/two_feed_forwards.h"
 
 namespace rocmforge {
-
-std::string block_tensor(int index, std::string_view part) { return fmt::format("blk.{}.{}", index, part); }
 
 std::string_view feed_forward_scale(const ModelConfig& config, int index) {
   return config.per_layer_width > 0 ? std::string_view() : config.layer(index).graph.output_scale;

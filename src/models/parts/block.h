@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "models/config/model_config.h"
+#include "models/config/model_tensors.h"
 #include "models/parts/operation.h"
 #include "models/parts/per_layer_input.h"
 #include "models/plan/planner.h"
@@ -96,8 +97,6 @@ class Block {
   Operations finish_;
 };
 
-/// "blk.7.attn_output"
-std::string block_tensor(int index, std::string_view part);
 /// The scale at the end of block `index`, if the feed-forward part is its end; else "".
 std::string_view feed_forward_scale(const ModelConfig& config, int index);
 /// The norm of block `index` with this tensor, or none for "".

@@ -53,6 +53,7 @@ class WeightTable {
   void check_scales(const GgufTensor& scales) const;
   /// Refuses a file with a scale for this layer: without the scale the results would be wrong.
   [[noreturn]] void refuse_scale(std::string_view layer) const;
+  /// As refuse_scale(), if the file has one.
   void refuse_any_scale(std::string_view layer) const;
 
   EmbeddingTable* add(EmbeddingTable table) { return &tables_.emplace_back(std::move(table)); }
