@@ -1,8 +1,18 @@
 // A HIP runtime 7.1 with two devices, a card and a processor's GPU, whose memory is the host's. Every call that returns an
-// error code can be made to fail. Kernels do nothing.
+// error code can be made to fail. Kernels do nothing. With FAKE_FAULTING_LAUNCH, the path of the fake HSA runtime in
+// FAKE_HSA: that launch touches memory that it may not, and from then on nothing that the host waits for ends.
 
 #include "fake_hip_runtime.h"
 
+#ifdef FAKE_FAULTING_LAUNCH
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+#endif
+
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 
@@ -38,6 +48,32 @@ int destroy(std::set<void*>& kind, void* handle) {
   std::free(handle);
   return outcome();
 }
+
+#ifdef FAKE_FAULTING_LAUNCH
+constexpr int function_attribute = 1024;  ///< threads of the largest work-group
+/// As HIP does, it loads the runtime below it.
+void* const hsa = ::dlopen(FAKE_HSA, RTLD_NOW | RTLD_GLOBAL);
+std::atomic<int> launches{0};
+
+void count_launch() {
+  if (++launches == FAKE_FAULTING_LAUNCH) {
+    std::thread([] {
+      const auto report =
+          reinterpret_cast<int (*)(std::uint32_t, std::uint64_t, std::uint32_t)>(::dlsym(hsa, "fake_hsa_event"));
+      report(0, 0x7f3a10c00000, 3);
+    }).detach();
+  }
+}
+void wait_for_device() {
+  while (launches >= FAKE_FAULTING_LAUNCH) {
+    ::pause();
+  }
+}
+#else
+constexpr int function_attribute = 256;
+void count_launch() {}
+void wait_for_device() {}
+#endif
 
 }  // namespace
 
@@ -92,12 +128,12 @@ int hipMemsetAsync(void* to, int value, std::size_t size, void*) { return std::m
 
 int hipStreamCreateWithFlags(void** stream, unsigned) { return create(state.streams, stream); }
 int hipStreamDestroy(void* stream) { return destroy(state.streams, stream); }
-int hipStreamSynchronize(void*) { return outcome(); }
+int hipStreamSynchronize(void*) { return wait_for_device(), outcome(); }
 int hipStreamWaitEvent(void*, void*, unsigned) { return outcome(); }
 int hipEventCreateWithFlags(void** event, unsigned) { return create(state.events, event); }
 int hipEventDestroy(void* event) { return destroy(state.events, event); }
 int hipEventRecord(void*, void*) { return outcome(); }
-int hipEventSynchronize(void*) { return outcome(); }
+int hipEventSynchronize(void*) { return wait_for_device(), outcome(); }
 int hipEventQuery(void*) { return outcome(); }
 int hipEventElapsedTime(float* milliseconds, void*, void*) { return *milliseconds = 1.0F, outcome(); }
 
@@ -111,9 +147,9 @@ int hipGraphExecDestroy(void* graph) { return destroy(state.graphs, graph); }
 int hipModuleLoadData(void** module, const void*) { return create(state.modules, module); }
 int hipModuleUnload(void* module) { return destroy(state.modules, module); }
 int hipModuleGetFunction(void** function, void* module, const char*) { return *function = module, outcome(); }
-int hipFuncGetAttribute(int* value, int, void*) { return *value = 256, outcome(); }
+int hipFuncGetAttribute(int* value, int, void*) { return *value = function_attribute, outcome(); }
 int hipModuleLaunchKernel(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**,
                           void**) {
-  return outcome();
+  return count_launch(), outcome();
 }
 }

@@ -8,8 +8,10 @@
 #include <array>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <thread>
 
+#include "apps/fake_card.h"
 #include "apps/program.h"
 #include "paths.h"
 #include "server/access.h"
@@ -18,15 +20,16 @@
 namespace rocmforge {
 namespace {
 
-/// A running `rocmforge serve` at a free port, on the CPU.
+/// A running `rocmforge serve` at a free port, on the CPU unless it is told another device. `environment`: NAME=VALUE lines.
 class ServeProcess {
  public:
-  explicit ServeProcess(std::vector<std::string> arguments) {
+  explicit ServeProcess(std::vector<std::string> arguments, std::vector<std::string> environment = {}) {
     std::array<int, 2> pipe_ends = {};
     if (pipe2(pipe_ends.data(), O_CLOEXEC) != 0) {
       throw std::runtime_error("no pipe");
     }
-    arguments.insert(arguments.begin(), {"rocmforge", "serve", "--port", "0", "--device", "cpu", "--threads", "2"});
+    arguments.insert(arguments.begin(), {"rocmforge", "serve", "--port", "0", "--threads", "2"});
+    environment.insert(environment.begin(), "ROCMFORGE_DEVICE=cpu");
     process_ = fork();
     if (process_ == 0) {
       dup2(pipe_ends[1], STDOUT_FILENO);
@@ -36,6 +39,9 @@ class ServeProcess {
         pointers.push_back(argument.data());
       }
       pointers.push_back(nullptr);
+      for (std::string& line : environment) {
+        putenv(line.data());
+      }
       execv(test::program_path().c_str(), pointers.data());
       _exit(127);
     }
@@ -311,6 +317,47 @@ TEST_F(ProcessTest, AServerWithoutAKeyAnswersToItsNamesAlone) {
     EXPECT_EQ(status_for(host), 200) << host;
   }
   EXPECT_EQ(status_for("evil.example"), 403);
+}
+
+/// What a memory fault leaves on standard error.
+const std::string fault_line =
+    "rocmforge: the GPU faulted at address 0x7f3a10c00000 (page not present, write to a read-only page); launched last: ";
+
+TEST_F(ProcessTest, AMemoryFaultOfTheGpuEndsRunWithOneLineAndACodeOfItsOwn) {
+  const FakeCard card("faulting");
+  const ProgramResult result =
+      run_program(card.with_kernels({"run", demo_model().string(), "-p", "Hello"}), "", card.environment());
+  EXPECT_EQ(result.exit_code, 4) << result.err;
+  EXPECT_TRUE(result.err.starts_with(fault_line)) << result.err;
+  EXPECT_EQ(result.err.find('\n'), result.err.size() - 1) << result.err;
+}
+
+TEST_F(ProcessTest, AMemoryFaultOfTheGpuEndsTheServerAlthoughARequestWaits) {
+  const FakeCard card("faulting");
+  ServeProcess server(card.with_kernels({demo_model().string()}), card.environment());
+  const std::uint16_t port = server.port();
+  std::thread client([port] {
+    try {
+      static_cast<void>(post(port, "/v1/completions", {{"prompt", "Once upon a time"}, {"max_tokens", 100}}));
+    } catch (const std::exception&) {  // the connection ends without an answer
+    }
+  });
+  EXPECT_EQ(server.wait(), 4) << server.output();
+  client.join();
+  EXPECT_NE(server.output().find(fault_line), std::string::npos) << server.output();
+}
+
+/// Exit codes 3 and 4 are failures to systemd, which starts the service again.
+TEST(ServiceUnit, StartsAgainAfterEveryFailure) {
+  std::ifstream unit(test::source_path("packaging/rocmforge.service.in"));
+  std::vector<std::string> restarts;
+  for (std::string line; std::getline(unit, line);) {
+    EXPECT_FALSE(line.starts_with("SuccessExitStatus") || line.starts_with("RestartPreventExitStatus")) << line;
+    if (line.starts_with("Restart=")) {
+      restarts.push_back(line);
+    }
+  }
+  EXPECT_EQ(restarts, std::vector<std::string>{"Restart=on-failure"});
 }
 
 }  // namespace
