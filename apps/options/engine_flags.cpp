@@ -127,7 +127,12 @@ void EngineFlags::add_to(Command& command) {
   add(kernel_dir_option(kernel_dir_));
   add({"--no-graph", &no_graph_, "GPU: launch every kernel of every step instead of replaying recorded steps"});
   add({"--no-overlap", &no_overlap_, "GPU: start no kernel before the one before it has ended"});
-  add({"--merge-launches", &merge_launches_, "AMD: launch products that follow each other in a step of one token as one"});
+  add({.names = "--merge-launches",
+       .target = &merge_launches_,
+       .meaning =
+           "AMD: launch products that follow each other in a step of one token as one; auto: where the saved check of "
+           "this card found that it is right and no slower",
+       .choices = {"auto", "on", "off"}});
   add({.names = "--isa",
        .target = &isa_,
        .meaning = "CPU: at most this instruction set",
@@ -165,7 +170,9 @@ EngineOptions EngineFlags::options() const {
   options.kernel_dir = kernel_dir_;
   options.model.graphs = !no_graph_;
   options.model.overlap = !no_overlap_;
-  options.model.merge_launches = merge_launches_;
+  options.merge_launches = merge_launches_ == "on"    ? MergeLaunches::on
+                           : merge_launches_ == "off" ? MergeLaunches::off
+                                                      : MergeLaunches::automatic;
   options.model.kv_dtype = *dtype_from_name(kv_type_);
   options.model.max_batch_tokens = batch_;
   options.model.attention = attention_;

@@ -71,7 +71,7 @@ class EngineFlags {
   std::string kernel_dir_;
   bool no_graph_ = false;
   bool no_overlap_ = false;
-  bool merge_launches_ = false;
+  std::string merge_launches_ = "auto";
   std::string isa_;
   std::string attention_;
   std::string matmul_;

@@ -4,11 +4,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +19,8 @@
 #include "check_device.h"
 #include "check_parent.h"
 #include "check_report.h"
+#include "checks/merged_launches.h"
+#include "checks/product_groups.h"
 #include "command.h"
 #include "engine/check_records.h"
 #include "engine/plan_model.h"
@@ -90,10 +95,34 @@ CaseOptions case_options(const EngineOptions& options, const DeviceInfo& device,
   return wanted;
 }
 
-/// The checks of the device itself come first.
-std::vector<KernelCase> with_device_cases(const DeviceInfo& device, std::vector<KernelCase> cases) {
+/// Reads the sensors of an AMD card; null for others.
+std::function<AmdSensors()> sensors_of(const DeviceInfo& device) {
+  if (device.kind != DeviceKind::hip || !device.vendor_runtime) {
+    return {};
+  }
+  return [address = device.pci_address] { return amd_sensors(address); };
+}
+
+/// The checks of the device itself come first, then those of merged launches: with the layers of a plan, which may be empty,
+/// and with those of usual models; then those of work-groups a unit.
+std::vector<KernelCase> all_cases(const DeviceInfo& device, const KernelRegistry& registry,
+                                  const std::vector<PlannedOperation>& plan, std::vector<KernelCase> cases) {
+  const auto merges = [&device](const MatmulKernel& kernel) { return kernel.merges_launches(device); };
+  std::vector<LayerProducts> layers = layers_of_models(registry, device, merges);
+  if (std::optional<LayerProducts> own = layer_of_plan(plan, merges)) {
+    layers.insert(layers.begin(), *std::move(own));
+  }
+  const auto chooses_groups = [](const MatmulKernel& kernel) { return kernel.name() == "amd"; };
+  const std::vector<LayerProducts> timed = layers_of_models(registry, device, chooses_groups);
+  std::vector<KernelCase> groups;
+  if (!timed.empty()) {  // the last one, whose weights are the largest
+    groups = product_group_cases(timed.back(), product_group_choices(), choose_product_groups);
+  }
   std::vector<KernelCase> all = device_cases(device);
-  all.insert(all.end(), std::make_move_iterator(cases.begin()), std::make_move_iterator(cases.end()));
+  for (std::vector<KernelCase>& more :
+       std::array{merged_launch_cases(layers, registry, device), std::move(groups), std::move(cases)}) {
+    all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+  }
   return all;
 }
 
@@ -106,7 +135,10 @@ CheckSetUp set_up_of_model(const std::string& path, const EngineOptions& options
   CaseOptions wanted = case_options(options, device, seconds);
   wanted.limits.max_kv_len =
       std::min<std::int64_t>(wanted.limits.max_kv_len, context_length(options, planned.model->config()) + 1);
-  set_up.cases = with_device_cases(device, cases_of(uses, *planned.registry, device, wanted));
+  set_up.cases =
+      all_cases(device, *planned.registry, planned.model->plan(), cases_of(uses, *planned.registry, device, wanted));
+  set_up.checked = checked_device(*planned.device, ROCMFORGE_VERSION);
+  set_up.sensors = sensors_of(device);
   set_up.machine = describe_machine(*planned.device, planned.file->path().filename().string(), options, runtimes);
   if (const auto missing = unchecked_operations(uses); !missing.empty()) {
     set_up.machine["not checked"] = fmt::format("{}", fmt::join(missing, ", "));
@@ -127,7 +159,9 @@ CheckSetUp set_up_of_list(const EngineOptions& options, double seconds, const st
   const DeviceInfo& device = set_up.device->info();
   CaseOptions wanted = case_options(options, device, seconds);
   wanted.each_code_once = true;
-  set_up.cases = with_device_cases(device, cases_of(uses_of_models(*registry, device), *registry, device, wanted));
+  set_up.cases = all_cases(device, *registry, {}, cases_of(uses_of_models(*registry, device), *registry, device, wanted));
+  set_up.checked = checked_device(*set_up.device, ROCMFORGE_VERSION);
+  set_up.sensors = sensors_of(device);
   set_up.machine = describe_machine(*set_up.device, {}, options, runtimes);
   set_up.pool = std::make_unique<ThreadPool>(options.threads > 0 ? options.threads : available_processors());
   set_up.registry = std::move(registry);
@@ -174,19 +208,23 @@ void save(const CheckRun& run, const EngineOptions& options) {
   if (folder.empty()) {
     throw Error("--save: neither $XDG_STATE_HOME nor $HOME names a folder");
   }
-  const auto text = [&](const char* key) { return run.machine.value(key, std::string()); };
-  CheckRecord record{.device = {.name = text("device"),
-                                .architecture = text("architecture"),
-                                .runtime = text("runtime"),
-                                .version = ROCMFORGE_VERSION},
+  CheckRecord record{.device = run.checked,
                      .date = fmt::format("{:%Y-%m-%d}", fmt::gmtime(std::time(nullptr))),
                      .summary = summary_of(run),
-                     .avoided = failed_kernels(run)};
+                     .avoided = failed_kernels(run),
+                     .merged = merged_launches_of(run),
+                     .product_groups = product_groups_of(run)};
   for (AvoidedKernel kernel : options.without) {
     kernel.reason += " was given to the check";
     record.avoided.push_back(std::move(kernel));
   }
   fmt::print("saved: {}\n", save_check_record(folder, record).string());
+  if (record.merged) {
+    fmt::print("merged launches are {} from now on: {}\n", record.merged->pays ? "on" : "off", record.merged->found);
+  }
+  if (record.product_groups) {
+    fmt::print("products of one token have {:g} work-groups a unit from now on\n", *record.product_groups);
+  }
 }
 
 CheckSetUp make_set_up(const std::string& model, const EngineOptions& options, double seconds,
@@ -262,27 +300,28 @@ Command check_command() {
           "caches are read from these. The predictions of AMD's cost model are not part of the program.",
       .examples = {"rocmforge check", "rocmforge check model.gguf --text report.md",
                    "rocmforge check --device hip:1 --save"},
-      .options = {{"MODEL", &flags->model,
-                   "GGUF file, or the name of one: the operations of its plan; without it a list that covers all operations "
-                   "and formats"},
-                  {.names = "--seconds",
-                   .target = &flags->seconds,
-                   .meaning = "The most time; shapes that are not reached are counted",
-                   .range = {.least = 1.0, .most = 86400.0}},
-                  {.names = "--call-seconds",
-                   .target = &flags->call_seconds,
-                   .meaning = "A kernel that takes longer hangs",
-                   .range = {.least = 0.1, .most = 3600.0}},
-                  {"--list", &flags->list,
-                   "Print the calls in their order, with the products of each oracle, and run nothing"},
-                  {"--json", &flags->json_file, "Write the whole report as JSON", "FILE"},
-                  {"--text", &flags->text_file, "Write the report as Markdown, short enough for an issue of a tracker",
-                   "FILE"},
-                  {"--save", &flags->save,
-                   "Keep the result for this device, driver and version: later runs do not use kernels that failed"}},
+      .options =
+          {{"MODEL", &flags->model,
+            "GGUF file, or the name of one: the operations of its plan; without it a list that covers all operations "
+            "and formats"},
+           {.names = "--seconds",
+            .target = &flags->seconds,
+            .meaning = "The most time; shapes that are not reached are counted",
+            .range = {.least = 1.0, .most = 86400.0}},
+           {.names = "--call-seconds",
+            .target = &flags->call_seconds,
+            .meaning = "A kernel that takes longer hangs",
+            .range = {.least = 0.1, .most = 3600.0}},
+           {"--list", &flags->list, "Print the calls in their order, with the products of each oracle, and run nothing"},
+           {"--json", &flags->json_file, "Write the whole report as JSON", "FILE"},
+           {"--text", &flags->text_file, "Write the report as Markdown, short enough for an issue of a tracker", "FILE"},
+           {"--save", &flags->save,
+            "Keep the result for this device, driver, kernels and version: later runs do not use kernels that failed, "
+            "and merge launches where that was right and no slower"}},
       .action = [flags] { return check_kernels(*flags); }};
   flags->engine.add_to(command);
   command.drop("--no-avoid");
+  command.drop("--merge-launches");
   return command;
 }
 

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "card_sensors.h"
 #include "device/device_faults.h"
 #include "step_timeout.h"
 
@@ -41,10 +42,13 @@ Json json_of(const KernelCase& one) {
 }
 
 Json json_of(const CallResult& result) {
+  if (!result.skipped.empty()) {
+    return {{"skipped", result.skipped}};
+  }
   return {{"problem", result.problem},   {"oracle", result.oracle},
           {"elements", result.elements}, {"error", result.difference.relative},
-          {"seconds", result.seconds},   {"bytes", result.bytes},
-          {"flops", result.flops}};
+          {"seconds", result.seconds},   {"seconds_apart", result.seconds_apart},
+          {"bytes", result.bytes},       {"flops", result.flops}};
 }
 
 /// A case that throws is the kernel's failure, unless memory is too small for the shape.
@@ -84,11 +88,38 @@ class PhaseTimes {
   CheckClock::time_point start_;
 };
 
-void run_cases(CheckSetUp& set_up, const ChildTask& task, CheckPage& page, const LineWriter& writer) {
+/// The sensors of the card, if it has some, read while something is measured.
+class Sensors {
+ public:
+  explicit Sensors(const CheckSetUp& set_up) {
+    if (set_up.sensors) {
+      watch_.emplace(set_up.sensors);
+    }
+  }
+  void measuring(bool now) {
+    if (watch_) {
+      watch_->measuring(now);
+    }
+  }
+  /// From time to time, since the parent may end this process at any time.
+  void write(const LineWriter& writer) {
+    if (watch_) {
+      writer.write({{"sensors", watch_->describe()}});
+    }
+  }
+
+ private:
+  std::optional<SensorWatch> watch_;
+};
+
+constexpr std::size_t cases_between_sensor_lines = 20;
+
+void run_cases(CheckSetUp& set_up, const ChildTask& task, CheckPage& page, Sensors& sensors, const LineWriter& writer) {
   CheckBench bench(*set_up.device, *set_up.registry, *set_up.pool);
   PhaseTimes times;
-  bench.on_phase = [&page, &times](CheckPhase phase) {
+  bench.on_phase = [&](CheckPhase phase) {
     times.begin(phase);
+    sensors.measuring(phase == CheckPhase::timing);
     page.phase.store(static_cast<int>(phase));
     page.phases.fetch_add(1);
   };
@@ -106,10 +137,15 @@ void run_cases(CheckSetUp& set_up, const ChildTask& task, CheckPage& page, const
     bench.on_phase(CheckPhase::inputs);
     Json line = run_case(set_up.cases[i], bench);
     times.end();
+    sensors.measuring(false);
     line["case"] = index;
     line["phases"] = times.seconds();
     writer.write(line);
+    if (i % cases_between_sensor_lines == 0) {
+      sensors.write(writer);
+    }
   }
+  sensors.write(writer);
 }
 
 /// The page of this process, for the handler of faults.
@@ -132,15 +168,22 @@ int run_check_child(const MakeCheckSetUp& make, const ChildTask& task, CheckPage
   const LineWriter writer(to_parent);
   try {
     CheckSetUp set_up = make();
+    Sensors sensors(set_up);
     if (task.first) {
       Json cases = Json::array();
       for (const KernelCase& one : set_up.cases) {
         cases.push_back(json_of(one));
       }
-      writer.write({{"machine", set_up.machine}, {"cases", cases}});
+      const CheckedDevice& of = set_up.checked;
+      writer.write({{"checked", Json::array({of.name, of.architecture, of.runtime, of.driver, of.kernels, of.version})},
+                    {"machine", set_up.machine},
+                    {"cases", cases}});
+      sensors.measuring(true);
       writer.write({{"ceilings", set_up.ceilings ? set_up.ceilings(set_up) : Json::object()}});
+      sensors.measuring(false);
+      sensors.write(writer);
     }
-    run_cases(set_up, task, page, writer);
+    run_cases(set_up, task, page, sensors, writer);
     writer.write({{"end", true}});
     return 0;
   } catch (const std::exception& error) {

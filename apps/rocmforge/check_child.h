@@ -13,8 +13,10 @@
 #include "base/json.h"
 #include "base/thread_pool.h"
 #include "checks/cases.h"
+#include "device/amd_system.h"
 #include "device/device.h"
 #include "device/launch_trace.h"
+#include "engine/check_records.h"
 
 namespace rocmforge::app {
 
@@ -23,8 +25,11 @@ struct CheckSetUp {
   std::unique_ptr<Device> device;
   std::unique_ptr<const KernelRegistry> registry;
   std::unique_ptr<ThreadPool> pool;
+  CheckedDevice checked;           ///< what a saved result holds for
   nlohmann::ordered_json machine;  ///< for the report: device, driver, model
   std::vector<KernelCase> cases;   ///< the same in every child
+  /// Reads the sensors of a card that has some. Null: none.
+  std::function<AmdSensors()> sensors;
   /// Measures what speeds are compared with; the first child calls it.
   std::function<nlohmann::ordered_json(CheckSetUp& set_up)> ceilings;
 };

@@ -8,6 +8,8 @@
 #include <optional>
 #include <string>
 
+#include "checks/merged_launches.h"
+#include "checks/product_groups.h"
 #include "kernels/check/device_checks.h"
 #include "text.h"
 
@@ -130,6 +132,9 @@ std::vector<KernelCase> device_cases(const DeviceInfo& device) {
   return cases;
 }
 
-bool is_device_check(std::string_view operation) { return operation == runtime_step || operation == instructions_step; }
+bool is_device_check(std::string_view operation) {
+  return operation == runtime_step || operation == instructions_step || operation == merged_launches_operation ||
+         operation == product_groups_operation;
+}
 
 }  // namespace rocmforge::app

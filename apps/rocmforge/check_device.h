@@ -18,7 +18,8 @@ nlohmann::ordered_json describe_gpu_machine(Device& device, const KernelLibrary&
 /// The checks of a GPU's runtime and instructions as cases, before those of kernels. None on a CPU.
 std::vector<KernelCase> device_cases(const DeviceInfo& device);
 
-/// Whether an operation of a report is one of these checks, which no plan can avoid.
+/// Whether an operation of a report is one of these checks, or that of merged launches or of work-groups a unit: it names no
+/// kernel that a plan can avoid.
 bool is_device_check(std::string_view operation);
 
 }  // namespace rocmforge::app

@@ -98,6 +98,9 @@ class Parent {
 
   void read_line(const Json& line) {
     if (line.contains("cases")) {
+      const Json& of = line["checked"];
+      run_.checked = {
+          .name = of[0], .architecture = of[1], .runtime = of[2], .driver = of[3], .kernels = of[4], .version = of[5]};
       run_.machine = line["machine"];
       for (const Json& one : line["cases"]) {
         run_.cases.push_back({.operation = one["operation"],
@@ -110,6 +113,8 @@ class Parent {
     } else if (line.contains("ceilings")) {
       run_.ceilings = line["ceilings"];
       task_.first = false;
+    } else if (line.contains("sensors")) {
+      read_sensors(line["sensors"]);
     } else if (line.contains("case")) {
       deaths_in_a_row_ = 0;
       read_result(line);
@@ -118,6 +123,13 @@ class Parent {
     } else if (line.contains("end")) {
       finished_ = true;
     }
+  }
+
+  /// A later child's readings replace those of an earlier one, but for what was read before the first.
+  void read_sensors(const Json& sensors) {
+    const Json before = run_.sensors.is_object() ? run_.sensors["before"] : sensors["before"];
+    run_.sensors = sensors;
+    run_.sensors["before"] = before;
   }
 
   void read_result(const Json& line) {
@@ -135,6 +147,7 @@ class Parent {
       report.elements = line.value("elements", std::int64_t{0});
       report.error = line.value("error", 0.0);
       report.seconds = line.value("seconds", 0.0);
+      report.seconds_apart = line.value("seconds_apart", 0.0);
       report.bytes = line.value("bytes", 0.0);
       report.flops = line.value("flops", 0.0);
     }

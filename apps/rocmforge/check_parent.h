@@ -25,6 +25,7 @@ struct CaseReport {
   std::int64_t elements = 0;
   double error = 0.0;
   double seconds = 0.0;
+  double seconds_apart = 0.0;  ///< CallResult::seconds_apart
   double bytes = 0.0;
   double flops = 0.0;
   PhaseSeconds phases{};  ///< of a case that its child has finished
@@ -36,8 +37,10 @@ struct CaseReport {
 
 /// What all children found.
 struct CheckRun {
+  CheckedDevice checked;
   nlohmann::ordered_json machine;
   nlohmann::ordered_json ceilings;
+  nlohmann::ordered_json sensors;  ///< SensorLog::describe(); null where no card has some
   std::vector<CaseReport> cases;
   std::string stopped;  ///< why the check ended before its last case; empty when it did not
   double seconds = 0.0;

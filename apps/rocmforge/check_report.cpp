@@ -8,6 +8,9 @@
 #include <cstdlib>
 
 #include "check_device.h"
+#include "checks/merged_launches.h"
+#include "checks/product_groups.h"
+#include "kernels/register_all.h"
 #include "text.h"
 
 namespace rocmforge::app {
@@ -37,6 +40,12 @@ std::string machine_lines(const CheckRun& run) {
   for (const auto& [key, value] : run.machine.items()) {
     const std::string shown = value.is_string() ? value.get<std::string>() : value.dump();
     text += shown.empty() ? "" : fmt::format("{}: {}\n", key, shown);
+  }
+  if (run.sensors.is_object()) {
+    for (const auto& [key, value] : run.sensors.items()) {
+      const auto shown = value.get<std::string>();
+      text += shown.empty() ? "" : fmt::format("sensors {}: {}\n", key, shown);
+    }
   }
   const double reads = ceiling(run, "read_bytes_per_second");
   const double copies = ceiling(run, "copy_bytes_per_second");
@@ -138,6 +147,46 @@ std::vector<AvoidedKernel> failed_kernels(const CheckRun& run) {
   return failed;
 }
 
+std::optional<MergedLaunches> merged_launches_of(const CheckRun& run) {
+  std::int64_t right = 0;
+  double seconds = 0.0;
+  double apart = 0.0;
+  bool all_reached = true;
+  for (const CaseReport& one : run.cases) {
+    if (one.operation != merged_launches_operation) {
+      continue;
+    }
+    if (one.failed()) {
+      return MergedLaunches{false, fmt::format("{} with {}", name(one.verdict), one.shape)};
+    }
+    all_reached = all_reached && one.verdict != CaseVerdict::not_reached;
+    right += one.verdict == CaseVerdict::right ? 1 : 0;
+    seconds += one.seconds;
+    apart += one.seconds_apart;
+  }
+  if (right == 0 || !all_reached) {
+    return std::nullopt;
+  }
+  return MergedLaunches{seconds <= apart,
+                        fmt::format("right, layers take {:.1f} us in place of {:.1f}", seconds * 1e6, apart * 1e6)};
+}
+
+std::optional<double> product_groups_of(const CheckRun& run) {
+  constexpr double worth_a_change = 0.99;
+  const std::span<const double> choices = product_group_choices();
+  std::vector<double> seconds;  // by choice, as product_group_cases() has them
+  for (const CaseReport& one : run.cases) {
+    if (one.operation == product_groups_operation) {
+      seconds.push_back(one.verdict == CaseVerdict::right ? one.seconds : 0.0);
+    }
+  }
+  if (seconds.size() != choices.size() || std::ranges::find(seconds, 0.0) != seconds.end()) {
+    return std::nullopt;
+  }
+  const auto best = std::ranges::min_element(seconds);
+  return *best < worth_a_change * seconds[0] ? choices[static_cast<std::size_t>(best - seconds.begin())] : choices[0];
+}
+
 std::string summary_of(const CheckRun& run) {
   std::vector<std::string> parts = {fmt::format("{} right", run.count(CaseVerdict::right))};
   for (const CaseVerdict verdict :
@@ -177,9 +226,12 @@ std::string text_report(const CheckRun& run) {
     if (one.verdict != CaseVerdict::right || one.seconds <= 0.0) {
       continue;
     }
-    const std::string line = fmt::format(
-        "| {} {} {}, {} | {:.1f} | {} | {} | {:.1e} |\n", one.operation, one.kernel, one.spec, one.shape, one.seconds * 1e6,
-        speed_text(one.bytes / one.seconds, 1e9, 0.0), speed_text(one.flops / one.seconds, 1e12, 0.0), one.error);
+    const std::string apart =
+        one.seconds_apart > 0.0 ? fmt::format(" ({:.1f} with a launch each)", one.seconds_apart * 1e6) : "";
+    const std::string line =
+        fmt::format("| {} {} {}, {} | {:.1f}{} | {} | {} | {:.1e} |\n", one.operation, one.kernel, one.spec, one.shape,
+                    one.seconds * 1e6, apart, speed_text(one.bytes / one.seconds, 1e9, 0.0),
+                    speed_text(one.flops / one.seconds, 1e12, 0.0), one.error);
     text.size() + line.size() < longest_text ? void(text += line) : void(++left_out);
   }
   return text + (left_out > 0 ? fmt::format("\n{} more calls are in the JSON report.\n", left_out) : "");
@@ -198,6 +250,7 @@ Json json_report(const CheckRun& run) {
                      {"elements", one.elements},
                      {"error", one.error},
                      {"seconds", one.seconds},
+                     {"seconds_apart", one.seconds_apart},
                      {"bytes", one.bytes},
                      {"flops", one.flops},
                      {"phase_seconds", one.phases}});
@@ -206,9 +259,10 @@ Json json_report(const CheckRun& run) {
   for (const AvoidedKernel& one : failed_kernels(run)) {
     failed.push_back({{"operation", one.operation}, {"kernel", one.kernel}, {"reason", one.reason}});
   }
-  return {{"machine", run.machine},        {"ceilings", run.ceilings},   {"seconds", run.seconds},
-          {"phase_seconds", run.phases()}, {"summary", summary_of(run)}, {"stopped", run.stopped},
-          {"right", !run.failed()},        {"failed_kernels", failed},   {"calls", cases}};
+  return {{"machine", run.machine}, {"ceilings", run.ceilings},      {"sensors", run.sensors},
+          {"seconds", run.seconds}, {"phase_seconds", run.phases()}, {"summary", summary_of(run)},
+          {"stopped", run.stopped}, {"right", !run.failed()},        {"failed_kernels", failed},
+          {"calls", cases}};
 }
 
 }  // namespace rocmforge::app

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,13 @@ std::vector<KernelSummary> kernels_of(const CheckRun& run);
 
 /// The kernels that failed, each once.
 std::vector<AvoidedKernel> failed_kernels(const CheckRun& run);
+
+/// What the cases of merged launches found; empty when there were none, or when not all were reached.
+std::optional<MergedLaunches> merged_launches_of(const CheckRun& run);
+
+/// The choice of work-groups a unit with which products of one token were fastest, the first one unless another takes a
+/// hundredth less. Empty where not all were right.
+std::optional<double> product_groups_of(const CheckRun& run);
 
 /// "412 right, 1 wrong, 1 hung, 3 skipped, 12 not reached"
 std::string summary_of(const CheckRun& run);

@@ -95,16 +95,34 @@ nlohmann::ordered_json describe_checks(const std::vector<CheckRecord>& records) 
     out.push_back({{"device", record.device.name},
                    {"architecture", record.device.architecture},
                    {"runtime", record.device.runtime},
+                   {"driver", record.device.driver},
+                   {"kernels", record.device.kernels},
                    {"version", record.device.version},
                    {"date", record.date},
                    {"result", record.summary},
                    {"avoided", avoided}});
+    if (record.merged) {
+      out.back()["merged_launches"] = {{"pays", record.merged->pays}, {"found", record.merged->found}};
+    }
+    if (record.product_groups) {
+      out.back()["product_groups"] = *record.product_groups;
+    }
   }
   return out;
 }
 
-/// A line for each saved check of a device, or one that says that there is none.
-void print_checks(const DeviceInfo& device, const std::vector<CheckRecord>& records) {
+/// Why a check of the device is no longer valid; empty when it is. `kernels` as CheckedDevice has them.
+std::string_view why_not_valid(const CheckedDevice& checked, const DeviceInfo& device, const std::string& kernels) {
+  return checked.version != ROCMFORGE_VERSION             ? "; not valid for this version"
+         : checked.driver != device.kernel_driver         ? "; not valid for this driver"
+         : !kernels.empty() && checked.kernels != kernels ? "; not valid for these kernels"
+                                                          : "";
+}
+
+/// A line for each saved check of a device, or one that says that there is none. The runtime is compared when the device is
+/// opened.
+void print_checks(const DeviceInfo& device, const KernelLibrary& library, const std::vector<CheckRecord>& records) {
+  const std::string objects = device.is_gpu() ? library.architecture_for(device) : std::string();
   bool any = false;
   for (const CheckRecord& record : records) {
     if (record.device.name != device.name || record.device.architecture != device.architecture) {
@@ -113,7 +131,13 @@ void print_checks(const DeviceInfo& device, const std::vector<CheckRecord>& reco
     any = true;
     fmt::print("        checked on {} with{}{} program {}: {}{}\n", record.date, record.device.runtime.empty() ? "" : " ",
                record.device.runtime.empty() ? "" : record.device.runtime + ",", record.device.version, record.summary,
-               record.device.version == ROCMFORGE_VERSION ? "" : "; not valid for this version");
+               why_not_valid(record.device, device, objects.empty() ? objects : library.hash_of_objects(objects)));
+    if (record.merged) {
+      fmt::print("        merged launches: {} ({})\n", record.merged->pays ? "on" : "off", record.merged->found);
+    }
+    if (record.product_groups) {
+      fmt::print("        products of one token: {:g} work-groups a unit\n", *record.product_groups);
+    }
   }
   if (!any) {
     fmt::print("        never checked (rocmforge check --save)\n");
@@ -167,7 +191,7 @@ void print_gpu(const DeviceInfo& gpu, const KernelLibrary& library, const std::v
              gpu.integrated ? fmt::format(", the host's ({} of it set apart)", whole_bytes(gpu.set_apart_bytes)) : "",
              kernels.empty() ? fmt::format("not used: there are no kernels for it; {}", how_to_compile_kernels(gpu))
                              : fmt::format("runs the kernels for {}", kernels));
-  print_checks(gpu, checks);
+  print_checks(gpu, library, checks);
 }
 
 /// HIP runtimes other than the one in use, which may be called by the name of a link.
@@ -231,7 +255,7 @@ int devices(bool json, const std::string& kernel_folder) {
   fmt::print("        {} processors, {} of memory, read at {:.1f} GB/s by all of them\n", available_processors(),
              whole_bytes(cpu.memory_bytes), bandwidth / 1e9);
   const std::vector<CheckRecord> checks = read_check_records(checks_folder());
-  print_checks(cpu, checks);
+  print_checks(cpu, library, checks);
   print_gpus(library, hip_runtimes, checks);
   fmt::print("\nkernels by operation, highest priority wins where it can\n");
   Table table({"operation", "kernel", "device", ">priority"});

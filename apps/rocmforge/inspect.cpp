@@ -190,7 +190,7 @@ int inspect(const InspectFlags& flags) {
       out["tensors"] = tensors_json(file);
     }
     if (flags.plan) {
-      out["plan"] = plan_json(*planned->model, read_ceiling(planned->device->info(), planned->threads));
+      out["plan"] = plan_json(*planned, read_ceiling(planned->device->info(), planned->threads));
     }
     print_json(out);
     return 0;
@@ -207,7 +207,7 @@ int inspect(const InspectFlags& flags) {
   }
   if (flags.plan) {
     print_memory(memory);
-    print_plan(*planned->model, planned->device->info(), read_ceiling(planned->device->info(), planned->threads));
+    print_plan(*planned, read_ceiling(planned->device->info(), planned->threads));
   }
   return 0;
 }

@@ -87,7 +87,9 @@ std::optional<double> read_ceiling(const DeviceInfo& device, int threads) {
   return ceilings ? std::optional(ceilings->read_bytes_per_second) : std::nullopt;
 }
 
-void print_plan(const Model& model, const DeviceInfo& device, std::optional<double> bytes_per_second) {
+void print_plan(const PlannedModel& planned, std::optional<double> bytes_per_second) {
+  const Model& model = *planned.model;
+  const DeviceInfo& device = planned.device->info();
   fmt::print("\nplan: one token decoded on {}, attention {}\n", device.name, attention_kernels(model));
   std::vector<std::string> headers = {"operation", ">times", "kernel", ">weights", ">activations", ">KV a position"};
   if (bytes_per_second) {
@@ -122,12 +124,21 @@ void print_plan(const Model& model, const DeviceInfo& device, std::optional<doub
     }
     fmt::print("  {}: {}\n", line.operation, fmt::join(reasons, ", "));
   }
+  if (device.is_gpu()) {
+    fmt::print("\nmerged launches of products of one token: {} ({})\n", planned.merging.on ? "on" : "off",
+               planned.merging.why);
+    if (planned.product_groups != 1.0) {
+      fmt::print("products of one token: {:g} work-groups a unit, which the saved check found fastest\n",
+                 planned.product_groups);
+    }
+  }
   fmt::print("\nweights read per token {}, {} {}, workspace {}\n", human_bytes(model.bytes_per_token()),
              device.is_gpu() ? "copies on the device" : "repacked copies", human_bytes(model.packed_bytes()),
              human_bytes(model.workspace_bytes()));
 }
 
-nlohmann::ordered_json plan_json(const Model& model, std::optional<double> bytes_per_second) {
+nlohmann::ordered_json plan_json(const PlannedModel& planned, std::optional<double> bytes_per_second) {
+  const Model& model = *planned.model;
   auto operations = nlohmann::ordered_json::array();
   for (const PlannedOperation& operation : model.plan()) {
     auto refusals = nlohmann::ordered_json::array();
@@ -148,6 +159,8 @@ nlohmann::ordered_json plan_json(const Model& model, std::optional<double> bytes
     operations.back()["refusals"] = refusals;
   }
   return {{"attention", attention_kernels(model)},
+          {"merged_launches", {{"on", planned.merging.on}, {"why", planned.merging.why}}},
+          {"product_groups", planned.product_groups},
           {"operations", operations},
           {"weights_read_per_token_bytes", model.bytes_per_token()},
           {"repacked_bytes", model.packed_bytes()},

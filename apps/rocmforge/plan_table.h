@@ -4,14 +4,14 @@
 #include <optional>
 #include <string>
 
-#include "models/model.h"
+#include "engine/plan_model.h"
 
 namespace rocmforge::app {
 
 /// Prints the kernel of each operation, the reasons against the others, and the bytes that it moves in a decode step of one
 /// token. Equal layers share a line. With the device's memory bandwidth, also prints the least time of such a step.
-void print_plan(const Model& model, const DeviceInfo& device, std::optional<double> bytes_per_second);
-nlohmann::ordered_json plan_json(const Model& model, std::optional<double> bytes_per_second);
+void print_plan(const PlannedModel& planned, std::optional<double> bytes_per_second);
+nlohmann::ordered_json plan_json(const PlannedModel& planned, std::optional<double> bytes_per_second);
 
 /// The names of the attention kernels: "flash + paged".
 std::string attention_kernels(const Model& model);

@@ -14,10 +14,12 @@ namespace rocmforge {
 /// The result of a kernel's calls of one shape.
 struct CallResult {
   std::string problem;          ///< empty: every element was right, twice
+  std::string skipped;          ///< why there was nothing to check; empty where there was
   std::string oracle;           ///< the kernel whose outputs were expected
   std::int64_t elements = 0;    ///< compared
   OutputDifference difference;  ///< of the output that differs first, else of the one that differs most
   double seconds = 0.0;         ///< of a call, where it was right
+  double seconds_apart = 0.0;   ///< of the same with a launch for each of its calls, where several are merged
   double bytes = 0.0;           ///< CallProblem::bytes
   double flops = 0.0;
 

@@ -291,6 +291,62 @@ std::string amd_firmware(std::string_view pci_address, const fs::path& root) {
   return text;
 }
 
+namespace {
+
+/// A line of pp_dpm_sclk: "1: 2304Mhz *", the star behind the level that is in use.
+std::optional<double> level_in(std::string_view line) {
+  const std::size_t colon = line.find(':');
+  const std::size_t first = colon == line.npos ? colon : line.find_first_not_of(' ', colon + 1);
+  const std::size_t last = line.find_first_of("Mm", first == line.npos ? 0 : first);
+  const auto number = first == line.npos || last == line.npos ? std::nullopt : number_in(line.substr(first, last - first));
+  return number ? std::optional(static_cast<double>(*number)) : std::nullopt;
+}
+
+std::optional<AmdClock> clock_in(std::string_view text) {
+  std::optional<double> now;
+  double most = 0.0;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    const std::optional<double> level = level_in(line);
+    most = std::max(most, level.value_or(0.0));
+    now = level && line.find('*') != line.npos ? level : now;
+  }
+  return now ? std::optional(AmdClock{*now, most}) : std::nullopt;
+}
+
+/// Watts in a file of microwatts.
+std::optional<double> watts_in(const fs::path& file) {
+  const auto microwatts = number_in(first_line(file));
+  return microwatts ? std::optional(static_cast<double>(*microwatts) * 1e-6) : std::nullopt;
+}
+
+}  // namespace
+
+AmdSensors amd_sensors(std::string_view pci_address, const fs::path& root) {
+  AmdSensors found;
+  const fs::path folder = card_folder(pci_address, root);
+  if (!folder.empty()) {
+    found.core = clock_in(text_of(folder / "pp_dpm_sclk"));
+    found.memory = clock_in(text_of(folder / "pp_dpm_mclk"));
+    for (const fs::path& monitor : files_in(folder / "hwmon")) {
+      const std::optional<double> average = watts_in(monitor / "power1_average");
+      found.watts = average ? average : watts_in(monitor / "power1_input");
+      found.watts_limit = watts_in(monitor / "power1_cap");
+    }
+  }
+  const auto note = [&](bool known, const char* file) {
+    if (!known) {
+      found.missing.emplace_back(file);
+    }
+  };
+  note(found.core.has_value(), "pp_dpm_sclk");
+  note(found.memory.has_value(), "pp_dpm_mclk");
+  note(found.watts.has_value(), "hwmon power1_average or power1_input");
+  note(found.watts_limit.has_value(), "hwmon power1_cap");
+  return found;
+}
+
 std::optional<AmdCardMemory> amd_card_memory(std::string_view pci_address, const fs::path& root) {
   const fs::path folder = card_folder(pci_address, root);
   if (folder.empty()) {

@@ -55,6 +55,24 @@ std::optional<std::int64_t> amd_visible_bytes(std::string_view pci_address, cons
 /// The versions of a card's firmware: "VBIOS 113-D7020100-102, SMC 0x004e8500". Empty when the system does not say.
 std::string amd_firmware(std::string_view pci_address, const std::filesystem::path& root = "/");
 
+/// A clock of a card in MHz.
+struct AmdClock {
+  double now = 0.0;
+  double most = 0.0;  ///< of the levels that the driver lists
+
+  friend bool operator==(const AmdClock&, const AmdClock&) = default;
+};
+/// What a card's sensors say at this moment. Empty is what the kernel driver has no file for, or one of another form; those
+/// files are named in `missing`.
+struct AmdSensors {
+  std::optional<AmdClock> core;       ///< pp_dpm_sclk
+  std::optional<AmdClock> memory;     ///< pp_dpm_mclk
+  std::optional<double> watts;        ///< hwmon's power1_average, else its power1_input
+  std::optional<double> watts_limit;  ///< hwmon's power1_cap
+  std::vector<std::string> missing;
+};
+AmdSensors amd_sensors(std::string_view pci_address, const std::filesystem::path& root = "/");
+
 /// The memory of a card in bytes, as its kernel driver counts it. `own` is the card's memory; on an APU it is the part of
 /// the host's memory that the firmware reserves for it. `host` is the part of the host's memory that the driver lets the
 /// card use in addition (GTT).

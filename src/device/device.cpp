@@ -209,6 +209,10 @@ void Device::download(void* to, const void* from, std::size_t size_bytes) {
   stream_->synchronize();
 }
 
+std::string Device::kernels_hash() const {
+  return is_gpu() ? kernels_.hash_of_objects(kernels_.architecture_for(info_)) : std::string();
+}
+
 FunctionHandle Device::function(std::string_view object, std::string_view kernel) {
   if (const auto found = functions_.find({object, kernel}); found != functions_.end()) {
     return found->second->handle;

@@ -229,6 +229,8 @@ class Device {
   [[nodiscard]] Driver& driver() { return *driver_; }
   [[nodiscard]] FunctionHandle function(std::string_view object, std::string_view kernel);
   [[nodiscard]] FunctionInfo function_info(std::string_view object, std::string_view kernel);
+  /// KernelLibrary::hash_of_objects of its own objects; empty for the CPU.
+  [[nodiscard]] std::string kernels_hash() const;
 
   /// An object of type T that lives as long as this device (a library's handle). `make` creates it, as a std::unique_ptr<T>,
   /// at the first call.

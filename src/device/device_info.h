@@ -41,9 +41,11 @@ struct DeviceInfo {
   std::int64_t l2_bytes = 0;
   bool integrated = false;           ///< AMD: the GPU is part of a processor and uses its memory
   std::int64_t set_apart_bytes = 0;  ///< integrated: the part of that memory that the firmware reserves
+  std::string pci_address;           ///< AMD: "0000:03:00.0", empty when the runtime does not say
   std::string pci_id;                ///< AMD: "1002:744c", empty when the system does not say
   std::string pci_link;              ///< AMD: "16.0 GT/s PCIe x16", empty when the system does not say
   std::string firmware;              ///< AMD: versions, empty when the system does not say
+  std::string kernel_driver;         ///< AMD: "amdgpu of Linux 6.8.0", empty when none is loaded
   std::int64_t visible_bytes = 0;    ///< AMD: of its own memory, those that the processor can address; 0 when not known
   bool vendor_runtime = false;       ///< driven by the vendor's own runtime, whose memory the vendor's libraries can use
 

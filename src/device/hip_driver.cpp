@@ -97,9 +97,11 @@ DeviceInfo HipApi::device_info(int index) const {
   info.memory_bytes = static_cast<std::int64_t>(memory_bytes);
   info.integrated = attribute(*this, index, attribute_integrated) != 0 || is_processors_gpu(info.architecture);
   const std::string address = pci_address_of(index);
+  info.pci_address = address;
   info.pci_id = amd_pci_id(address);
   info.pci_link = amd_pci_link(address);
   info.firmware = amd_firmware(address);
+  info.kernel_driver = amd_kernel_driver();
   info.visible_bytes = amd_visible_bytes(address).value_or(0);
   if (const auto card = info.integrated ? card_memory(index) : std::nullopt) {
     info.set_apart_bytes = card->own_total;

@@ -237,6 +237,23 @@ const KernelLibrary::Objects& KernelLibrary::objects(std::string_view architectu
   return objects;
 }
 
+std::string KernelLibrary::hash_of_objects(std::string_view architecture) const {
+  std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a, of words of eight bytes
+  const auto add = [&hash](std::span<const std::byte> bytes) {
+    for (std::size_t at = 0; at < bytes.size(); at += sizeof hash) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, bytes.data() + at, std::min(sizeof word, bytes.size() - at));
+      hash = (hash ^ word) * 0x100000001b3u;
+      hash ^= hash >> 32;  // a product carries upwards only
+    }
+  };
+  for (const auto& [name, object] : objects(architecture)) {
+    add(std::as_bytes(std::span(name)));
+    add(object);
+  }
+  return fmt::format("{:016x}", hash);
+}
+
 std::vector<std::string> KernelLibrary::object_names(std::string_view architecture) const {
   const Source& found = source(architecture);
   if (const auto* packed = std::get_if<std::shared_ptr<PackedKernels>>(&found)) {

@@ -56,6 +56,9 @@ class KernelLibrary {
   /// missing.
   [[nodiscard]] std::vector<std::string> object_names(std::string_view architecture) const;
 
+  /// 16 hexadecimal digits that tell the objects of an architecture from other objects. Throws like objects().
+  [[nodiscard]] std::string hash_of_objects(std::string_view architecture) const;
+
   /// What is wrong with the archive beside the program; begins with its path. Empty when it can be used or there is none.
   [[nodiscard]] const std::string& problem() const { return problem_; }
 

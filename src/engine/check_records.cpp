@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "kernels/register_all.h"
 
 namespace rocmforge {
 namespace {
@@ -27,7 +28,8 @@ constexpr std::size_t most_files = 256;
 /// FNV-1a, so that names of any length and content become file names.
 std::uint64_t hash_of(const CheckedDevice& device) {
   std::uint64_t hash = 0xcbf29ce484222325u;
-  for (const std::string* part : {&device.name, &device.architecture, &device.runtime, &device.version}) {
+  for (const std::string* part :
+       {&device.name, &device.architecture, &device.runtime, &device.driver, &device.kernels, &device.version}) {
     for (const char letter : *part + '\n') {
       hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3u;
     }
@@ -47,13 +49,22 @@ Json json_of(const CheckRecord& record) {
   for (const AvoidedKernel& one : record.avoided) {
     avoided.push_back({{"operation", one.operation}, {"kernel", one.kernel}, {"reason", one.reason}});
   }
-  return {{"device", record.device.name},
-          {"architecture", record.device.architecture},
-          {"runtime", record.device.runtime},
-          {"version", record.device.version},
-          {"date", record.date},
-          {"summary", record.summary},
-          {"avoided", avoided}};
+  Json json = {{"device", record.device.name},
+               {"architecture", record.device.architecture},
+               {"runtime", record.device.runtime},
+               {"driver", record.device.driver},
+               {"kernels", record.device.kernels},
+               {"version", record.device.version},
+               {"date", record.date},
+               {"summary", record.summary},
+               {"avoided", avoided}};
+  if (record.merged) {
+    json["merged_launches"] = {{"pays", record.merged->pays}, {"found", record.merged->found}};
+  }
+  if (record.product_groups) {
+    json["product_groups"] = *record.product_groups;
+  }
+  return json;
 }
 
 /// Throws a JSON exception where a member is missing or of another type.
@@ -61,6 +72,8 @@ CheckRecord record_of(const Json& json) {
   CheckRecord record{.device = {.name = json.at("device").get<std::string>(),
                                 .architecture = json.at("architecture").get<std::string>(),
                                 .runtime = json.at("runtime").get<std::string>(),
+                                .driver = json.at("driver").get<std::string>(),
+                                .kernels = json.at("kernels").get<std::string>(),
                                 .version = json.at("version").get<std::string>()},
                      .date = json.at("date").get<std::string>(),
                      .summary = json.at("summary").get<std::string>(),
@@ -68,6 +81,16 @@ CheckRecord record_of(const Json& json) {
   for (const Json& one : json.at("avoided")) {
     record.avoided.push_back(
         {one.at("operation").get<std::string>(), one.at("kernel").get<std::string>(), one.at("reason").get<std::string>()});
+  }
+  if (json.contains("merged_launches")) {
+    const Json& merged = json.at("merged_launches");
+    record.merged = {merged.at("pays").get<bool>(), merged.at("found").get<std::string>()};
+  }
+  if (json.contains("product_groups")) {
+    record.product_groups = json.at("product_groups").get<double>();
+    if (std::ranges::find(product_group_choices(), *record.product_groups) == product_group_choices().end()) {
+      throw Error(fmt::format("there is no choice of {} work-groups a unit", *record.product_groups));
+    }
   }
   return record;
 }
@@ -92,6 +115,8 @@ CheckedDevice checked_device(Device& device, std::string version) {
   return {.name = device.info().name,
           .architecture = device.info().architecture,
           .runtime = device.is_gpu() ? device.driver().runtime() : std::string(),
+          .driver = device.info().kernel_driver,
+          .kernels = device.kernels_hash(),
           .version = std::move(version)};
 }
 
@@ -134,22 +159,26 @@ std::vector<CheckRecord> read_check_records(const fs::path& folder) {
   return records;
 }
 
-void avoid_checked_kernels(const fs::path& folder, const CheckedDevice& device, KernelRegistry& registry) {
+std::optional<CheckRecord> find_check_record(const fs::path& folder, const CheckedDevice& device) {
   const fs::path path = folder / file_name_of(device);
   std::error_code ignored;
-  if (!fs::exists(path, ignored)) {
-    return;
+  if (folder.empty() || !fs::exists(path, ignored)) {
+    return std::nullopt;
   }
-  const std::optional<CheckRecord> record = read_record(path);
-  if (!record || record->device != device || record->avoided.empty()) {
+  std::optional<CheckRecord> record = read_record(path);
+  return record && record->device == device ? std::move(record) : std::nullopt;
+}
+
+void avoid_checked_kernels(const CheckRecord& record, KernelRegistry& registry) {
+  if (record.avoided.empty()) {
     return;
   }
   std::vector<std::string> names;
-  for (const AvoidedKernel& one : record->avoided) {
+  for (const AvoidedKernel& one : record.avoided) {
     names.push_back(fmt::format("{}:{} ({})", one.operation, one.kernel, one.reason));
-    registry.avoid({one.operation, one.kernel, fmt::format("avoided since the check of {}: {}", record->date, one.reason)});
+    registry.avoid({one.operation, one.kernel, fmt::format("avoided since the check of {}: {}", record.date, one.reason)});
   }
-  log_warning("kernels that the check of {} found wrong are not used: {}", record->date, fmt::join(names, ", "));
+  log_warning("kernels that the check of {} found wrong are not used: {}", record.date, fmt::join(names, ", "));
 }
 
 }  // namespace rocmforge

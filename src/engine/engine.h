@@ -22,6 +22,10 @@ namespace rocmforge {
 /// The largest default context. Without this limit a long-context model would reserve gigabytes of cache for a short chat.
 constexpr std::int32_t default_context_limit = 8192;
 
+/// Whether products of one token that follow each other are one launch, on devices that have such kernels. automatic: where
+/// the saved check of the device, its driver and its code objects found that this is right and pays.
+enum class MergeLaunches { automatic, on, off };
+
 struct EngineOptions {
   std::int32_t context_length = 0;  ///< 0: the model's, at most default_context_limit
   std::int32_t max_batch_tokens = 512;
@@ -40,6 +44,8 @@ struct EngineOptions {
   std::string isa{};                     ///< limits the CPU instruction set; "": the best
   std::vector<AvoidedKernel> without{};  ///< kernels that are not chosen
   bool safe = false;                     ///< no kernels above KernelPriority::portable
+  /// Decides ModelOptions::merge_launches, whose own value is not read.
+  MergeLaunches merge_launches = MergeLaunches::automatic;
   /// Where the results of earlier checks are (check_records.h): kernels that were wrong on this device are not chosen.
   /// Empty: they are not read. `version` is the program's.
   std::filesystem::path checks_folder{};

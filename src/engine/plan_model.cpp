@@ -10,7 +10,6 @@
 #include "base/available_memory.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
-#include "engine/check_records.h"
 #include "kernels/register_all.h"
 #include "memory/kv_group.h"
 #include "models/config/model_config.h"
@@ -128,6 +127,23 @@ void refuse_kernels(const EngineOptions& options, KernelRegistry& registry) {
   }
 }
 
+LaunchMerging decide_merging(MergeLaunches wanted, const KernelRegistry& registry, const DeviceInfo& device,
+                             const std::optional<CheckRecord>& record) {
+  if (std::ranges::none_of(registry.all<Matmul>(), [&](const auto& kernel) {
+        return kernel->device() == device.kind && kernel->merges_launches(device);
+      })) {
+    return {false, "no kernel of this device merges them"};
+  }
+  if (wanted != MergeLaunches::automatic) {
+    const bool on = wanted == MergeLaunches::on;
+    return {on, on ? "--merge-launches on" : "--merge-launches off"};
+  }
+  if (!record || !record->merged) {
+    return {false, "no saved check of this device, its driver and kernels (rocmforge check --save)"};
+  }
+  return {record->merged->pays, fmt::format("the check of {}: {}", record->date, record->merged->found)};
+}
+
 PlannedModel plan_model(const std::string& path, const EngineOptions& options, std::unique_ptr<Device> device) {
   check_options(options);
   PlannedModel planned;
@@ -137,9 +153,18 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& options, s
   auto registry = std::make_unique<KernelRegistry>();
   register_all_kernels(*registry, planned.device.get());
   refuse_kernels(options, *registry);
+  std::optional<CheckRecord> record;
   if (!options.checks_folder.empty()) {
-    avoid_checked_kernels(options.checks_folder, checked_device(*planned.device, options.version), *registry);
+    record = find_check_record(options.checks_folder, checked_device(*planned.device, options.version));
   }
+  if (record) {
+    avoid_checked_kernels(*record, *registry);
+    if (record->product_groups && planned.device->info().kind == DeviceKind::hip) {
+      choose_product_groups(*planned.device, *record->product_groups);
+      planned.product_groups = *record->product_groups;
+    }
+  }
+  planned.merging = decide_merging(options.merge_launches, *registry, planned.device->info(), record);
   planned.registry = std::move(registry);
   planned.threads = options.threads > 0 ? options.threads : available_processors();
 
@@ -148,6 +173,7 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& options, s
   model_options.max_logit_rows = std::max(model_options.max_logit_rows, options.max_sequences);
   model_options.max_sequences = options.max_sequences;
   model_options.context_length = context_length(options, config);
+  model_options.merge_launches = planned.merging.on;
   const auto plan = [&] {
     planned.model = naming_file(path, [&] {
       return Model::plan(*planned.file, *planned.registry, planned.device->info(), planned.threads, model_options);

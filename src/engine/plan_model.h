@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "device/device.h"
+#include "engine/check_records.h"
 #include "engine/engine.h"
 #include "models/model.h"
 #include "ops/kernel_registry.h"
@@ -48,6 +49,15 @@ MemoryNeeds memory_needs(std::uint64_t file_bytes, const Model& model, Device& d
 /// tokens would fit"
 std::string describe_shortage(const MemoryNeeds& needs);
 
+/// Whether launches are merged (MergeLaunches).
+struct LaunchMerging {
+  bool on = false;
+  std::string why;  ///< "--merge-launches off", "the check of 2026-03-01: hung with layers of Llama 2 7B"
+};
+/// `record`: the saved check of the device, if there is one.
+LaunchMerging decide_merging(MergeLaunches wanted, const KernelRegistry& registry, const DeviceInfo& device,
+                             const std::optional<CheckRecord>& record);
+
 /// A model with its device opened, kernels chosen and memory counted; its weights are not loaded.
 struct PlannedModel {
   std::unique_ptr<const GgufFile> file;
@@ -56,6 +66,8 @@ struct PlannedModel {
   std::unique_ptr<Model> model;
   int threads = 1;
   MemoryNeeds memory;
+  LaunchMerging merging;
+  double product_groups = 1.0;  ///< of product_group_choices(): what the saved check found fastest
 };
 
 /// Returns what `body` returns. Adds the file's name to an Error that does not begin with it: errors in the file already

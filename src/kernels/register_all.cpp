@@ -4,6 +4,7 @@
 #include "kernels/check/kernels.h"
 #include "kernels/experts/kernels.h"
 #include "kernels/launch/cpu/isa.h"
+#include "kernels/matmul/amd/product_groups.h"
 #include "kernels/matmul/kernels.h"
 #include "kernels/recurrent/kernels.h"
 #include "kernels/rows/kernels.h"
@@ -174,5 +175,9 @@ void register_all_kernels(KernelRegistry& registry, Device* device) {
   register_amd_kernels(registry, if_kind(DeviceKind::hip));
   register_hopper_kernels(registry, if_kind(DeviceKind::cuda));
 }
+
+std::span<const double> product_group_choices() { return amd::product_group_choices; }
+
+void choose_product_groups(Device& device, double a_unit) { amd::set_product_groups(device, a_unit); }
 
 }  // namespace rocmforge

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <span>
+
 #include "ops/kernel_registry.h"
 
 namespace rocmforge {
@@ -11,5 +13,9 @@ void register_all_kernels(KernelRegistry& registry, Device* device = nullptr);
 
 /// Registers the scalar kernels, the definition of every operation, alone.
 void register_reference_kernels(KernelRegistry& registry);
+/// The choices of work-groups a unit that AMD's launches of products of one token have (kernels/matmul/amd/product_groups.h).
+std::span<const double> product_group_choices();
+/// One of them, for launches on this device from now on; the first is in use before.
+void choose_product_groups(Device& device, double a_unit);
 
 }  // namespace rocmforge

@@ -109,6 +109,10 @@ class MatmulKernel {
   /// The fusions that a call may request; a call that requests more is refused (LogicError).
   [[nodiscard]] virtual MatmulFusions fusions() const { return {}; }
 
+  /// Whether calls of one token that follow each other on a stream are one launch on this device, where the stream allows it
+  /// (Stream::allow_merging).
+  [[nodiscard]] virtual bool merges_launches(const DeviceInfo&) const { return false; }
+
   virtual void run(const Matmul::Args& args, ExecutionContext& context) const = 0;
 };
 

@@ -1,8 +1,10 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "apps/fake_card.h"
 #include "apps/program.h"
 #include "paths.h"
 
@@ -37,6 +39,27 @@ TEST(Inspect, TellsAndCountsMtpBlocks) {
   EXPECT_NE(refused.exit_code, 0);
   EXPECT_NE(refused.err.find("has no MTP blocks: key 'glm4moe.nextn_predict_layers' is missing or 0"), std::string::npos)
       << refused.err;
+}
+
+/// Without a saved check of the card a launch each is taken, and the plan says so.
+TEST(Inspect, ThePlanSaysWhetherLaunchesAreMergedAndWhy) {
+  if (!has_demo_model()) {
+    GTEST_SKIP() << demo_model() << " is absent";
+  }
+  const FakeCard card("runtime");
+  const auto plan = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"inspect", demo_model().string(), "--plan"});
+    const ProgramResult result = run_program(card.with_kernels(more), "", card.environment());
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return result.out;
+  };
+  EXPECT_THAT(plan({}),
+              testing::HasSubstr("\nmerged launches of products of one token: off (no saved check of this device, its "
+                                 "driver and kernels (rocmforge check --save))\n"));
+  EXPECT_THAT(plan({"--merge-launches", "on"}), testing::HasSubstr("one token: on (--merge-launches on)\n"));
+  const json merged = json::parse(plan({"--merge-launches", "off", "--json"})).at("plan").at("merged_launches");
+  EXPECT_EQ(merged.at("on"), false);
+  EXPECT_EQ(merged.at("why"), "--merge-launches off");
 }
 
 }  // namespace

@@ -162,6 +162,36 @@ TEST_F(AmdSystem, reads_a_cards_link_and_firmware) {
   EXPECT_EQ(amd_pci_link("../0000:c5:00.0", folder_.path()), "");
 }
 
+TEST_F(AmdSystem, reads_a_cards_clocks_and_power) {
+  const auto read = [this] { return amd_sensors("0000:C5:00.0", folder_.path()); };
+  const auto write = [this](const std::string& name, const std::string& text) {
+    folder_.write("sys/bus/pci/devices/0000:c5:00.0/" + name, text);
+  };
+  EXPECT_THAT(read().missing,
+              ElementsAre("pp_dpm_sclk", "pp_dpm_mclk", "hwmon power1_average or power1_input", "hwmon power1_cap"));
+  EXPECT_FALSE(read().core);
+  write("pp_dpm_sclk", "0: 500Mhz\n1: 2304Mhz *\n2: 2500Mhz\n");
+  write("pp_dpm_mclk", "0: 96Mhz *\n1: 1249Mhz\n");
+  write("hwmon/hwmon4/power1_input", "31000000\n");
+  EXPECT_EQ(read().core, (AmdClock{2304, 2500}));
+  EXPECT_EQ(read().memory, (AmdClock{96, 1249}));
+  EXPECT_EQ(read().watts, 31.0);
+  EXPECT_THAT(read().missing, ElementsAre("hwmon power1_cap"));
+  write("hwmon/hwmon4/power1_average", "303500000\n");
+  write("hwmon/hwmon4/power1_cap", "355000000\n");
+  EXPECT_EQ(read().watts, 303.5);
+  EXPECT_EQ(read().watts_limit, 355.0);
+  EXPECT_TRUE(read().missing.empty());
+  write("pp_dpm_sclk", "S: 19Mhz *\n0: 500Mhz\n");
+  EXPECT_EQ(read().core, (AmdClock{19, 500})) << "asleep";
+  for (const char* other : {"", "\n\n", "0: 500Mhz\n", "*", ": *\n", "0: fast *\n", "0: -3Mhz *\n"}) {
+    write("pp_dpm_sclk", other);
+    EXPECT_FALSE(read().core) << other;
+    EXPECT_THAT(read().missing, ElementsAre("pp_dpm_sclk")) << other;
+  }
+  EXPECT_EQ(amd_sensors("../0000:c5:00.0", folder_.path()).missing.size(), 4u);
+}
+
 TEST_F(AmdSystem, reads_a_cards_memory) {
   EXPECT_EQ(amd_card_memory("0000:c5:00.0", folder_.path()), std::nullopt);
   add_memory(4 * gib, gib, 60 * gib, 2 * gib);

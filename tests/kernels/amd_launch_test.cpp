@@ -12,6 +12,7 @@
 #include "device/fake_driver.h"
 #include "device/temporary_folder.h"
 #include "kernels/matmul/amd/matvec_args.h"
+#include "kernels/matmul/amd/product_groups.h"
 #include "kernels/matmul/kernels.h"
 
 // Which launches the products of a decode step make on AMD; tested without a GPU.
@@ -54,6 +55,21 @@ class AmdLaunch : public testing::Test {
   std::unique_ptr<Device> device_;
   std::unique_ptr<MatmulKernel> kernel_ = make_amd_matmul();
 };
+
+/// Of one token alone: several tokens have one work-group a unit.
+TEST_F(AmdLaunch, ProductsOfOneTokenHaveTheWorkGroupsThatWereChosen) {
+  device_->stream().allow_merging(false);
+  const auto groups = [&](double a_unit, std::int64_t tokens) {
+    amd::set_product_groups(*device_, a_unit);
+    product(DType::q4_k, 16384, tokens);
+    return static_cast<double>(log_->shapes.back().grid[0]) / device_->info().compute_units;
+  };
+  EXPECT_EQ(amd::product_groups(*device_), 1.0);
+  EXPECT_EQ(groups(1.0, 1), 1.0);
+  EXPECT_EQ(groups(2.0, 1), 2.0);
+  EXPECT_EQ(groups(2.0, 3), 1.0);
+  EXPECT_THROW(amd::set_product_groups(*device_, 3.0), LogicError);
+}
 
 TEST_F(AmdLaunch, ProductsInARowAreOneLaunch) {
   product(DType::q4_k, 64);

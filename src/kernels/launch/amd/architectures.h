@@ -18,4 +18,7 @@ inline Support check_architecture(const DeviceInfo& device) {
   return Support::yes();
 }
 
+/// Whether matvec_chain is for the device: on CDNA a chain takes longer than its launches alone, by the cost model.
+inline bool merges_launches(const DeviceInfo& device) { return check_architecture(device).ok && device.wave_size == 32; }
+
 }  // namespace rocmforge::amd

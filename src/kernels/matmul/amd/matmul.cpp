@@ -62,6 +62,7 @@ class AmdMatmul final : public MatmulKernel {
   }
   [[nodiscard]] std::int64_t few_tokens() const override { return amd::most_matvec_tokens; }
   [[nodiscard]] MatmulFusions fusions() const override { return {few_tokens(), few_tokens()}; }
+  [[nodiscard]] bool merges_launches(const DeviceInfo& device) const override { return amd::merges_launches(device); }
 
   void run(const Matmul::Args& args, ExecutionContext& context) const override {
     check_arguments(args, fusions());

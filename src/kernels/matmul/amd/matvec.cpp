@@ -10,6 +10,7 @@
 #include "kernels/matmul/amd/matvec_args.h"
 #include "kernels/matmul/amd/matvec_chain_launch.h"
 #include "kernels/matmul/amd/matvec_dense_args.h"
+#include "kernels/matmul/amd/product_groups.h"
 
 namespace rocmforge::amd {
 namespace {
@@ -92,9 +93,12 @@ MatvecArgs make_args(const Matmul::Args& call, int cut_rows, WeightPlace (*place
   return args;
 }
 
-/// As many work-groups as units, or fewer when that gives all of them equally many cuts.
-void share_out(const DeviceInfo& device, MatvecArgs& args) {
-  args.group_cuts = static_cast<std::int32_t>(divide_up(args.cuts, std::max(1, device.compute_units)));
+/// As many work-groups as units, for one token as product_groups() says, or fewer when that gives all of them equally many
+/// cuts.
+void share_out(Device& device, MatvecArgs& args) {
+  const double a_unit = args.tokens == 1 ? product_groups(device) : 1.0;
+  const auto groups = static_cast<std::int32_t>(a_unit * device.info().compute_units);
+  args.group_cuts = static_cast<std::int32_t>(divide_up(args.cuts, std::max(1, groups)));
 }
 
 /// Parts of a cut, which have partial sums of their own.
@@ -166,7 +170,7 @@ void run_matvec(const Matmul::Args& call, Stream& stream) {
   const MatvecWay way = way_of(call, device);
   const int cut_rows = matvec_cut_rows(way);
   MatvecArgs args = make_args(call, cut_rows, packed_place);
-  share_out(device, args);
+  share_out(stream.device(), args);
   const LaunchShape shape =
       shape_of(way == MatvecWay::matrix ? plan_matrix(args, device.wave_size)
                                         : plan_dots(args, cut_rows, matvec_chunk_elems(args.tokens), matvec_shared),
@@ -181,7 +185,7 @@ void run_dense_matvec(const Matmul::Args& call, Stream& stream) {
   const bool halves = call.tokens == 1 && device.wave_size == 32;  // as matvec_dense.hip has it
   const int cut_rows = matvec_cut_rows(halves ? MatvecWay::one_token_halves : MatvecWay::one_token);
   MatvecArgs args = make_args(call, cut_rows, dense_place);
-  share_out(device, args);
+  share_out(stream.device(), args);
   const LaunchShape shape = shape_of(plan_dots(args, cut_rows, dense_chunk_elems(args.tokens), dense_shared), args);
   (call.tokens == 1 ? dense_one_token : dense_several_tokens).launch(stream, shape, args);
 }

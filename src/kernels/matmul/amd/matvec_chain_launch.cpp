@@ -5,6 +5,8 @@
 #include <limits>
 #include <memory>
 
+#include "kernels/launch/amd/architectures.h"
+
 namespace rocmforge::amd {
 namespace {
 
@@ -59,7 +61,7 @@ const Kernel<MatvecArgs>& packed_matvec_kernel(MatvecWay way) { return kernels[s
 
 bool join_chain(MatvecWay way, const MatvecArgs& call, const LaunchShape& shape, Stream& stream) {
   std::uint32_t* const counters = stream.counters();
-  if (counters == nullptr || !stream.may_hold() || stream.device().info().wave_size != 32) {
+  if (counters == nullptr || !stream.may_hold() || !merges_launches(stream.device().info())) {
     return false;
   }
   auto* held = dynamic_cast<MatvecChain*>(stream.held());

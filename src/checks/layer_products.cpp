@@ -1,0 +1,110 @@
+#include "checks/layer_products.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+namespace rocmforge {
+namespace {
+
+/// The layer with the kernel that would be chosen for all of its weights; without one where there is none, or another than
+/// `wanted`.
+LayerProducts with_kernel(LayerProducts layer, const KernelRegistry& registry, const DeviceInfo& device,
+                          const WantsKernel& wanted) {
+  for (const std::vector<Matmul::Spec>& call : layer.calls) {
+    for (const Matmul::Spec& spec : call) {
+      const Candidates<Matmul> found = registry.candidates<Matmul>(spec, device);
+      const MatmulKernel* const best = found.able.empty() ? nullptr : found.able.front();
+      if (best == nullptr || (layer.kernel != nullptr && layer.kernel != best) || !wanted(*best)) {
+        layer.kernel = nullptr;
+        return layer;
+      }
+      layer.kernel = best;
+    }
+  }
+  return layer;
+}
+
+LayerProducts layer_of(std::string name, std::int64_t hidden, std::int64_t kv, std::int64_t ffn, DType usual, DType better) {
+  return {.name = std::move(name),
+          .calls = {{{{usual, hidden, hidden}},
+                     {{usual, ffn, hidden}, {usual, ffn, hidden}},
+                     {{better, hidden, ffn}},
+                     {{usual, hidden, hidden}, {usual, kv, hidden}, {better, kv, hidden}}}}};
+}
+
+}  // namespace
+
+std::string_view name(LayerProduct product) {
+  constexpr std::array<std::string_view, all_layer_products.size()> names = {"attn_output", "ffn_gate_up", "ffn_down",
+                                                                             "attn_qkv"};
+  return names[static_cast<std::size_t>(product)];
+}
+
+std::int64_t LayerProducts::rows(LayerProduct product) const {
+  std::int64_t rows = 0;
+  for (const Matmul::Spec& spec : (*this)[product]) {
+    rows += spec.n;
+  }
+  return rows;
+}
+
+bool LayerProducts::fits_together() const {
+  for (const std::vector<Matmul::Spec>& call : calls) {
+    if (call.empty() || std::ranges::any_of(call, [&](const Matmul::Spec& spec) { return spec.k != call[0].k; })) {
+      return false;
+    }
+  }
+  const std::vector<Matmul::Spec>& output = (*this)[LayerProduct::attention_output];
+  const std::vector<Matmul::Spec>& up = (*this)[LayerProduct::gate_up];
+  const std::vector<Matmul::Spec>& down = (*this)[LayerProduct::down];
+  const std::int64_t hidden = output[0].n;
+  return output.size() == 1 && up.size() == 2 && up[0].n == up[1].n && up[0].k == hidden && down.size() == 1 &&
+         down[0].k == up[0].n && down[0].n == hidden && (*this)[LayerProduct::qkv][0].k == hidden &&
+         rows(LayerProduct::qkv) >= output[0].k;
+}
+
+std::string LayerProducts::spec() const {
+  std::string text;
+  for (const std::vector<Matmul::Spec>& call : calls) {
+    for (std::size_t i = 0; i < call.size(); ++i) {
+      text += (i > 0 ? " + " : text.empty() ? "" : "; ") + to_string(call[i]);
+    }
+  }
+  return text;
+}
+
+std::vector<LayerProducts> layers_of_models(const KernelRegistry& registry, const DeviceInfo& device,
+                                            const WantsKernel& wanted) {
+  std::vector<LayerProducts> layers;
+  for (LayerProducts& layer : std::array{layer_of("Llama 2 7B", 4096, 4096, 11008, DType::q4_0, DType::q4_0),
+                                         layer_of("Llama 3 8B", 4096, 1024, 14336, DType::q4_k, DType::q6_k)}) {
+    LayerProducts served = with_kernel(std::move(layer), registry, device, wanted);
+    if (served.kernel != nullptr) {
+      layers.push_back(std::move(served));
+    }
+  }
+  return layers;
+}
+
+std::optional<LayerProducts> layer_of_plan(const std::vector<PlannedOperation>& plan, const WantsKernel& wanted) {
+  LayerProducts layer{.name = "this model", .calls = {}};
+  for (const PlannedOperation& operation : plan) {
+    const auto product = std::ranges::find(all_layer_products, operation_kind(operation.operation),
+                                           [](LayerProduct one) { return name(one); });
+    if (product == all_layer_products.end() || !layer[*product].empty()) {
+      continue;
+    }
+    for (const KernelRegistry::AnyUse& any : operation.uses) {
+      const auto* const use = std::get_if<KernelUse<Matmul>>(&any);
+      if (use == nullptr || !wanted(*use->kernel) || (layer.kernel != nullptr && layer.kernel != use->kernel)) {
+        return std::nullopt;
+      }
+      layer.kernel = use->kernel;
+      layer.calls[static_cast<std::size_t>(*product)].push_back(use->spec);
+    }
+  }
+  return layer.kernel != nullptr && layer.fits_together() ? std::optional(std::move(layer)) : std::nullopt;
+}
+
+}  // namespace rocmforge

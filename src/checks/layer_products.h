@@ -1,0 +1,50 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/model.h"
+#include "ops/kernel_registry.h"
+
+namespace rocmforge {
+
+/// Products of one token that follow each other in a decode step: attention's output, which is added to the residual stream;
+/// gate and up; down, which is added; the next layer's Q, K and V.
+enum class LayerProduct : std::uint8_t { attention_output, gate_up, down, qkv };
+inline constexpr std::array all_layer_products = {LayerProduct::attention_output, LayerProduct::gate_up, LayerProduct::down,
+                                                  LayerProduct::qkv};
+/// The last part of its operation's name in a plan: "attn_output".
+std::string_view name(LayerProduct product);
+
+/// The weights of these products. Those of a call have one input; all have one kernel.
+struct LayerProducts {
+  std::string name;  ///< "Llama 3 8B"
+  std::array<std::vector<Matmul::Spec>, all_layer_products.size()> calls;
+  const MatmulKernel* kernel = nullptr;
+
+  [[nodiscard]] const std::vector<Matmul::Spec>& operator[](LayerProduct product) const {
+    return calls[static_cast<std::size_t>(product)];
+  }
+  /// Rows of all weights of a call.
+  [[nodiscard]] std::int64_t rows(LayerProduct product) const;
+  /// Whether each call reads what the one before it writes.
+  [[nodiscard]] bool fits_together() const;
+  /// "Q4_0 [4096, 4096]; Q4_0 [11008, 4096] + Q4_0 [11008, 4096]; ..."
+  [[nodiscard]] std::string spec() const;
+};
+
+using WantsKernel = std::function<bool(const MatmulKernel&)>;
+
+/// Layers of models that people run, where the device's kernel for all of their weights is `wanted`.
+std::vector<LayerProducts> layers_of_models(const KernelRegistry& registry, const DeviceInfo& device,
+                                            const WantsKernel& wanted);
+/// The first layer of a plan that has these products, of one kernel that is `wanted`. Empty for other models.
+std::optional<LayerProducts> layer_of_plan(const std::vector<PlannedOperation>& plan, const WantsKernel& wanted);
+
+}  // namespace rocmforge

@@ -1,0 +1,130 @@
+#include "checks/merged_launches.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <string>
+
+#include "checks/oracle.h"
+#include "checks/placed_layer.h"
+
+namespace rocmforge {
+namespace {
+
+/// Launches may be merged as long as it lives; nothing on a processor.
+class Merging {
+ public:
+  explicit Merging(Stream* stream) : stream_(stream) { allow(true); }
+  ~Merging() { allow(false); }
+  Merging(const Merging&) = delete;
+  Merging& operator=(const Merging&) = delete;
+
+ private:
+  void allow(bool allowed) {
+    if (stream_ != nullptr) {
+      stream_->allow_merging(allowed);
+    }
+  }
+  Stream* stream_;
+};
+
+/// "merged launches gave other bits than a launch for each product, WHEN"; empty when the state is the expected one.
+std::string other_bits(PlacedLayer& tested, const LayerState& expected, std::string_view when) {
+  return same_bits(tested.state(), expected)
+             ? std::string()
+             : fmt::format("merged launches gave other bits than a launch for each product, {}", when);
+}
+
+/// Work on the second stream that takes about as long as so many layers.
+void start_load(CheckBench& bench, int repetitions) {
+  constexpr int layers_of_a_load = 25;
+  for (int layers = 0; layers < repetitions; layers += layers_of_a_load) {
+    bench.load().start();
+  }
+}
+
+/// Merged launches that start from `first` must leave `expected`. The problem, or the reason why there was nothing to check,
+/// becomes part of `result`.
+void compare_merged(CheckBench& bench, PlacedLayer& tested, const LayerState& first, const LayerState& expected,
+                    int repetitions, CallResult& result) {
+  const Merging merging(tested.stream());
+  bench.on_phase(CheckPhase::call);
+  tested.set(first);
+  const std::int64_t before = tested.launches();
+  tested.run(repetitions);
+  result.problem = other_bits(tested, expected, "alone");
+  if (!result.right() || tested.stream() == nullptr) {
+    return;
+  }
+  if (tested.launches() - before == repetitions * std::int64_t{all_layer_products.size()}) {
+    result.skipped = "the formats of these weights keep their products from being merged";
+    return;
+  }
+  bench.on_phase(CheckPhase::call_beside_load);
+  tested.set(first);
+  start_load(bench, repetitions);
+  tested.run(repetitions);
+  result.problem = other_bits(tested, expected, "beside other work");
+  bench.load().wait();
+  if (!result.right()) {
+    return;
+  }
+  tested.set(first);
+  const Graph graph = tested.stream()->capture([&] { tested.run(repetitions); });
+  bench.on_phase(CheckPhase::call_beside_load);
+  start_load(bench, repetitions);
+  tested.stream()->launch(graph);
+  result.problem = other_bits(tested, expected, "replayed from a graph");
+  bench.load().wait();
+}
+
+CallResult check_layer(CheckBench& bench, const LayerProducts& layer, const MatmulKernel& oracle) {
+  CallResult result;
+  result.oracle = oracle.name();
+  bench.on_phase(CheckPhase::inputs);
+  const LayerInputs inputs(layer);
+  for (const std::vector<std::byte>& weight : inputs.weights) {
+    result.bytes += static_cast<double>(weight.size());
+  }
+  PlacedLayer tested(bench, layer, inputs, *layer.kernel);
+  {
+    PlacedLayer plain(bench, layer, inputs, oracle);
+    if (!compare_products(bench, layer, tested, plain, result)) {
+      return result;
+    }
+  }
+  const int repetitions = repetitions_of(bench.device().info());
+  bench.on_phase(CheckPhase::call);
+  tested.set(inputs.state);
+  tested.run(repetitions);
+  const LayerState expected = tested.state();
+  compare_merged(bench, tested, inputs.state, expected, repetitions, result);
+  if (result.right() && result.skipped.empty() && bench.times_calls) {
+    bench.on_phase(CheckPhase::timing);
+    result.seconds_apart = bench.seconds_of([&] { tested.run(1); });
+    const Merging merging(tested.stream());
+    result.seconds = bench.seconds_of([&] { tested.run(1); });
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<KernelCase> merged_launch_cases(const std::vector<LayerProducts>& layers, const KernelRegistry& registry,
+                                            const DeviceInfo& device) {
+  std::vector<KernelCase> cases;
+  for (const LayerProducts& layer : layers) {
+    check(layer.fits_together(), "products that don't follow each other");
+    const MatmulKernel* const oracle = oracle_of<Matmul>(registry, layer[LayerProduct::attention_output][0], device);
+    if (oracle != nullptr) {
+      cases.push_back({.operation = std::string(merged_launches_operation),
+                       .spec = layer.spec(),
+                       .kernel = std::string(layer.kernel->name()),
+                       .shape = fmt::format("layers of {}", layer.name),
+                       .run = [layer, oracle](CheckBench& bench) { return check_layer(bench, layer, *oracle); }});
+    }
+  }
+  return cases;
+}
+
+}  // namespace rocmforge

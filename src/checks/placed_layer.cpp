@@ -1,0 +1,190 @@
+#include "checks/placed_layer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "checks/inputs.h"
+#include "checks/problem.h"
+
+namespace rocmforge {
+namespace {
+
+constexpr float layer_norm_eps = 1e-5f;
+
+/// The array that a product writes.
+const std::vector<float>& written(const LayerState& state, LayerProduct product) {
+  return product == LayerProduct::gate_up ? state.gate : product == LayerProduct::qkv ? state.qkv : state.hidden;
+}
+
+}  // namespace
+
+bool same_bits(const LayerState& a, const LayerState& b) {
+  const auto same = [](const std::vector<float>& one, const std::vector<float>& other) {
+    return one.size() == other.size() && std::memcmp(one.data(), other.data(), one.size() * sizeof(float)) == 0;
+  };
+  return same(a.hidden, b.hidden) && same(a.gate, b.gate) && same(a.qkv, b.qkv);
+}
+
+LayerInputs::LayerInputs(const LayerProducts& layer) {
+  Random random(31);
+  for (const std::vector<Matmul::Spec>& call : layer.calls) {
+    for (const Matmul::Spec& spec : call) {
+      weights.push_back(random_weight(spec.weight, spec.n, spec.k, random));
+    }
+  }
+  const std::int64_t hidden = layer.rows(LayerProduct::attention_output);
+  norm = random.uniforms(hidden, 0.5f, 1.5f);
+  state = {random.uniforms(hidden, -1.0f, 1.0f), random.uniforms(layer[LayerProduct::down][0].k, -1.0f, 1.0f),
+           random.uniforms(layer.rows(LayerProduct::qkv), -1.0f, 1.0f)};
+}
+
+PlacedLayer::PlacedLayer(CheckBench& bench, const LayerProducts& layer, const LayerInputs& inputs,
+                         const MatmulKernel& kernel)
+    : layer_(&layer),
+      kernel_(&kernel),
+      device_(kernel.device() == DeviceKind::cpu ? &bench.host() : &bench.device()),
+      context_(kernel.device() == DeviceKind::cpu ? &bench.host_context() : &bench.context()),
+      norm_(place(inputs.norm)),
+      hidden_(place(inputs.state.hidden)),
+      gate_(place(inputs.state.gate)),
+      qkv_(place(inputs.state.qkv)) {
+  auto rows = inputs.weights.begin();
+  std::size_t workspace = 1;
+  for (const std::vector<Matmul::Spec>& call : layer.calls) {
+    workspace = std::max(workspace, kernel.workspace_bytes(1, call[0].k));
+    for (const Matmul::Spec& spec : call) {
+      weights_.push_back(place_weight(spec, *rows++, bench.host_context()));
+    }
+  }
+  workspace_ = device_->allocate(workspace, "a check's workspace");
+}
+
+void PlacedLayer::set(const LayerState& state) {
+  write(hidden_, state.hidden);
+  write(gate_, state.gate);
+  write(qkv_, state.qkv);
+}
+
+LayerState PlacedLayer::state() {
+  LayerState state;
+  state.hidden = read(hidden_);
+  state.gate = read(gate_);
+  state.qkv = read(qkv_);
+  return state;
+}
+
+void PlacedLayer::call(LayerProduct product) {
+  switch (product) {
+    case LayerProduct::attention_output:
+      return call(product, qkv_, hidden_, false);
+    case LayerProduct::gate_up:
+      return call(product, hidden_, gate_, true);
+    case LayerProduct::down:
+      return call(product, gate_, hidden_, false);
+    case LayerProduct::qkv:
+      return call(product, hidden_, qkv_, true);
+  }
+}
+
+void PlacedLayer::run(int repetitions) {
+  for (int i = 0; i < repetitions; ++i) {
+    for (const LayerProduct product : all_layer_products) {
+      call(product);
+    }
+  }
+}
+
+std::int64_t PlacedLayer::launches() const { return stream() == nullptr ? 0 : device_->driver().counters().launches; }
+
+template <class T>
+DeviceBuffer PlacedLayer::place(const std::vector<T>& values) {
+  DeviceBuffer buffer = device_->allocate(values.size() * sizeof(T), "a check's arrays");
+  device_->upload(buffer.data(), values.data(), values.size() * sizeof(T));
+  return buffer;
+}
+
+DeviceBuffer PlacedLayer::place_weight(const Matmul::Spec& spec, const std::vector<std::byte>& rows,
+                                       ExecutionContext& host) {
+  std::vector<std::byte> packed(kernel_->packed_bytes(spec));
+  if (packed.empty()) {
+    return place(rows);
+  }
+  kernel_->pack(spec, rows.data(), packed.data(), host);
+  return place(packed);
+}
+
+void PlacedLayer::write(const DeviceBuffer& to, const std::vector<float>& values) {
+  device_->upload(to.data(), values.data(), values.size() * sizeof(float));
+}
+
+std::vector<float> PlacedLayer::read(const DeviceBuffer& from) {
+  std::vector<float> values(from.size_bytes() / sizeof(float));
+  device_->download(values.data(), from.data(), values.size() * sizeof(float));
+  return values;
+}
+
+/// What a product writes without a norm before it is added to what was there.
+void PlacedLayer::call(LayerProduct product, const DeviceBuffer& from, const DeviceBuffer& to, bool behind_norm) {
+  std::size_t weight = 0;
+  for (const LayerProduct before : all_layer_products) {
+    weight += before < product ? (*layer_)[before].size() : 0;
+  }
+  const bool gated = product == LayerProduct::gate_up;
+  std::vector<MatmulOutput> outputs;
+  std::int64_t first = 0;
+  for (const Matmul::Spec& spec : (*layer_)[product]) {
+    outputs.push_back({.dtype = spec.weight,
+                       .weight = weights_[weight++].data(),
+                       .n = spec.n,
+                       .out = to.as<float>() + first,
+                       .stride = spec.n,
+                       .accumulate = !behind_norm});
+    first += gated ? 0 : spec.n;
+  }
+  const std::int64_t k = (*layer_)[product][0].k;
+  Matmul::Args args{.x = from.as<float>(), .tokens = 1, .k = k, .x_stride = k, .outputs = outputs};
+  args.workspace = workspace_.data();
+  args.norm_weight = behind_norm ? norm_.as<float>() : nullptr;
+  args.norm_eps = layer_norm_eps;
+  args.gated = gated;
+  kernel_->run(args, *context_);
+}
+
+bool compare_products(CheckBench& bench, const LayerProducts& layer, PlacedLayer& tested, PlacedLayer& oracle,
+                      CallResult& result) {
+  for (const LayerProduct product : all_layer_products) {
+    bench.on_phase(CheckPhase::oracle);
+    oracle.set(tested.state());
+    oracle.call(product);
+    const LayerState expected = oracle.state();
+    bench.on_phase(CheckPhase::call);
+    tested.call(product);
+    double tolerance = 0.0;
+    for (const Matmul::Spec& spec : layer[product]) {
+      tolerance = std::max(tolerance, matmul_tolerance(spec.weight, true));
+    }
+    const std::vector<float>& wanted = written(expected, product);
+    const OutputDifference found =
+        compare_outputs(written(tested.state(), product), wanted, static_cast<std::int64_t>(wanted.size()), tolerance,
+                        bench.host_context().pool);
+    result.elements += found.elements;
+    if (!found.right()) {
+      result.difference = found;
+      result.problem = describe(found, name(product));
+      return false;
+    }
+    if (found.relative >= result.difference.relative) {
+      result.difference = found;
+    }
+  }
+  return true;
+}
+
+int repetitions_of(const DeviceInfo& device) {
+  constexpr int on_a_device = 200;
+  constexpr int on_an_emulator = 2;
+  return device.vendor_runtime ? on_a_device : on_an_emulator;
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "checks/cases.h"
+#include "checks/layer_products.h"
+
+namespace rocmforge {
+
+/// What the products of a layer read and write. Attention's output reads the first of the rows that Q, K and V wrote, so
+/// that the next layer depends on every call of this one.
+struct LayerState {
+  std::vector<float> hidden, gate, qkv;
+};
+bool same_bits(const LayerState& a, const LayerState& b);
+
+/// Random weights and a first state of a layer, in host memory.
+struct LayerInputs {
+  explicit LayerInputs(const LayerProducts& layer);
+
+  std::vector<std::vector<std::byte>> weights;  ///< as files have them, call by call
+  std::vector<float> norm;
+  LayerState state;
+};
+
+/// A layer in the memory of the device of one kernel.
+class PlacedLayer {
+ public:
+  /// `bench`, `layer` and `kernel` must outlive it.
+  PlacedLayer(CheckBench& bench, const LayerProducts& layer, const LayerInputs& inputs, const MatmulKernel& kernel);
+
+  void set(const LayerState& state);
+  LayerState state();
+  void call(LayerProduct product);
+  /// All products in turn, so many times.
+  void run(int repetitions);
+
+  [[nodiscard]] Device& device() const { return *device_; }
+  [[nodiscard]] Stream* stream() const { return context_->stream; }  ///< null on a processor
+  [[nodiscard]] std::int64_t launches() const;                       ///< of the device so far; 0 on a processor
+
+ private:
+  template <class T>
+  DeviceBuffer place(const std::vector<T>& values);
+  DeviceBuffer place_weight(const Matmul::Spec& spec, const std::vector<std::byte>& rows, ExecutionContext& host);
+  void write(const DeviceBuffer& to, const std::vector<float>& values);
+  std::vector<float> read(const DeviceBuffer& from);
+  void call(LayerProduct product, const DeviceBuffer& from, const DeviceBuffer& to, bool behind_norm);
+
+  const LayerProducts* layer_;
+  const MatmulKernel* kernel_;
+  Device* device_;
+  ExecutionContext* context_;
+  DeviceBuffer norm_, hidden_, gate_, qkv_, workspace_;
+  std::vector<DeviceBuffer> weights_;
+};
+
+/// Compares each product of `tested` with the oracle's, on the inputs that `tested` has. False at the first that is wrong,
+/// with the problem in `result`.
+bool compare_products(CheckBench& bench, const LayerProducts& layer, PlacedLayer& tested, PlacedLayer& oracle,
+                      CallResult& result);
+
+/// How often a layer runs where bits are compared: on a real device often enough that its work-groups meet in many orders.
+int repetitions_of(const DeviceInfo& device);
+
+}  // namespace rocmforge
