@@ -163,10 +163,11 @@ constexpr auto foreign_options = std::to_array<ForeignOption>({
     {"-if,--interactive-first", Kind::instead, talks},
     {"--in-prefix,--in-prefix-bos,--in-suffix", Kind::instead, "the chat template writes what stands around a message"},
     {"--spm-infill", Kind::instead, "/infill uses the order that the model's file asks for"},
-    {"--samplers,--sampler-seq,--sampling-seq,--top-nsigma,--top-n-sigma,--xtc-probability,--xtc-threshold,--dry-multiplier,"
-     "--dry-base,--dry-allowed-length,--dry-penalty-last-n,--dry-sequence-breaker,--adaptive-target,--adaptive-decay,"
+    {"--samplers,--sampler-seq,--sampling-seq,--top-nsigma,--top-n-sigma,--xtc-probability,--xtc-threshold,"
+     "--adaptive-target,--adaptive-decay,"
      "--dynatemp-range,--dynatemp-exp,--mirostat,--mirostat-lr,--mirostat-ent",
      Kind::instead, no_sampler},
+    {"--dry-sequence-breaker", Kind::instead, "requests name such texts: the field dry_sequence_breakers"},
     {"-l", Kind::instead, "--logit-bias ID=VALUE adds to a token's logit"},
     {"-bs,--backend-sampling", Kind::instead, "where sampling runs is not chosen", "LLAMA_ARG_BACKEND_SAMPLING"},
     {"--rope-scaling,--rope-scale,--rope-freq-base,--rope-freq-scale,--yarn-orig-ctx,--yarn-ext-factor,--yarn-attn-factor,"

@@ -15,13 +15,27 @@ bool shows_nothing(const std::vector<std::int32_t>& prompt, const Tokenizer& tok
   return std::ranges::all_of(prompt, [&](std::int32_t token) { return tokenizer.token_bytes(token).empty(); });
 }
 
+/// A constraint decides by itself where its text may end.
+std::vector<std::int32_t> end_tokens(const Request& request, const Tokenizer* tokenizer) {
+  if (request.constraint != nullptr || request.sampling.min_tokens == 0) {
+    return {};
+  }
+  std::vector<std::int32_t> tokens = request.stop_tokens;
+  if (tokenizer != nullptr) {
+    const std::vector<std::int32_t>& own = tokenizer->end_of_generation_ids();
+    tokens.insert(tokens.end(), own.begin(), own.end());
+  }
+  return tokens;
+}
+
 double seconds(Answer::Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 }  // namespace
 
 Answer::Answer(const Request& request, std::shared_ptr<const Tokenizer> tokenizer)
-    : sampler_(request.sampling),
+    : sampler_(request.sampling, {end_tokens(request, tokenizer.get()), tokenizer}),
       constraint_(request.constraint != nullptr ? request.constraint->clone() : nullptr),
+      tokens_before_stops_(request.sampling.min_tokens),
       stop_(request.stop),
       submitted_(Clock::now()),
       last_token_(submitted_) {
@@ -92,7 +106,11 @@ std::string Answer::add(std::int32_t token) {
       failure_ = no_memory;
     }
   }
-  return decoder_ ? stop_.add(decoder_->add(token)) : std::string();
+  if (!decoder_) {
+    return {};
+  }
+  std::string text = decoder_->add(token);
+  return tokens_before_stops_-- > 0 ? text : stop_.add(text);
 }
 
 std::string Answer::finish() {

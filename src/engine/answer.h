@@ -81,6 +81,7 @@ class Answer {
   std::uint64_t taken_work_ = 0;
   std::string failure_;
   std::optional<StreamDecoder> decoder_;
+  std::int64_t tokens_before_stops_;  ///< tokens whose text no stop string ends
   StopStrings stop_;
   std::vector<TokenLogprobs> prompt_logprobs_;
   std::vector<double> hidden_sum_;  ///< [hidden]

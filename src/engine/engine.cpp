@@ -70,6 +70,14 @@ RequestRefusal Engine::State::refusal(const Request& request, int count) const {
       return invalid(fmt::format("logit_bias names token {}, the vocabulary has {} tokens", token, vocab));
     }
   }
+  if (const auto token = std::ranges::find_if(request.stop_tokens, outside); token != request.stop_tokens.end()) {
+    return invalid(fmt::format("stop_tokens names token {}, the vocabulary has {} tokens", *token, vocab));
+  }
+  for (const std::vector<std::int32_t>& word : request.sampling.bad_words) {
+    if (const auto token = std::ranges::find_if(word, outside); token != word.end()) {
+      return invalid(fmt::format("bad_words names token {}, the vocabulary has {} tokens", *token, vocab));
+    }
+  }
   if (std::ranges::any_of(request.stop, &std::string::empty)) {
     return invalid("a stop string is empty");
   }

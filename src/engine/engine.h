@@ -70,6 +70,7 @@ struct StepOutput {
   std::vector<std::int32_t> tokens{};  ///< drawn
   std::string text{};  ///< complete characters only, stop strings held back; the reason with FinishReason::error
   FinishReason finish = FinishReason::none;
+  bool by_token = false;                    ///< the last token ended it: an end token, or one of Request::stop_tokens
   std::string stop{};                       ///< the stop string that ended it, "" for another end
   std::optional<RequestStats> stats{};      ///< with the last output
   bool shifted = false;                     ///< the context was full and older tokens were dropped

@@ -134,7 +134,8 @@ void Engine::State::take_token(Running& running, const ChunkResult& result, Toke
     output.logprobs.push_back(std::move(found));
   }
   const bool may_end = !running.request.ignore_eos || running.request.constraint != nullptr;
-  const bool ends = may_end && parts.tokenizer != nullptr && parts.tokenizer->is_end_of_generation(token);
+  const bool ends = (may_end && parts.tokenizer != nullptr && parts.tokenizer->is_end_of_generation(token)) ||
+                    std::ranges::find(running.request.stop_tokens, token) != running.request.stop_tokens.end();
   if (!ends) {
     output.text = answer.add(token);
     if (answer.lacks_memory()) {
@@ -144,6 +145,7 @@ void Engine::State::take_token(Running& running, const ChunkResult& result, Toke
       return fail(answer.failure());
     }
   }
+  output.by_token = ends;
   output.finish = finish_after(running, ends || answer.stopped());
   if (output.finish != FinishReason::none) {
     output.text += answer.finish();

@@ -1,12 +1,16 @@
 #include "engine/sampler.h"
 
 #include <algorithm>
+#include <limits>
+#include <utility>
 
 #include "kernels/register_all.h"
 
 namespace rocmforge {
 
 namespace {
+
+constexpr float forbidden = -std::numeric_limits<float>::infinity();
 
 std::uint64_t random_seed() {
   std::random_device device;
@@ -24,8 +28,12 @@ struct Sampler::HostKernel {
   HostKernel() { register_all_kernels(registry); }
 };
 
-Sampler::Sampler(const SamplingParams& params)
-    : params_(params), seed_(params.seed ? *params.seed : random_seed()), random_(seed_) {}
+Sampler::Sampler(const SamplingParams& params, Context context)
+    : params_(params), seed_(params.seed ? *params.seed : random_seed()), random_(seed_), context_(std::move(context)) {
+  if (params.has_dry()) {
+    dry_.emplace(params, context_.tokenizer);
+  }
+}
 Sampler::~Sampler() = default;
 Sampler::Sampler(Sampler&& other) noexcept = default;
 Sampler& Sampler::operator=(Sampler&& other) noexcept = default;
@@ -42,14 +50,15 @@ SampleTokens::Row Sampler::next(std::span<const std::int32_t> history, std::vect
   row.top_k = params_.top_k;
   row.first_adjustment = static_cast<std::int32_t>(adjustments.size());
   count(history);
+  gather(history);
   // Merges two ascending lists, so that each token appears once.
-  auto bias = params_.logit_bias.begin();
-  for (auto token = window_.begin(); token != window_.end() || bias != params_.logit_bias.end();) {
+  auto named = named_.begin();
+  for (auto token = window_.begin(); token != window_.end() || named != named_.end();) {
     SampleTokens::Adjustment adjustment;
-    const bool biased = token == window_.end() || (bias != params_.logit_bias.end() && bias->first <= *token);
-    adjustment.id = biased ? bias->first : *token;
-    if (biased) {
-      adjustment.bias = (bias++)->second;
+    if (token == window_.end() || (named != named_.end() && named->id <= *token)) {
+      adjustment = *named++;
+    } else {
+      adjustment.id = *token;
     }
     for (; token != window_.end() && *token == adjustment.id; ++token) {
       ++adjustment.count;
@@ -62,6 +71,7 @@ SampleTokens::Row Sampler::next(std::span<const std::int32_t> history, std::vect
     // implementations.
     row.uniform = static_cast<double>(random_() >> 11) * 0x1p-53;
   }
+  ++draws_;
   return row;
 }
 
@@ -74,6 +84,43 @@ void Sampler::count(std::span<const std::int32_t> history) {
   const std::span<const std::int32_t> window = history.last(std::min(history.size(), last_n));
   window_.assign(window.begin(), window.end());
   std::ranges::sort(window_);
+}
+
+void Sampler::gather(std::span<const std::int32_t> history) {
+  named_.clear();
+  for (const auto& [token, bias] : params_.logit_bias) {
+    named_.push_back({.id = token, .bias = bias});
+  }
+  const std::size_t biased = named_.size();
+  const auto forbid = [this](std::int32_t token) { named_.push_back({.id = token, .bias = forbidden}); };
+  if (draws_ < params_.min_tokens) {
+    std::ranges::for_each(context_.end_tokens, forbid);
+  }
+  for (const std::vector<std::int32_t>& word : params_.bad_words) {
+    const std::span<const std::int32_t> before(word.data(), word.size() - 1);
+    if (before.size() <= history.size() && std::ranges::equal(before, history.last(before.size()))) {
+      forbid(word.back());
+    }
+  }
+  if (dry_) {
+    for (const Dry::Penalty& penalty : dry_->next(history)) {
+      named_.push_back({.id = penalty.token, .penalty = penalty.amount});
+    }
+  }
+  if (named_.size() == biased) {
+    return;
+  }
+  std::ranges::stable_sort(named_, {}, &SampleTokens::Adjustment::id);
+  auto last = named_.begin();
+  for (auto next = last + 1; next != named_.end(); ++next) {
+    if (next->id != last->id) {
+      *++last = *next;
+      continue;
+    }
+    last->bias += next->bias;
+    last->penalty += next->penalty;
+  }
+  named_.erase(last + 1, named_.end());
 }
 
 std::int32_t Sampler::sample(std::span<const float> logits, std::span<const std::int32_t> history) {

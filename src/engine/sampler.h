@@ -1,13 +1,17 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <random>
 #include <span>
 #include <vector>
 
+#include "engine/dry.h"
 #include "ops/sample.h"
 #include "schedule/sampling_params.h"
+#include "tokenizer/tokenizer.h"
 
 namespace rocmforge {
 
@@ -16,8 +20,15 @@ namespace rocmforge {
 /// the batch.
 class Sampler {
  public:
-  /// `params` must be valid (SamplingParams::validate), and its biases must name tokens of the vocabulary.
-  explicit Sampler(const SamplingParams& params);
+  /// What the sampler has to know of the sequence.
+  struct Context {
+    std::vector<std::int32_t> end_tokens{};        ///< those that end the answer, forbidden before min_tokens
+    std::shared_ptr<const Tokenizer> tokenizer{};  ///< for texts that break repetitions
+  };
+
+  /// `params` must be valid (SamplingParams::validate). Its tokens and those of `context` must be of the vocabulary.
+  explicit Sampler(const SamplingParams& params, Context context);
+  explicit Sampler(const SamplingParams& params) : Sampler(params, Context{}) {}
   ~Sampler();
   Sampler(Sampler&& other) noexcept;
   Sampler& operator=(Sampler&& other) noexcept;
@@ -35,12 +46,17 @@ class Sampler {
   struct HostKernel;
 
   void count(std::span<const std::int32_t> history);
+  void gather(std::span<const std::int32_t> history);
 
   SamplingParams params_;
   std::uint64_t seed_;
   std::mt19937_64 random_;
-  std::vector<std::int32_t> window_;  ///< tokens in the window of the penalties, ascending
-  std::unique_ptr<HostKernel> host_;  ///< set by the first call of sample()
+  Context context_;
+  std::optional<Dry> dry_;
+  std::int64_t draws_ = 0;
+  std::vector<std::int32_t> window_;             ///< tokens in the window of the penalties, ascending
+  std::vector<SampleTokens::Adjustment> named_;  ///< by bias, by DRY, or forbidden; ascending, each token once
+  std::unique_ptr<HostKernel> host_;             ///< set by the first call of sample()
 };
 
 }  // namespace rocmforge

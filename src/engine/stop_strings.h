@@ -1,14 +1,15 @@
 #pragma once
 
-#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "engine/text_match.h"
+
 namespace rocmforge {
 
 /// Searches a stream of text for stop strings. Text that may be the start of one is held back. The result does not depend on
-/// how the stream is cut into pieces. Linear in the text (Knuth, Morris, Pratt 1977).
+/// how the stream is cut into pieces. Linear in the text.
 class StopStrings {
  public:
   /// None of them may be empty.
@@ -24,16 +25,7 @@ class StopStrings {
   [[nodiscard]] const std::string& seen() const { return seen_; }
 
  private:
-  struct Stop {
-    std::string text;
-    std::vector<std::size_t> borders;  ///< [i]: length of the longest proper start of text[0, i] that is also its end
-    std::size_t matched = 0;           ///< bytes of `text` that the stream ends with
-  };
-
-  /// The number of bytes matched once `byte` follows.
-  static std::size_t advance(const Stop& stop, std::size_t matched, char byte);
-
-  std::vector<Stop> stops_;
+  std::vector<TextMatch> stops_;
   std::string held_;
   std::string seen_;
   bool stopped_ = false;

@@ -34,6 +34,7 @@ struct SampleAdjustment {
   std::int32_t id = 0;  ///< each at most once a row
   std::int32_t count = 0;
   float bias = 0.0f;
+  float penalty = 0.0f;  ///< subtracted at last
 };
 
 /// Scratch of one row.
@@ -47,18 +48,18 @@ struct SampleScratch {
 };
 
 /// += bias; then, when the token occurred `count` > 0 times in the window, (logit > 0 ? / : *) repeat_penalty and
-/// -= count * frequency_penalty + presence_penalty. Every product of two floats is exact in double, so that fused and
-/// separate arithmetic give the same bits.
+/// -= count * frequency_penalty + presence_penalty; then -= penalty. Every product of two floats is exact in double, so that
+/// fused and separate arithmetic give the same bits.
 constexpr float adjusted(float logit, const SampleRow& row, const SampleAdjustment& adjustment) {
   const float biased = logit + adjustment.bias;
   if (adjustment.count <= 0) {
-    return biased;
+    return biased - adjustment.penalty;
   }
   const double repeat = row.repeat_penalty;
   const double scaled = biased > 0.0f ? double{biased} / repeat : double{biased} * repeat;
   const double penalty =
       static_cast<double>(adjustment.count) * double{row.frequency_penalty} + double{row.presence_penalty};
-  return static_cast<float>(scaled - penalty);
+  return static_cast<float>(scaled - penalty) - adjustment.penalty;
 }
 
 }  // namespace rocmforge

@@ -50,6 +50,7 @@ struct Request {
   SamplingParams sampling{};
   std::int32_t max_tokens = -1;     ///< -1: until an end token or the context's end; 0: only the prompt is computed
   std::vector<std::string> stop{};  ///< text at which the answer ends (the text itself is not part of the answer)
+  std::vector<std::int32_t> stop_tokens{};  ///< tokens that end the answer as an end token does, also with ignore_eos
   bool ignore_eos = false;
   ContextPolicy context_policy = ContextPolicy::stop;
   std::int32_t keep = 0;      ///< prompt tokens that a shift never drops

@@ -24,6 +24,14 @@ constexpr auto numbers = std::to_array<SamplingNumber>({
     {"presence_penalty", "--presence-penalty", "", -2.0, 2.0, &SamplingParams::presence_penalty, "Subtract once; 0: off"},
     {"frequency_penalty", "--frequency-penalty", "", -2.0, 2.0, &SamplingParams::frequency_penalty,
      "Subtract per occurrence; 0: off"},
+    {"dry_multiplier", "--dry-multiplier", "", 0.0, 100.0, &SamplingParams::dry_multiplier,
+     "Penalise tokens that go on with a repetition (DRY); 0: off"},
+    {"dry_base", "--dry-base", "", 1.0, 100.0, &SamplingParams::dry_base,
+     "DRY: the penalty grows by it with each repeated token"},
+    {"dry_allowed_length", "--dry-allowed-length", "", 0.0, any_count, &SamplingParams::dry_allowed_length,
+     "DRY: repeated tokens that cost nothing"},
+    {"dry_penalty_last_n", "--dry-penalty-last-n", "", -1.0, any_count, &SamplingParams::dry_last_n,
+     "DRY: tokens that are searched; -1: all"},
 });
 static_assert(numbers.size() == num_sampling_numbers);
 

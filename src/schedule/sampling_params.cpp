@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -38,6 +39,27 @@ std::string SamplingParams::validate() const {
   }
   if (!std::isfinite(presence_penalty)) {
     return out_of_range("presence_penalty", presence_penalty, "a finite number");
+  }
+  if (!(dry_multiplier >= 0.0f && std::isfinite(dry_multiplier))) {
+    return out_of_range("dry_multiplier", dry_multiplier, "a finite number of at least 0");
+  }
+  if (!(dry_base >= 1.0f && std::isfinite(dry_base))) {
+    return out_of_range("dry_base", dry_base, "a finite number of at least 1");
+  }
+  if (dry_allowed_length < 0) {
+    return out_of_range("dry_allowed_length", dry_allowed_length, "0 or more");
+  }
+  if (dry_last_n < -1) {
+    return out_of_range("dry_penalty_last_n", dry_last_n, "-1 (all), 0 (none) or more");
+  }
+  if (std::ranges::any_of(dry_breakers, &std::string::empty)) {
+    return "a text of dry_sequence_breakers is empty";
+  }
+  if (min_tokens < 0) {
+    return out_of_range("min_tokens", min_tokens, "0 or more");
+  }
+  if (std::ranges::any_of(bad_words, &std::vector<std::int32_t>::empty)) {
+    return "a text of bad_words has no tokens";
   }
   for (const auto& [token, bias] : logit_bias) {
     if (token < 0) {

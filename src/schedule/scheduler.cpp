@@ -169,7 +169,7 @@ bool Scheduler::can_run_ahead(const ScheduledChunk& chunk) const {
   }
   const Sequence& sequence = *chunk.sequence;
   const Request& request = sequence.request;
-  const bool draws_freely = request.constraint == nullptr && !request.wants_raw_logits() && !request.sampling.penalises();
+  const bool draws_freely = request.constraint == nullptr && !request.wants_raw_logits() && !request.sampling.looks_back();
   const bool goes_on = request.max_tokens < 0 || sequence.generated() + chunk.draws < request.max_tokens;
   return draws_freely && goes_on && sequence.length() + chunk.draws <= limits_.context_length &&
          sequence.cache.owns_from(sequence.length());

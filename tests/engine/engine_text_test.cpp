@@ -117,6 +117,23 @@ TEST(EngineText, WithoutATokenizerIdsFlowAndTextStaysEmpty) {
   EXPECT_EQ(result.finish, FinishReason::length);
 }
 
+TEST(EngineText, StopTokensEndTheAnswerAndShowNoText) {
+  Request request = make_request(prompt);
+  request.stop_tokens = byte_ids("c");
+  request.ignore_eos = true;
+  const Answer result = answer(request, byte_ids("abcde"));
+  EXPECT_EQ(result.text, "ab");
+  EXPECT_EQ(result.finish, FinishReason::stop);
+}
+
+TEST(EngineText, NothingEndsTheAnswerBeforeItsLeastNumberOfTokens) {
+  Request request = make_request(prompt, 8, {"b"});
+  request.sampling.min_tokens = 3;
+  const Answer result = answer(request, byte_ids("abcab"));
+  EXPECT_EQ(result.text, "abca");
+  EXPECT_EQ(result.finish, FinishReason::stop);
+}
+
 TEST(EngineText, CancelGivesTheHeldText) {
   const FakeEngine fake = make_fake_engine({.kv_tokens = 256});
   fake.model->follow([](const Tokens&) { return byte_ids("E")[0]; });

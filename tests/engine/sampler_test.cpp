@@ -393,6 +393,47 @@ TEST(Sampler, TheNextDrawNamesEachTokenOnceAfterWhatOtherSequencesAdded) {
   EXPECT_NE(sampler.next(history, adjustments).uniform, row.uniform);
 }
 
+TEST(Sampler, BadWordsAreNotDrawnWhole) {
+  const Logits logits = {0.0f, 1.0f, 2.0f, 3.0f};
+  SamplingParams params = greedy();
+  params.bad_words = {{1, 2, 3}, {2}};
+  EXPECT_EQ(sample_once(params, logits, {0, 1}), 3) << "1, 3 is another word";
+  EXPECT_EQ(sample_once(params, logits, {0, 1, 2}), 1);
+  EXPECT_EQ(sample_once(params, logits, {2}), 3) << "the word begins before the history";
+  EXPECT_TRUE(params.looks_back());
+}
+
+TEST(Sampler, TokensThatEndTheAnswerAreForbiddenBeforeTheLeastNumber) {
+  SamplingParams params = greedy();
+  params.min_tokens = 2;
+  Sampler sampler(params, {.end_tokens = {3, 1}});
+  const Logits logits = {0.0f, 1.0f, 0.5f, 2.0f};
+  EXPECT_EQ(sampler.sample(logits, {}), 2);
+  EXPECT_EQ(sampler.sample(logits, {}), 2);
+  EXPECT_EQ(sampler.sample(logits, {}), 3);
+}
+
+TEST(Sampler, DryActsBehindBiasAndPenalties) {
+  SamplingParams params = plain(0.5f);
+  params.dry_multiplier = 0.5f;
+  params.dry_base = 2.0f;
+  params.repeat_penalty = 2.0f;
+  params.logit_bias = {{3, 1.0f}};
+  params.bad_words = {{7}};
+  Sampler sampler(params);
+  std::vector<SampleTokens::Adjustment> adjustments;
+  const std::vector<std::int32_t> history = {1, 2, 4, 3, 1, 2, 4};
+  const SampleTokens::Row row = sampler.next(history, adjustments);
+  const std::vector<std::tuple<std::int32_t, std::int32_t, float, float>> expected = {
+      {1, 2, 0.0f, 0.0f}, {2, 2, 0.0f, 0.0f}, {3, 1, 1.0f, 1.0f}, {4, 2, 0.0f, 0.0f}, {7, 0, -infinity, 0.0f}};
+  ASSERT_EQ(adjustments.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const SampleTokens::Adjustment& found = adjustments[i];
+    EXPECT_EQ(std::tuple(found.id, found.count, found.bias, found.penalty), expected[i]) << i;
+  }
+  EXPECT_EQ(adjusted(5.0f, row, adjustments[2]), (5.0f + 1.0f) / 2.0f - 1.0f);
+}
+
 TEST(Sampler, SameSeedSameTokensAndNoSeedDiffers) {
   const Logits logits = random_logits(1000, 2);
   const auto run = [&](std::optional<std::uint64_t> seed) {

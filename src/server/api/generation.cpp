@@ -208,7 +208,7 @@ void Generation::handle(Delivery delivery) {
   Choice& into = choice(delivery.choice);
   for (std::size_t i = 0; i < output.tokens.size(); ++i) {
     const std::int32_t token = output.tokens[i];
-    if (output.finish == FinishReason::stop && model().is_end(token)) {
+    if (output.by_token) {
       break;
     }
     into.tokens.push_back(token);

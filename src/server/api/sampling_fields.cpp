@@ -9,68 +9,16 @@
 
 #include "schedule/sampling_numbers.h"
 #include "server/api/api_error.h"
+#include "server/api/token_fields.h"
 
 namespace rocmforge {
 namespace {
 
 constexpr std::size_t most_stops = 16;
 constexpr std::size_t longest_stop = 1024;
-constexpr std::size_t most_biases = 4096;
+constexpr std::size_t most_breakers = 32;
+constexpr std::size_t longest_breaker = 64;
 constexpr std::size_t longest_salt = 256;
-
-/// A number, or false for "never".
-float read_bias_value(const Fields& fields, const Json& value) {
-  if (value.is_boolean() && !value.get<bool>()) {
-    return -std::numeric_limits<float>::infinity();
-  }
-  const double bias = value.is_number() ? value.get<double>() : std::nan("");
-  if (!(bias >= -100.0 && bias <= 100.0)) {
-    fields.fail("logit_bias", "has a value that is no number from -100 to 100");
-  }
-  return static_cast<float>(bias);
-}
-
-void set_bias(const Fields& fields, const ServedModel& model, std::int64_t token, float bias, Request& request) {
-  if (token < 0 || token >= model.vocab) {
-    fields.fail("logit_bias", fmt::format("names token {}, the vocabulary has {}", token, model.vocab));
-  }
-  request.sampling.logit_bias[static_cast<std::int32_t>(token)] = bias;
-}
-
-/// {"42": -100}, or pairs [[42, -100], ["text", false]].
-void read_logit_bias(Fields& fields, const ServedModel& model, Request& request) {
-  const Json* biases = fields.find("logit_bias");
-  if (biases == nullptr) {
-    return;
-  }
-  if (!biases->is_structured() || biases->size() > most_biases) {
-    fields.fail("logit_bias", fmt::format("must be an object or an array of at most {} entries", most_biases));
-  }
-  if (biases->is_object()) {
-    for (const auto& [key, value] : biases->items()) {
-      std::int64_t token = -1;
-      const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), token);
-      if (error != std::errc() || end != key.data() + key.size()) {
-        fields.fail("logit_bias", fmt::format("has a key '{}' that is no token id", key.substr(0, 40)));
-      }
-      set_bias(fields, model, token, read_bias_value(fields, value), request);
-    }
-    return;
-  }
-  for (const Json& pair : *biases) {
-    if (!pair.is_array() || pair.size() != 2 || !(pair[0].is_number_integer() || pair[0].is_string())) {
-      fields.fail("logit_bias", "has an entry that is no pair [token or text, value]");
-    }
-    const float bias = read_bias_value(fields, pair[1]);
-    if (pair[0].is_number_integer()) {
-      set_bias(fields, model, pair[0].get<std::int64_t>(), bias, request);
-      continue;
-    }
-    for (const std::int32_t token : model.text().encode(pair[0].get<std::string>(), {.add_special = false})) {
-      set_bias(fields, model, token, bias, request);
-    }
-  }
-}
 
 void read_number(Fields& fields, std::string_view name, const SamplingNumber& number, SamplingParams& params) {
   if (number.is_whole()) {
@@ -103,29 +51,9 @@ Request new_request(const ServedModel& model) {
 }
 
 void read_stop(Fields& fields, std::string_view name, Request& request) {
-  const Json* stop = fields.find(name);
-  if (stop == nullptr) {
-    return;
-  }
-  request.stop.clear();
-  const auto add = [&](const Json& value) {
-    if (!value.is_string()) {
-      fields.fail(name, "must be a string or an array of strings");
-    }
-    const auto& text = value.get_ref<const std::string&>();
-    if (text.empty() || text.size() > longest_stop) {
-      fields.fail(name, fmt::format("holds a string of {} bytes, must be 1 to {}", text.size(), longest_stop));
-    }
-    request.stop.push_back(text);
-  };
-  if (!stop->is_array()) {
-    return add(*stop);
-  }
-  if (stop->size() > most_stops) {
-    fields.fail(name, fmt::format("holds {} strings, at most {}", stop->size(), most_stops));
-  }
-  for (const Json& value : *stop) {
-    add(value);
+  if (const Json* stop = fields.find(name)) {
+    request.stop = stop->is_array() ? read_texts(fields, name, *stop, {most_stops, longest_stop})
+                                    : std::vector{read_text(fields, name, *stop, longest_stop)};
   }
 }
 
@@ -148,8 +76,11 @@ void read_sampling(Fields& fields, const ServedModel& model, Request& request, c
     }
   }
   read_sampling_numbers(fields, request.sampling);
-  read_logit_bias(fields, model, request);
+  read_token_fields(fields, model, request);
   read_stop(fields, fields.has(api.stop) ? api.stop : "stop", request);
+  if (const Json* breakers = fields.find("dry_sequence_breakers")) {
+    request.sampling.dry_breakers = read_texts(fields, "dry_sequence_breakers", *breakers, {most_breakers, longest_breaker});
+  }
   request.ignore_eos = fields.boolean("ignore_eos").value_or(false);
   request.priority = static_cast<std::int32_t>(fields.integer("priority", -1000, 1000).value_or(0));
   request.cache_salt = fields.text("cache_salt").value_or("");

@@ -34,9 +34,6 @@ struct ServedModel {
 
   /// Throws ApiError(501) where the file has none.
   [[nodiscard]] const Tokenizer& text() const;
-  [[nodiscard]] bool is_end(std::int32_t token) const {
-    return tokenizer != nullptr && tokenizer->is_end_of_generation(token);
-  }
 };
 
 /// `chat_template` replaces the file's own unless it is "". Throws Error for a template that can't be read.

@@ -23,7 +23,6 @@ constexpr std::string_view sampler_orders =
 constexpr std::array unserved = {
     // Sampling
     UnservedField{"mirostat", "[0]"},
-    UnservedField{"dry_multiplier", "[0]"},
     UnservedField{"xtc_probability", "[0]"},
     UnservedField{"top_n_sigma", "[-1, 0]"},
     UnservedField{"adaptive_target", "[-1, -0.01]"},
@@ -31,12 +30,9 @@ constexpr std::array unserved = {
     UnservedField{"min_keep", "[0, 1]"},
     UnservedField{"samplers", sampler_orders, "the order of samplers is fixed"},
     UnservedField{"use_beam_search", "[false]"},
-    UnservedField{"min_tokens", "[0]"},
     UnservedField{"allowed_token_ids", "[]", "use logit_bias or grammar"},
-    UnservedField{"bad_words", "[[]]", "use logit_bias"},
     UnservedField{"logits_processors", "[[]]"},
     // The answer's end and form
-    UnservedField{"stop_token_ids", "[[]]", "use stop"},
     UnservedField{"include_stop_str_in_output", "[false]"},
     UnservedField{"skip_special_tokens", "[true]"},
     UnservedField{"suffix", "[\"\"]", "/v1/completions and /infill fill gaps in texts"},
@@ -69,8 +65,7 @@ void ignore_harmless(Fields& fields) {
   static_cast<void>(fields.text("model"));  // there is one model, with any name
   fields.ignore({"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
                  "prompt_cache_retention", "prediction", "cache_prompt", "id_slot"});
-  fields.ignore({"mirostat_tau", "mirostat_eta", "dry_base", "dry_allowed_length", "dry_penalty_last_n",
-                 "dry_sequence_breakers", "xtc_threshold", "adaptive_decay", "dynatemp_exponent", "length_penalty",
+  fields.ignore({"mirostat_tau", "mirostat_eta", "xtc_threshold", "adaptive_decay", "dynatemp_exponent", "length_penalty",
                  "spaces_between_special_tokens", "n_keep", "n_discard", "n_cache_reuse", "media_io_kwargs",
                  "mm_processor_kwargs", "guided_decoding_backend"});
   const Json off = Json::array({false});
