@@ -184,6 +184,9 @@ std::vector<SampleRow> sample_rows(std::int64_t count, PooledRandom& random) {
     rows[r].top_k = r % 4 == 2 ? 40 : 0;
     rows[r].top_p = r % 4 == 3 ? 0.9f : 1.0f;
     rows[r].min_p = r % 4 == 1 ? 0.05f : 0.0f;
+    rows[r].top_n_sigma = r % 8 == 5 ? 1.5f : 0.0f;
+    rows[r].xtc_threshold = r % 8 == 6 ? 0.1f : 1.0f;
+    rows[r].temperature_range = r % 8 == 7 ? 0.5f : 0.0f;
   }
   return rows;
 }

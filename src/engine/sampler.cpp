@@ -48,6 +48,11 @@ SampleTokens::Row Sampler::next(std::span<const std::int32_t> history, std::vect
   row.frequency_penalty = params_.frequency_penalty;
   row.presence_penalty = params_.presence_penalty;
   row.top_k = params_.top_k;
+  row.top_n_sigma = params_.top_n_sigma;
+  row.temperature_range = params_.dynatemp_range;
+  row.temperature_exponent = params_.dynatemp_exponent;
+  std::ranges::fill(row.stages, SampleStage::none);
+  std::copy_n(params_.stages.begin(), std::min(params_.stages.size(), std::size(row.stages)), std::begin(row.stages));
   row.first_adjustment = static_cast<std::int32_t>(adjustments.size());
   count(history);
   gather(history);
@@ -67,13 +72,18 @@ SampleTokens::Row Sampler::next(std::span<const std::int32_t> history, std::vect
   }
   row.num_adjustments = static_cast<std::int32_t>(adjustments.size()) - row.first_adjustment;
   if (params_.temperature > 0.0f) {  // at the end, so that running out of memory before uses no random number
-    // 53 random bits make a number in [0, 1): the results of the standard library's distributions differ between
-    // implementations.
-    row.uniform = static_cast<double>(random_() >> 11) * 0x1p-53;
+    if (params_.xtc_probability > 0.0f && params_.xtc_threshold <= 0.5f && uniform() < params_.xtc_probability) {
+      row.xtc_threshold = params_.xtc_threshold;
+    }
+    row.uniform = uniform();
   }
   ++draws_;
   return row;
 }
+
+// 53 random bits make a number in [0, 1): the results of the standard library's distributions differ between
+// implementations.
+double Sampler::uniform() { return static_cast<double>(random_() >> 11) * 0x1p-53; }
 
 void Sampler::count(std::span<const std::int32_t> history) {
   window_.clear();

@@ -45,6 +45,7 @@ class Sampler {
  private:
   struct HostKernel;
 
+  double uniform();
   void count(std::span<const std::int32_t> history);
   void gather(std::span<const std::int32_t> history);
 

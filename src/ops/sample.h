@@ -8,8 +8,8 @@
 
 namespace rocmforge {
 
-/// Draws one token from each row of logits. Per row, in this order: bias, penalties, mask, top-k, typical-p, top-p, min-p,
-/// temperature, draw. Of equal logits the lower id comes first; NaN counts as forbidden.
+/// Draws one token from each row of logits. Per row, in this order: bias, penalties, mask, the row's stages, draw. At a
+/// temperature of 0 the stages do nothing. Of equal logits the lower id comes first; NaN counts as forbidden.
 /// +inf counts as the largest finite number, -inf as forbidden.
 /// The draw walks the remaining tokens in the order of their ids until their probabilities exceed `uniform`, so that
 /// every kernel draws the same token, except where rounding decides.

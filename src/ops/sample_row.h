@@ -2,17 +2,28 @@
 
 #include <cstdint>
 
+#include "base/sample_stage.h"
+
 namespace rocmforge {
 
 // Plain data of SampleTokens, the same in host and device code.
 
 /// One row's parameters. The defaults take the most likely token.
 struct SampleRow {
+  static constexpr int num_stages = 7;
+
   double uniform = 0.0;      ///< in [0, 1): the random number of this draw
   float temperature = 0.0f;  ///< 0 or less: the most likely token
   float top_p = 1.0f;        ///< keep the most likely tokens that together reach this mass
   float min_p = 0.0f;        ///< keep tokens with at least this fraction of the largest probability
   float typical_p = 1.0f;    ///< keep the tokens closest to the entropy that together reach this mass
+  float top_n_sigma = 0.0f;  ///< keep logits at most this many standard deviations below the largest; 0 or less: all
+  /// Of the tokens with at least this probability keep only the least probable (XTC, "exclude top choices"); above 0.5: all
+  float xtc_threshold = 1.0f;
+  /// Above 0: the temperature goes from temperature - range, where one token has all probability, to temperature + range,
+  /// where all have the same. Between them it grows with (entropy / its largest value)^temperature_exponent.
+  float temperature_range = 0.0f;
+  float temperature_exponent = 1.0f;
   float repeat_penalty = 1.0f;
   float frequency_penalty = 0.0f;
   float presence_penalty = 0.0f;
@@ -20,7 +31,54 @@ struct SampleRow {
   std::int32_t first_adjustment = 0;
   std::int32_t num_adjustments = 0;
   std::int32_t mask = -1;  ///< index of the row's mask; -1: every token may be drawn
+  /// Each stage at most once. Without `temperature` tokens are drawn at temperature 1.
+  SampleStage stages[num_stages] = {SampleStage::top_n_sigma, SampleStage::top_k, SampleStage::typical_p,
+                                    SampleStage::top_p,       SampleStage::min_p, SampleStage::xtc,
+                                    SampleStage::temperature};
 };
+
+/// Whether the stage changes anything.
+constexpr bool is_active(const SampleRow& row, SampleStage stage) {
+  switch (stage) {
+    case SampleStage::none:
+      return false;
+    case SampleStage::top_n_sigma:
+      return row.top_n_sigma > 0.0f;
+    case SampleStage::top_k:
+      return row.top_k > 0;
+    case SampleStage::typical_p:
+      return row.typical_p < 1.0f;
+    case SampleStage::top_p:
+      return row.top_p < 1.0f;
+    case SampleStage::min_p:
+      return row.min_p > 0.0f;
+    case SampleStage::xtc:
+      return row.xtc_threshold <= 0.5f;
+    case SampleStage::temperature:
+      return true;
+  }
+  return false;
+}
+
+/// The first stage that changes anything; none if there is none.
+constexpr SampleStage first_active(const SampleRow& row) {
+  for (const SampleStage stage : row.stages) {
+    if (is_active(row, stage)) {
+      return stage;
+    }
+  }
+  return SampleStage::none;
+}
+
+/// Lower temperatures take the most likely token as this one does.
+constexpr double least_temperature = 1e-30;
+
+/// The temperature of SampleRow::temperature_range, where (entropy / its largest value)^temperature_exponent is
+/// `power_of_share`.
+constexpr double dynamic_temperature(const SampleRow& row, double power_of_share) {
+  const double low = row.temperature > row.temperature_range ? double{row.temperature} - double{row.temperature_range} : 0.0;
+  return low + (double{row.temperature} + double{row.temperature_range} - low) * power_of_share;
+}
 
 /// 32-bit words of a mask: bit t % 32 of word t / 32 is set when token t may be drawn.
 constexpr std::int64_t sample_mask_words(std::int64_t vocab) { return (vocab + 31) / 32; }

@@ -31,7 +31,7 @@ struct SamplingNumber {
 
 std::span<const SamplingNumber> sampling_numbers();
 
-constexpr std::size_t num_sampling_numbers = 13;
+constexpr std::size_t num_sampling_numbers = 18;
 
 /// The numbers that were set, in the order of sampling_numbers; the others keep their values.
 struct SamplingChoices {

@@ -28,6 +28,21 @@ std::string SamplingParams::validate() const {
   if (!(typical_p > 0.0f && typical_p <= 1.0f)) {
     return out_of_range("typical_p", typical_p, "in (0, 1]");
   }
+  if (!std::isfinite(top_n_sigma)) {
+    return out_of_range("top_n_sigma", top_n_sigma, "a finite number");
+  }
+  if (!(xtc_probability >= 0.0f && xtc_probability <= 1.0f)) {
+    return out_of_range("xtc_probability", xtc_probability, "in [0, 1]");
+  }
+  if (!(xtc_threshold >= 0.0f && xtc_threshold <= 1.0f)) {
+    return out_of_range("xtc_threshold", xtc_threshold, "in [0, 1]");
+  }
+  if (!(dynatemp_range >= 0.0f && std::isfinite(dynatemp_range))) {
+    return out_of_range("dynatemp_range", dynatemp_range, "a finite number of at least 0");
+  }
+  if (!(dynatemp_exponent >= 0.0f && std::isfinite(dynatemp_exponent))) {
+    return out_of_range("dynatemp_exponent", dynatemp_exponent, "a finite number of at least 0");
+  }
   if (repeat_last_n < -1) {
     return out_of_range("repeat_last_n", repeat_last_n, "-1 (all), 0 (none) or more");
   }

@@ -81,10 +81,10 @@ std::vector<float> adjusted_logits(const Problem& problem, std::size_t r) {
   return logits;
 }
 
-void normalise(Entries& list) {
+void normalise(Entries& list, double temperature) {
   double sum = 0.0;
   for (Entry& entry : list) {
-    entry.probability = std::exp(entry.logit - list.front().logit);
+    entry.probability = std::exp((entry.logit - list.front().logit) / temperature);
     sum += entry.probability;
   }
   for (Entry& entry : list) {
@@ -103,24 +103,76 @@ void cut_at_mass(Entries& list, double mass) {
   }
 }
 
-void cut_typical(Entries& list, double mass) {
-  normalise(list);
+double entropy_of(const Entries& list) {
   double entropy = 0.0;
   for (const Entry& entry : list) {
     entropy -= entry.probability > 0.0 ? entry.probability * std::log(entry.probability) : 0.0;
   }
+  return entropy;
+}
+
+void cut_typical(Entries& list, double mass, double temperature) {
+  normalise(list, temperature);
+  const double entropy = entropy_of(list);
   double sum = 0.0;
   for (const Entry& entry : list) {
-    sum += std::exp(entry.logit - list.front().logit);
+    sum += std::exp((entry.logit - list.front().logit) / temperature);
   }
   const double top = list.front().logit;
-  std::ranges::stable_sort(list, {},
-                           [&](const Entry& entry) { return std::abs(std::log(sum) - (entry.logit - top) - entropy); });
+  std::ranges::stable_sort(
+      list, {}, [&](const Entry& entry) { return std::abs(std::log(sum) - (entry.logit - top) / temperature - entropy); });
   cut_at_mass(list, mass);
   std::ranges::sort(list, likelier);
 }
 
-Entries survivors(const Problem& problem, std::size_t r) {
+void cut_sigma(Entries& list, double n) {
+  double sum = 0.0;
+  double squares = 0.0;
+  for (const Entry& entry : list) {
+    sum += entry.logit;
+  }
+  const auto count = static_cast<double>(list.size());
+  for (const Entry& entry : list) {
+    squares += std::pow(entry.logit - sum / count, 2.0);
+  }
+  const double least = list.front().logit - n * std::sqrt(squares / count);
+  std::erase_if(list, [&](const Entry& entry) { return entry.logit < least; });
+}
+
+double temperature_of(const Entries& list, const SampleRow& row) {
+  if (!(row.temperature_range > 0.0f) || list.size() < 2) {
+    return row.temperature;
+  }
+  const double low = std::max(0.0, double{row.temperature} - double{row.temperature_range});
+  const double high = double{row.temperature} + double{row.temperature_range};
+  const double share = std::min(1.0, entropy_of(list) / std::log(static_cast<double>(list.size())));
+  return std::max(low + (high - low) * std::pow(share, double{row.temperature_exponent}), 1e-30);
+}
+
+/// What the stage leaves of a list that is sorted, likeliest first.
+void apply(SampleStage stage, const SampleRow& row, Entries& list, double& temperature) {
+  normalise(list, temperature);
+  if (stage == SampleStage::top_n_sigma && row.top_n_sigma > 0.0f) {
+    cut_sigma(list, row.top_n_sigma);
+  } else if (stage == SampleStage::top_k && row.top_k > 0 && static_cast<std::size_t>(row.top_k) < list.size()) {
+    list.resize(static_cast<std::size_t>(row.top_k));
+  } else if (stage == SampleStage::typical_p && row.typical_p < 1.0f) {
+    cut_typical(list, row.typical_p, temperature);
+  } else if (stage == SampleStage::top_p && row.top_p < 1.0f) {
+    cut_at_mass(list, row.top_p);
+  } else if (stage == SampleStage::min_p) {
+    const double best = list.front().probability;
+    std::erase_if(list, [&](const Entry& entry) { return entry.probability / best < double{row.min_p}; });
+  } else if (stage == SampleStage::xtc && row.xtc_threshold <= 0.5f) {
+    const auto above =
+        std::ranges::count_if(list, [&](const Entry& entry) { return entry.probability >= double{row.xtc_threshold}; });
+    list.erase(list.begin(), list.begin() + std::max<std::ptrdiff_t>(above - 1, 0));
+  } else if (stage == SampleStage::temperature) {
+    temperature = temperature_of(list, row);
+  }
+}
+
+Entries survivors(const Problem& problem, std::size_t r, double& temperature) {
   const SampleRow& row = problem.rows[r];
   Entries list;
   for (std::int32_t id = 0; const float logit : adjusted_logits(problem, r)) {
@@ -137,23 +189,15 @@ Entries survivors(const Problem& problem, std::size_t r) {
     list.resize(1);
     return list;
   }
-  if (row.top_k > 0 && static_cast<std::size_t>(row.top_k) < list.size()) {
-    list.resize(static_cast<std::size_t>(row.top_k));
+  for (const SampleStage stage : row.stages) {
+    apply(stage, row, list, temperature);
   }
-  if (row.typical_p < 1.0f) {
-    cut_typical(list, row.typical_p);
-  }
-  if (row.top_p < 1.0f) {
-    normalise(list);
-    cut_at_mass(list, row.top_p);
-  }
-  const double top = list.front().logit;
-  std::erase_if(list, [&](const Entry& entry) { return std::exp(entry.logit - top) < double{row.min_p}; });
   return list;
 }
 
 std::int32_t expected_token(const Problem& problem, std::size_t r) {
-  Entries list = survivors(problem, r);
+  double temperature = 1.0;
+  Entries list = survivors(problem, r, temperature);
   if (list.empty()) {
     return -1;
   }
@@ -161,17 +205,12 @@ std::int32_t expected_token(const Problem& problem, std::size_t r) {
     return list.front().id;
   }
   const SampleRow& row = problem.rows[r];
-  const double top = list.front().logit;
+  normalise(list, temperature);
   std::ranges::sort(list, {}, &Entry::id);
-  double sum = 0.0;
-  for (Entry& entry : list) {
-    entry.probability = std::exp((entry.logit - top) / double{row.temperature});
-    sum += entry.probability;
-  }
   double walked = 0.0;
   for (const Entry& entry : list) {
     walked += entry.probability;
-    if (walked > row.uniform * sum) {
+    if (walked > row.uniform) {
       return entry.id;
     }
   }
@@ -208,9 +247,14 @@ void for_each_sampler(std::int64_t vocab, const Test& test) {
 }
 
 std::string describe(const SampleRow& row) {
+  std::string order;
+  for (const SampleStage stage : row.stages) {
+    order += std::to_string(static_cast<int>(stage));
+  }
   return "temperature " + std::to_string(row.temperature) + " top_k " + std::to_string(row.top_k) + " typical_p " +
          std::to_string(row.typical_p) + " top_p " + std::to_string(row.top_p) + " min_p " + std::to_string(row.min_p) +
-         " uniform " + std::to_string(row.uniform);
+         " top_n_sigma " + std::to_string(row.top_n_sigma) + " xtc " + std::to_string(row.xtc_threshold) + " range " +
+         std::to_string(row.temperature_range) + " order " + order + " uniform " + std::to_string(row.uniform);
 }
 
 void expect_as_defined(const Problem& problem) {
@@ -232,7 +276,7 @@ SampleRow plain(double uniform, float temperature = 1.0f) {
 
 /// Each filter alone, pairs, and all of them.
 std::vector<SampleRow> filters() {
-  std::vector<SampleRow> rows(10, plain(0.0));
+  std::vector<SampleRow> rows(16, plain(0.0));
   rows[1].top_k = 7;
   rows[2].typical_p = 0.6f;
   rows[3].top_p = 0.83f;
@@ -250,6 +294,21 @@ std::vector<SampleRow> filters() {
   rows[9].typical_p = 0.95f;
   rows[9].top_p = 0.9f;
   rows[9].min_p = 0.1f;
+  rows[10].top_n_sigma = 1.2f;
+  rows[11].xtc_threshold = 0.02f;
+  rows[12].temperature_range = 0.25f;
+  rows[12].temperature_exponent = 1.5f;
+  rows[13].top_n_sigma = 2.0f;
+  rows[13].top_k = 40;
+  rows[13].min_p = 0.02f;
+  rows[13].xtc_threshold = 0.1f;
+  rows[14].typical_p = 0.9f;
+  rows[14].xtc_threshold = 0.05f;
+  rows[14].temperature_range = 5.0f;
+  rows[15].top_k = 60;
+  rows[15].top_p = 0.95f;
+  rows[15].xtc_threshold = 0.04f;
+  rows[15].temperature_range = 0.1f;
   return rows;
 }
 
@@ -275,6 +334,39 @@ TEST(SampleConformance, TinyEveryFilterOnASmallVocabulary) {
 }
 
 TEST(SampleConformance, TinyChunksOfSeveralTokens) { expect_as_defined(random_problem(2500, 6, {1e4f}, 2, 2.0f)); }
+
+/// All filters in orders drawn at random, also with stages left out.
+Problem problem_of_orders(std::int64_t vocab, int count, std::uint64_t seed) {
+  Problem problem;
+  Random random(seed);
+  const std::vector<SampleRow> all = filters();
+  for (int i = 0; i < count; ++i) {
+    SampleRow row = all[static_cast<std::size_t>(random.below(static_cast<std::int32_t>(all.size())))];
+    const SampleRow& other = all[static_cast<std::size_t>(random.below(static_cast<std::int32_t>(all.size())))];
+    row.xtc_threshold = other.xtc_threshold;
+    row.top_p = other.top_p;
+    row.temperature_range = other.temperature_range;
+    for (int last = SampleRow::num_stages - 1; last > 0; --last) {
+      std::swap(row.stages[last], row.stages[random.below(last + 1)]);
+    }
+    if (i % 5 == 4) {
+      row.stages[random.below(SampleRow::num_stages)] = SampleStage::none;
+    }
+    row.temperature = i % 2 == 0 ? 0.7f : 1.8f;
+    row.uniform = random.unit();
+    problem.add(random.normals(vocab, 2.0f), row);
+  }
+  return problem;
+}
+
+TEST(SampleConformance, TinyStagesInAnyOrder) { expect_as_defined(problem_of_orders(300, 12, 21)); }
+
+TEST(SampleConformance, StagesInAnyOrder) {
+  for (const std::int64_t vocab : {1, 5, 1000, 32000}) {
+    SCOPED_TRACE(vocab);
+    expect_as_defined(problem_of_orders(vocab, vocab > 5000 ? 60 : 400, static_cast<std::uint64_t>(vocab)));
+  }
+}
 
 TEST(SampleConformance, EveryFilterAndTemperature) {
   for (const std::int64_t vocab : {1, 2, 31, 64, 1000, 1024, 1025, 4097, 32000}) {

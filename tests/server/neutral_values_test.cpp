@@ -40,7 +40,7 @@ TEST(NumPredict, BelowOneIsNoLimitForOllama) {
   EXPECT_EQ(wrong.status, 400);
 }
 
-TEST(Samplers, InTheServedOrderMayNameThoseThatAreOff) {
+TEST(Samplers, HaveAnyOrderBehindThePenalties) {
   const FakeServer server(options_that_show_all(), say("hi", {}, '|'));
   const auto status = [&](const Json& order) {
     return post(server.port(), "/completion", {{"prompt", "x|"}, {"samplers", order}}).status;
@@ -51,16 +51,62 @@ TEST(Samplers, InTheServedOrderMayNameThoseThatAreOff) {
              "temperature"},
         Json{"dry", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature"},
         Json{"top_k", "tfs_z", "typical_p", "top_p", "min_p", "temperature"},
-        Json{"penalties", "top_k", "typ_p", "top_p", "min_p", "temperature"}}) {
+        Json{"temperature", "top_k", "typ_p", "top_p", "min_p"}, Json{"top_k", "top_p", "temperature"}, Json::array(),
+        Json("edskypmxt"), Json{"penalties", "top_k", "typ_p", "top_p", "min_p", "temperature"}}) {
     EXPECT_EQ(status(order), 200) << order;
   }
-  for (const Json& order :
-       {Json{"temperature", "top_k", "typ_p", "top_p", "min_p"}, Json{"top_k", "top_p", "temperature"},
-        Json{"penalties", "top_k", "typ_p", "top_p", "min_p", "temperature", "mine"}, Json::array(), Json("edskypmxt")}) {
+  for (const Json& order : {Json{"penalties", "top_k", "typ_p", "top_p", "min_p", "temperature", "mine"},
+                            Json{"top_k", "penalties"}, Json{"top_k", 1}, Json("k?"), Json(1)}) {
     EXPECT_EQ(status(order), 400) << order;
   }
   EXPECT_EQ(post(server.port(), "/completion", {{"prompt", "x|"}, {"adaptive_target", 0.5}}).json()["error"]["param"],
             "adaptive_target");
+}
+
+TEST(StopTokens, EndTheAnswerInEveryApi) {
+  const FakeServer server(options_that_show_all(), say("hello", {}, '|'));
+  const Json stop = byte_ids("l").front();
+  const Json native = post(server.port(), "/completion", {{"prompt", "x|"}, {"stop_token_ids", {stop}}}).json();
+  EXPECT_EQ(native["content"], "he") << native;
+  EXPECT_EQ(native["stop_type"], "eos");
+  EXPECT_EQ(native["tokens_predicted"], 2);
+  const Json chat =
+      post(server.port(), "/v1/chat/completions", {{"messages", {user("q")}}, {"stop_token_ids", {stop}}}).json();
+  EXPECT_EQ(chat["choices"][0]["message"]["content"], "he");
+  EXPECT_EQ(chat["choices"][0]["finish_reason"], "stop");
+}
+
+TEST(BadWords, AreNotPartOfTheAnswer) {
+  const FakeServer server(options_that_show_all(), say("hello", {}, '|'));
+  const Json answer = post(server.port(), "/completion",
+                           {{"prompt", "x|"}, {"n_predict", 5}, {"temperature", 0}, {"bad_words", {"ll", "h"}}})
+                          .json();
+  const std::string text = answer["content"];
+  EXPECT_EQ(text.find("ll"), std::string::npos) << text;
+  EXPECT_EQ(text.find('h'), std::string::npos) << text;
+}
+
+TEST(Samplers, OfOtherServersAreServed) {
+  const FakeServer server(options_that_show_all(), say("hello", {}, '|'));
+  const Json request = {{"prompt", "x|"},
+                        {"dry_multiplier", 0.8},
+                        {"dry_base", 1.75},
+                        {"dry_allowed_length", 2},
+                        {"dry_penalty_last_n", 0},
+                        {"xtc_probability", 0.5},
+                        {"xtc_threshold", 0.1},
+                        {"top_n_sigma", 1.5},
+                        {"dynatemp_range", 0.5},
+                        {"dynatemp_exponent", 1},
+                        {"dry_sequence_breakers", {"\n", ":"}},
+                        {"min_tokens", 2},
+                        {"samplers", {"penalties", "dry", "temperature", "xtc"}}};
+  const HttpAnswer answer = post(server.port(), "/completion", request);
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  const Json settings = get(server.port(), "/props").json()["default_generation_settings"]["params"];
+  EXPECT_EQ(settings["samplers"],
+            Json({"penalties", "dry", "top_n_sigma", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature"}))
+      << settings;
 }
 
 /// The texts of these tests are longer than the context of 256 tokens.

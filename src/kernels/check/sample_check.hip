@@ -1,5 +1,5 @@
-// Sampling as plain as it can be written: a work-group takes a row, each thread a run of its ids. Nothing is sorted: a filter
-// finds the bits of its cut one after another, each by a sum over the whole row in double. Formulas: ops/sample.h.
+// Sampling as plain as it can be written: a work-group takes a row, each thread a run of its ids. Nothing is sorted: a
+// filter finds the bits of its cut one after another, each by a sum over the whole row in double. Formulas: ops/sample.h.
 
 #include "kernels/check/check_code.h"
 #include "kernels/check/sample_args.h"
@@ -35,12 +35,11 @@ class RowDraw {
       const double top = best();
       return first_id([&](std::int64_t id) { return logit(id) >= top; });
     }
-    keep_top_k();
-    keep_typical();
-    keep_top_p();
-    if (row_.min_p > 0.0f) {
-      least_logit_ = best();
-      min_p_ = static_cast<double>(row_.min_p);
+#pragma unroll 1
+    for (int s = 0; s < SampleRow::num_stages; ++s) {
+      if (is_active(row_, row_.stages[s])) {
+        apply(row_.stages[s]);
+      }
     }
     return draw_from_kept();
   }
@@ -58,11 +57,11 @@ class RowDraw {
   }
   /// Larger for a token whose surprise is closer to the entropy.
   [[nodiscard]] __device__ std::uint64_t typicality(std::int64_t id) const {
-    return ~__builtin_bit_cast(std::uint64_t, fabs(log_total_ - logit(id) - entropy_));
+    return ~__builtin_bit_cast(std::uint64_t, fabs(log_total_ - (logit(id) - typical_top_) * typical_scale_ - entropy_));
   }
   [[nodiscard]] __device__ bool kept(std::int64_t id) const {
-    return logit(id) > -infinite && key(id) >= top_k_ && (!is_typical_ || typical_.keeps(typicality(id), key(id))) &&
-           key(id) >= top_p_ && (min_p_ <= 0.0 || exp(logit(id) - least_logit_) >= min_p_);
+    return logit(id) > -infinite && logit(id) >= least_logit_ && key(id) >= least_key_ && key(id) <= most_key_ &&
+           (!is_typical_ || typical_.keeps(typicality(id), key(id)));
   }
 
   /// All threads' numbers, combined in their order.
@@ -118,21 +117,82 @@ class RowDraw {
   /// One token remains even of no mass.
   [[nodiscard]] __device__ double mass_of(float share) const { return fmax(static_cast<double>(share), 1e-300); }
 
-  __device__ void keep_top_k() {
-    if (row_.top_k > 0) {
-      top_k_ = cut(
-          row_.top_k, [&](std::int64_t id) { return key(id); }, [](std::int64_t) { return 1.0; });
+  /// exp(logit) over the largest one's, at the row's temperature where that stage is past.
+  [[nodiscard]] __device__ double weight(std::int64_t id, double top) const { return exp((logit(id) - top) * scale_); }
+
+  __device__ void apply(SampleStage stage) {
+    const double top = best();
+    const double total = sum([&](std::int64_t id) { return weight(id, top); });
+    const auto share = [&](std::int64_t id) { return weight(id, top) / total; };
+    const auto likelihood = [&](std::int64_t id) { return key(id); };
+    switch (stage) {
+      case SampleStage::none:
+        break;
+      case SampleStage::top_n_sigma:
+        keep_sigma(top);
+        break;
+      case SampleStage::top_k:
+        least_key_ = max(least_key_, cut(row_.top_k, likelihood, [](std::int64_t) { return 1.0; }));
+        break;
+      case SampleStage::typical_p:
+        keep_typical(top, total);
+        break;
+      case SampleStage::top_p:
+        least_key_ = max(least_key_, cut(mass_of(row_.top_p), likelihood, share));
+        break;
+      case SampleStage::min_p:
+        least_logit_ = fmax(least_logit_, top + log(static_cast<double>(row_.min_p)) / scale_);
+        break;
+      case SampleStage::xtc: {
+        const double last = lowest([&](std::int64_t id) { return share(id) >= static_cast<double>(row_.xtc_threshold); });
+        most_key_ = last < infinite ? lowest_key(last) : most_key_;
+        break;
+      }
+      case SampleStage::temperature:
+        scale_ = 1.0 / fmax(temperature(top, total), least_temperature);
+        break;
     }
   }
-  __device__ void keep_typical() {
-    if (row_.typical_p >= 1.0f) {
-      return;
+  /// The least logit that is kept and for which is_wanted(id); infinite for none.
+  template <class Wanted>
+  __device__ double lowest(const Wanted& is_wanted) {
+    double own = infinite;
+    for (std::int64_t id = begin_; id < end_; ++id) {
+      own = kept(id) && is_wanted(id) ? fmin(own, logit(id)) : own;
     }
-    const double top = best();
-    const double total = sum([&](std::int64_t id) { return exp(logit(id) - top); });
-    const auto share = [&](std::int64_t id) { return exp(logit(id) - top) / total; };
-    log_total_ = log(total) + top;
-    entropy_ = sum([&](std::int64_t id) { return share(id) * (log_total_ - logit(id)); });
+    return fold(own, [](double a, double b) { return fmin(a, b); });
+  }
+  /// The key of the last id that is kept with this logit.
+  __device__ std::uint64_t lowest_key(double wanted) {
+    double own = -1.0;
+    for (std::int64_t id = begin_; id < end_; ++id) {
+      own = kept(id) && logit(id) == wanted ? static_cast<double>(id) : own;
+    }
+    return key(static_cast<std::int64_t>(fold(own, [](double a, double b) { return fmax(a, b); })));
+  }
+  __device__ void keep_sigma(double top) {
+    const double count = sum([](std::int64_t) { return 1.0; });
+    const double mean = sum([&](std::int64_t id) { return logit(id); }) / count;
+    const double variance = sum([&](std::int64_t id) { return (logit(id) - mean) * (logit(id) - mean); }) / count;
+    least_logit_ = fmax(least_logit_, top - static_cast<double>(row_.top_n_sigma) * sqrt(variance));
+  }
+  __device__ double temperature(double top, double total) {
+    const double count = sum([](std::int64_t) { return 1.0; });
+    if (!(row_.temperature_range > 0.0f) || count < 2.0) {
+      return static_cast<double>(row_.temperature);
+    }
+    const double entropy =
+        sum([&](std::int64_t id) { return weight(id, top) / total * (log(total) - (logit(id) - top) * scale_); });
+    const double most = log(count);
+    return dynamic_temperature(row_,
+                               pow(fmin(fmax(entropy / most, 0.0), 1.0), static_cast<double>(row_.temperature_exponent)));
+  }
+  __device__ void keep_typical(double top, double total) {
+    const auto share = [&](std::int64_t id) { return weight(id, top) / total; };
+    typical_top_ = top;
+    typical_scale_ = scale_;
+    log_total_ = log(total);
+    entropy_ = sum([&](std::int64_t id) { return share(id) * (log_total_ - (logit(id) - top) * scale_); });
     const double target = mass_of(row_.typical_p);
     Cut found;
     found.least = cut(
@@ -147,27 +207,15 @@ class RowDraw {
     typical_ = found;
     is_typical_ = true;
   }
-  __device__ void keep_top_p() {
-    if (row_.top_p >= 1.0f) {
-      return;
-    }
-    const double top = best();
-    const double total = sum([&](std::int64_t id) { return exp(logit(id) - top); });
-    top_p_ = cut(
-        mass_of(row_.top_p), [&](std::int64_t id) { return key(id); },
-        [&](std::int64_t id) { return exp(logit(id) - top) / total; });
-  }
   /// The first id in whose run the walk over the probabilities passes `uniform`.
   __device__ std::int32_t draw_from_kept() {
     const double top = best();
-    const auto weight = [&](std::int64_t id) {
-      return kept(id) ? exp((logit(id) - top) / static_cast<double>(row_.temperature)) : 0.0;
-    };
+    const auto chance = [&](std::int64_t id) { return kept(id) ? weight(id, top) : 0.0; };
     double own = 0.0;
     double last = -1.0;
     for (std::int64_t id = begin_; id < end_; ++id) {
-      own += weight(id);
-      last = weight(id) > 0.0 ? static_cast<double>(id) : last;
+      own += chance(id);
+      last = chance(id) > 0.0 ? static_cast<double>(id) : last;
     }
     const double total = fold(own, [](double a, double b) { return a + b; });
     double walked = 0.0;
@@ -178,8 +226,8 @@ class RowDraw {
     }
     __syncthreads();
     const std::int32_t first = first_id([&](std::int64_t id) {
-      walked += weight(id);
-      return weight(id) > 0.0 && walked > row_.uniform * total;
+      walked += chance(id);
+      return chance(id) > 0.0 && walked > row_.uniform * total;
     });
     // By rounding the walk may end below its target.
     const double end = fold(last, [](double a, double b) { return fmax(a, b); });
@@ -191,14 +239,16 @@ class RowDraw {
   double* numbers_;  ///< [threads]
   std::int64_t begin_ = 0;
   std::int64_t end_ = 0;
-  std::uint64_t top_k_ = 0;  ///< the least key that is kept
-  std::uint64_t top_p_ = 0;  ///< likewise
+  double scale_ = 1.0;  ///< of logits: 1 / temperature
+  double least_logit_ = -infinite;
+  std::uint64_t least_key_ = 0;
+  std::uint64_t most_key_ = ~std::uint64_t{0};
   Cut typical_;
   bool is_typical_ = false;
   double log_total_ = 0.0;
   double entropy_ = 0.0;
-  double least_logit_ = 0.0;  ///< the best one, from which min_p counts
-  double min_p_ = 0.0;
+  double typical_top_ = 0.0;
+  double typical_scale_ = 1.0;
 };
 
 /// The changes of a row's logits, in place.

@@ -9,6 +9,7 @@
 
 #include "schedule/sampling_numbers.h"
 #include "server/api/api_error.h"
+#include "server/api/sampler_order.h"
 #include "server/api/token_fields.h"
 
 namespace rocmforge {
@@ -40,6 +41,7 @@ Json sampling_json(const SamplingParams& params) {
     out[std::string(number.name)] =
         number.is_whole() ? Json(static_cast<std::int64_t>(value)) : number_of(static_cast<float>(value));
   }
+  out["samplers"] = sampler_order_json(params);
   return out;
 }
 
@@ -76,6 +78,9 @@ void read_sampling(Fields& fields, const ServedModel& model, Request& request, c
     }
   }
   read_sampling_numbers(fields, request.sampling);
+  if (!fields.was_asked_for("samplers")) {
+    read_sampler_order(fields, request.sampling);
+  }
   read_token_fields(fields, model, request);
   read_stop(fields, fields.has(api.stop) ? api.stop : "stop", request);
   if (const Json* breakers = fields.find("dry_sequence_breakers")) {

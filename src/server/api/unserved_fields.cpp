@@ -15,20 +15,11 @@ constexpr std::string_view use_logprobs = "use logprobs";
 constexpr std::string_view answers_are_text = "answers are text";
 constexpr std::string_view template_arguments = "variables of the template go into chat_template_kwargs";
 
-// The filters of sampling in the only order that is served, by llama-server's names; some clients leave the penalties out.
-constexpr std::string_view sampler_orders =
-    R"([["penalties", "top_k", "typ_p", "top_p", "min_p", "temperature"],
-        ["top_k", "typ_p", "top_p", "min_p", "temperature"]])";
-
 constexpr std::array unserved = {
     // Sampling
     UnservedField{"mirostat", "[0]"},
-    UnservedField{"xtc_probability", "[0]"},
-    UnservedField{"top_n_sigma", "[-1, 0]"},
     UnservedField{"adaptive_target", "[-1, -0.01]"},
-    UnservedField{"dynatemp_range", "[0]"},
     UnservedField{"min_keep", "[0, 1]"},
-    UnservedField{"samplers", sampler_orders, "the order of samplers is fixed"},
     UnservedField{"use_beam_search", "[false]"},
     UnservedField{"allowed_token_ids", "[]", "use logit_bias or grammar"},
     UnservedField{"logits_processors", "[[]]"},
@@ -65,9 +56,9 @@ void ignore_harmless(Fields& fields) {
   static_cast<void>(fields.text("model"));  // there is one model, with any name
   fields.ignore({"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
                  "prompt_cache_retention", "prediction", "cache_prompt", "id_slot"});
-  fields.ignore({"mirostat_tau", "mirostat_eta", "xtc_threshold", "adaptive_decay", "dynatemp_exponent", "length_penalty",
-                 "spaces_between_special_tokens", "n_keep", "n_discard", "n_cache_reuse", "media_io_kwargs",
-                 "mm_processor_kwargs", "guided_decoding_backend"});
+  fields.ignore({"mirostat_tau", "mirostat_eta", "adaptive_decay", "length_penalty", "spaces_between_special_tokens",
+                 "n_keep", "n_discard", "n_cache_reuse", "media_io_kwargs", "mm_processor_kwargs",
+                 "guided_decoding_backend"});
   const Json off = Json::array({false});
   for (const std::string_view name : {"return_progress", "return_tokens", "return_token_ids", "logprobs", "echo"}) {
     fields.ignore_unless(name, off);
@@ -94,32 +85,8 @@ std::string without_numbers(std::string_view name) {
 
 std::span<const UnservedField> unserved_fields() { return unserved; }
 
-namespace {
-
-/// An order of samplers as the list writes it: each once, without those that are off, because their own fields have no other
-/// value than the neutral one, and without those that no server has any more.
-Json known_samplers(const Json& order) {
-  constexpr std::array gone = {"dry", "top_n_sigma", "xtc", "adaptive_p", "tfs_z", "top_a"};
-  Json list = Json::array();
-  for (const Json& given : order.is_array() ? order : Json::array()) {
-    const Json name = given == "typical_p" ? Json("typ_p") : given;
-    if (std::ranges::find(gone, name) == gone.end() && std::ranges::find(list, name) == list.end()) {
-      list.push_back(name);
-    }
-  }
-  return list;
-}
-
-}  // namespace
-
 void finish_fields(Fields& fields, Exchange& exchange, const Backend& backend) {
   ignore_harmless(fields);
-  if (fields.json().contains("samplers")) {
-    const Json orders = Json::parse(sampler_orders);
-    if (std::ranges::find(orders, known_samplers(fields.json()["samplers"])) != orders.end()) {
-      fields.ignore({"samplers"});
-    }
-  }
   for (const UnservedField& field : unserved) {
     if (!fields.was_asked_for(field.name) && fields.has(field.name)) {
       fields.refuse_unless(field.name, Json::parse(field.neutral), field.reason);

@@ -143,6 +143,7 @@ __device__ inline TokenList gather_best(const SampleArgs& args, int r, int top_k
 ROCMFORGE_KERNEL __launch_bounds__(sample_draw_threads) sample_draw(SampleArgs args) {
   begin_dependent();
   __shared__ SampleShared shared;
+  __shared__ Filter filter;
   const int r = static_cast<int>(blockIdx.x);
   const SampleRow& row = args.rows[r];  // not a copy: its fields would take registers
   fill_roots(shared);
@@ -154,12 +155,12 @@ ROCMFORGE_KERNEL __launch_bounds__(sample_draw_threads) sample_draw(SampleArgs a
     return;
   }
   TokenList tokens{args.logits + static_cast<std::int64_t>(r) * args.vocab, nullptr, args.vocab};
-  if (row.top_k > 0) {
+  if (first_active(row) == SampleStage::top_k) {
     tokens = gather_best(args, r, row.top_k, shared);
   }
-  Filter filter;
-  const double top = keep_likely(tokens, row, logit_of(key_of_best(best)), filter, shared);
-  const int place = draw_token(tokens, row, top, filter, shared);
+  change([&] { filter.keep_all(); });
+  const Left left = apply_stages(tokens, row, logit_of(key_of_best(best)), filter, shared);
+  const int place = draw_token(tokens, row, left, filter, shared);
   if (thread_index() == 0) {
     args.out[r] = tokens.id(place);
   }

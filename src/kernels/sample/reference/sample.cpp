@@ -23,7 +23,7 @@ float clean(float logit) { return logit == logit ? std::min(logit, largest) : fo
 struct Candidate {
   std::int32_t id;
   float logit;
-  double probability;  ///< among the candidates left, at temperature 1
+  double probability;  ///< among the candidates left
 };
 
 // A total order, so that results do not depend on how a standard library sorts.
@@ -60,6 +60,19 @@ void forbid(float* logits, std::int64_t vocab, const std::uint32_t* mask) {
   }
 }
 
+/// Whether a row has no stage but min_p and temperature, in that order.
+bool is_plain(const SampleRow& row) {
+  bool hot = false;
+  for (const SampleStage stage : row.stages) {
+    const bool is_last = stage == SampleStage::temperature;
+    if (is_active(row, stage) && !is_last && (hot || stage != SampleStage::min_p)) {
+      return false;
+    }
+    hot = hot || is_last;
+  }
+  return hot && !(row.temperature_range > 0.0f);
+}
+
 /// Draws from rows of one vocabulary, one after another. Keeps its memory from row to row.
 class RowSampler {
  public:
@@ -68,19 +81,26 @@ class RowSampler {
  private:
   [[nodiscard]] std::int32_t greedy() const;
   [[nodiscard]] std::int32_t draw_from_all() const;
-  void collect();
+  void collect(std::int32_t most);
+  void apply(SampleStage stage);
   [[nodiscard]] double best() const { return std::ranges::min(candidates_, more_likely).logit; }
   double normalise();
   template <class Before>
   void keep_mass(double mass, Before before);
+  void keep_likely(std::size_t count);
+  template <class Surprise>
+  [[nodiscard]] double entropy_of(Surprise surprise) const;
   void keep_typical();
-  void keep_top();
+  void keep_sigma();
   void keep_min();
+  void exclude_top();
+  [[nodiscard]] double scale_of_temperature();
   void order_by_id();
   [[nodiscard]] std::int32_t draw_from_candidates();
 
   std::span<const float> logits_;
   SampleRow row_;
+  double scale_ = 1.0;  ///< 1 / temperature, behind that stage
   std::vector<Candidate> candidates_;
   std::vector<std::uint64_t> kept_;  ///< one bit for each token
 };
@@ -91,18 +111,51 @@ std::int32_t RowSampler::draw(std::span<const float> logits, const SampleRow& ro
   if (!(row.temperature > 0.0f)) {
     return greedy();
   }
-  if (row.top_k <= 0 && row.typical_p >= 1.0f && row.top_p >= 1.0f) {
+  if (is_plain(row)) {
     return draw_from_all();
   }
-  collect();
+  const bool begins_with_top_k = first_active(row) == SampleStage::top_k;
+  collect(begins_with_top_k ? row.top_k : 0);
   if (candidates_.empty()) {
     return -1;
   }
-  keep_typical();
-  keep_top();
-  keep_min();
+  scale_ = 1.0;
+  for (const SampleStage stage : row.stages) {
+    if (is_active(row, stage)) {
+      apply(stage);
+    }
+  }
   order_by_id();
   return draw_from_candidates();
+}
+
+void RowSampler::apply(SampleStage stage) {
+  switch (stage) {
+    case SampleStage::none:
+      break;
+    case SampleStage::top_n_sigma:
+      keep_sigma();
+      break;
+    case SampleStage::top_k:
+      keep_likely(static_cast<std::size_t>(row_.top_k));
+      break;
+    case SampleStage::typical_p:
+      keep_typical();
+      break;
+    case SampleStage::top_p:
+      normalise();
+      keep_mass(row_.top_p, more_likely);
+      break;
+    case SampleStage::min_p:
+      keep_min();
+      break;
+    case SampleStage::xtc:
+      exclude_top();
+      break;
+    case SampleStage::temperature:
+      scale_ = scale_of_temperature();
+      break;
+  }
 }
 
 std::int32_t RowSampler::greedy() const {
@@ -143,20 +196,21 @@ std::int32_t RowSampler::draw_from_all() const {
   return last;  // the running sum ended below its target by rounding
 }
 
-// All tokens that may be drawn, or the top_k most likely of them, in the order of their ids where nothing was cut. The
-// buffer is cut back to top_k whenever it is full, and `bar` rises to the least logit that is left in it. The time is
-// linear, and for a peaked distribution hardly more than reading the logits.
-void RowSampler::collect() {
+void RowSampler::keep_likely(std::size_t count) {
+  if (candidates_.size() > count) {
+    const auto kth = candidates_.begin() + static_cast<std::ptrdiff_t>(count) - 1;
+    std::nth_element(candidates_.begin(), kth, candidates_.end(), more_likely);
+    candidates_.resize(count);
+  }
+}
+
+// All tokens that may be drawn, or with `most` > 0 that many of the most likely ones, in the order of their ids where
+// nothing was cut. The buffer is cut back whenever it is full, and `bar` rises to the least logit that is left in it. The
+// time is linear, and for a peaked distribution hardly more than reading the logits.
+void RowSampler::collect(std::int32_t most) {
   candidates_.clear();
-  const std::size_t top_k = row_.top_k > 0 ? static_cast<std::size_t>(row_.top_k) : logits_.size();
-  const std::size_t capacity = std::max<std::size_t>(2 * top_k, 256);
-  const auto cut = [&] {
-    if (candidates_.size() > top_k) {
-      const auto kth = candidates_.begin() + static_cast<std::ptrdiff_t>(top_k) - 1;
-      std::nth_element(candidates_.begin(), kth, candidates_.end(), more_likely);
-      candidates_.resize(top_k);
-    }
-  };
+  const std::size_t count = most > 0 ? static_cast<std::size_t>(most) : logits_.size();
+  const std::size_t capacity = std::max<std::size_t>(2 * count, 256);
   float bar = forbidden;
   for (std::size_t id = 0; id < logits_.size(); ++id) {
     if (!(logits_[id] > bar)) {
@@ -164,19 +218,19 @@ void RowSampler::collect() {
     }
     candidates_.push_back({static_cast<std::int32_t>(id), clean(logits_[id]), 0.0});
     if (candidates_.size() == capacity) {
-      cut();
-      bar = candidates_[top_k - 1].logit;
+      keep_likely(count);
+      bar = candidates_[count - 1].logit;
     }
   }
-  cut();
+  keep_likely(count);
 }
 
-// Returns log(sum(exp(logit))) - max(logit).
+// Returns log(sum(exp(logit))) - max(logit), both at the scale.
 double RowSampler::normalise() {
   const double top = best();
   double sum = 0.0;
   for (Candidate& candidate : candidates_) {
-    candidate.probability = std::exp(candidate.logit - top);
+    candidate.probability = std::exp((candidate.logit - top) * scale_);
     sum += candidate.probability;
   }
   for (Candidate& candidate : candidates_) {
@@ -210,16 +264,10 @@ void RowSampler::keep_mass(double mass, Before before) {
 
 // Locally typical sampling (Meister and others 2022): closest to the entropy first.
 void RowSampler::keep_typical() {
-  if (row_.typical_p >= 1.0f) {
-    return;
-  }
   const double log_sum = normalise();
   const double top = best();
-  const auto surprise = [&](const Candidate& candidate) { return log_sum - (candidate.logit - top); };
-  double entropy = 0.0;
-  for (const Candidate& candidate : candidates_) {
-    entropy += candidate.probability * surprise(candidate);
-  }
+  const auto surprise = [&](const Candidate& candidate) { return log_sum - (candidate.logit - top) * scale_; };
+  const double entropy = entropy_of(surprise);
   keep_mass(row_.typical_p, [&](const Candidate& a, const Candidate& b) {
     const double distance_a = std::abs(surprise(a) - entropy);
     const double distance_b = std::abs(surprise(b) - entropy);
@@ -227,18 +275,61 @@ void RowSampler::keep_typical() {
   });
 }
 
-void RowSampler::keep_top() {
-  if (row_.top_p < 1.0f) {
-    normalise();
-    keep_mass(row_.top_p, more_likely);
+template <class Surprise>
+double RowSampler::entropy_of(Surprise surprise) const {
+  double entropy = 0.0;
+  for (const Candidate& candidate : candidates_) {
+    entropy += candidate.probability * surprise(candidate);
   }
+  return entropy;
+}
+
+// Tang and others 2024.
+void RowSampler::keep_sigma() {
+  const auto count = static_cast<double>(candidates_.size());
+  double sum = 0.0;
+  for (const Candidate& candidate : candidates_) {
+    sum += candidate.logit;
+  }
+  double squares = 0.0;
+  for (const Candidate& candidate : candidates_) {
+    squares += (candidate.logit - sum / count) * (candidate.logit - sum / count);
+  }
+  const double least = best() - double{row_.top_n_sigma} * std::sqrt(squares / count);
+  std::erase_if(candidates_, [&](const Candidate& candidate) { return candidate.logit < least; });
 }
 
 void RowSampler::keep_min() {
-  if (row_.min_p > 0.0f) {
-    const double top = best();
-    std::erase_if(candidates_, [&](const Candidate& candidate) { return std::exp(candidate.logit - top) < row_.min_p; });
+  const double top = best();
+  std::erase_if(candidates_,
+                [&](const Candidate& candidate) { return std::exp((candidate.logit - top) * scale_) < row_.min_p; });
+}
+
+void RowSampler::exclude_top() {
+  normalise();
+  const auto is_top = [&](const Candidate& candidate) { return candidate.probability >= row_.xtc_threshold; };
+  const Candidate* last = nullptr;
+  for (const Candidate& candidate : candidates_) {
+    if (is_top(candidate) && (last == nullptr || more_likely(*last, candidate))) {
+      last = &candidate;
+    }
   }
+  if (last != nullptr) {
+    std::erase_if(candidates_, [&, kept = *last](const Candidate& candidate) { return more_likely(candidate, kept); });
+  }
+}
+
+double RowSampler::scale_of_temperature() {
+  double temperature = row_.temperature;
+  if (row_.temperature_range > 0.0f && candidates_.size() > 1) {
+    const double log_sum = normalise();
+    const double top = best();
+    const double entropy =
+        entropy_of([&](const Candidate& candidate) { return log_sum - (candidate.logit - top) * scale_; });
+    const double share = entropy / std::log(static_cast<double>(candidates_.size()));
+    temperature = dynamic_temperature(row_, std::pow(std::clamp(share, 0.0, 1.0), double{row_.temperature_exponent}));
+  }
+  return 1.0 / std::max(temperature, least_temperature);
 }
 
 // Sorts by id through a bit for each token, in time linear in the vocabulary.
@@ -257,12 +348,11 @@ void RowSampler::order_by_id() {
   }
 }
 
-// The temperature acts on what the filters left.
 std::int32_t RowSampler::draw_from_candidates() {
   const double top = best();
   double sum = 0.0;
   for (Candidate& candidate : candidates_) {
-    candidate.probability = std::exp((candidate.logit - top) / double{row_.temperature});
+    candidate.probability = std::exp((candidate.logit - top) * scale_);
     sum += candidate.probability;
   }
   double walked = 0.0;

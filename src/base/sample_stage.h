@@ -1,0 +1,11 @@
+#pragma once
+
+#include <cstdint>
+
+namespace rocmforge {
+
+/// What happens to the tokens of a row that may be drawn, one stage after another. A stage whose parameter is off does
+/// nothing. Probabilities are those of the tokens left at that stage; those behind `temperature` are at that temperature.
+enum class SampleStage : std::uint8_t { none, top_n_sigma, top_k, typical_p, top_p, min_p, xtc, temperature };
+
+}  // namespace rocmforge
