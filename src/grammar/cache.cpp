@@ -3,13 +3,16 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "grammar/gbnf_parser.h"
 
 namespace rocmforge {
 
-std::shared_ptr<GrammarMatcher> GrammarCache::find(const Grammar& grammar) {
-  std::erase_if(known_, [](const std::weak_ptr<GrammarMatcher>& one) { return one.expired(); });
-  for (const std::weak_ptr<GrammarMatcher>& one : known_) {
-    if (std::shared_ptr<GrammarMatcher> matcher = one.lock(); matcher != nullptr && matcher->grammar() == grammar) {
+template <class IsIt>
+std::shared_ptr<GrammarMatcher> GrammarCache::find(IsIt is_it) {
+  std::erase_if(known_, [](const Known& one) { return one.matcher.expired(); });
+  for (const Known& one : known_) {
+    if (std::shared_ptr<GrammarMatcher> matcher = one.matcher.lock(); matcher != nullptr && is_it(one, *matcher)) {
+      keep(matcher);
       return matcher;
     }
   }
@@ -34,20 +37,37 @@ void GrammarCache::keep(std::shared_ptr<GrammarMatcher> matcher) {
 std::size_t GrammarCache::memory_bytes() const {
   const std::lock_guard lock(mutex_);
   std::size_t bytes = 0;
-  for (const std::weak_ptr<GrammarMatcher>& one : known_) {
-    if (const auto matcher = one.lock()) {
-      bytes += matcher->memory_bytes();
+  for (const Known& one : known_) {
+    if (const auto matcher = one.matcher.lock()) {
+      bytes += matcher->memory_bytes() + one.text.capacity();
     }
   }
   return bytes;
 }
 
+std::shared_ptr<GrammarMatcher> GrammarCache::get(std::string_view gbnf, WorkBudget& budget) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (auto known = find([&](const Known& one, const GrammarMatcher&) { return !gbnf.empty() && one.text == gbnf; })) {
+      return known;
+    }
+  }
+  WorkBudget reading(grammar_compile_units, "grammar: reading it", &budget);
+  return get(parse_gbnf(gbnf, reading), gbnf.size() <= longest_known_text ? gbnf : "", budget);
+}
+
 std::shared_ptr<GrammarMatcher> GrammarCache::get(Grammar grammar, WorkBudget& budget) {
+  return get(std::move(grammar), "", budget);
+}
+
+std::shared_ptr<GrammarMatcher> GrammarCache::get(Grammar grammar, std::string_view text, WorkBudget& budget) {
+  const auto is_same = [](const Grammar& other) {
+    return [&other](const Known&, const GrammarMatcher& matcher) { return matcher.grammar() == other; };
+  };
   std::shared_ptr<const TokenTrie> trie;
   {
     const std::lock_guard lock(mutex_);
-    if (std::shared_ptr<GrammarMatcher> known = find(grammar)) {
-      keep(known);
+    if (std::shared_ptr<GrammarMatcher> known = find(is_same(grammar))) {
       return known;
     }
     if (tokenizer_ == nullptr) {
@@ -62,11 +82,10 @@ std::shared_ptr<GrammarMatcher> GrammarCache::get(Grammar grammar, WorkBudget& b
   std::shared_ptr<GrammarMatcher> matcher =
       GrammarMatcher::create(std::move(grammar), std::move(trie), compiling);  // may take a while
   const std::lock_guard lock(mutex_);
-  if (std::shared_ptr<GrammarMatcher> known = find(matcher->grammar())) {
-    matcher = std::move(known);  // another thread has compiled it meanwhile
-  } else {
-    known_.push_back(matcher);
+  if (std::shared_ptr<GrammarMatcher> known = find(is_same(matcher->grammar()))) {
+    return known;  // another thread has compiled it meanwhile
   }
+  known_.push_back({matcher, std::string(text)});
   keep(matcher);
   return matcher;
 }

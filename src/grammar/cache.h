@@ -4,6 +4,8 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/work_budget.h"
@@ -20,19 +22,31 @@ class GrammarCache {
   explicit GrammarCache(std::shared_ptr<const Tokenizer> tokenizer) : tokenizer_(std::move(tokenizer)) {}
   /// Throws the exceptions of GrammarMatcher::create. Compiling may take grammar_compile_units of the budget.
   std::shared_ptr<GrammarMatcher> get(Grammar grammar, WorkBudget& budget);
+  /// The same for a text in GBNF. A text of at most longest_known_text bytes is parsed only if it is not that of a known
+  /// grammar. Throws the exceptions of parse_gbnf too; parsing may also take grammar_compile_units.
+  std::shared_ptr<GrammarMatcher> get(std::string_view gbnf, WorkBudget& budget);
   /// The bytes of all that are kept or used.
   [[nodiscard]] std::size_t memory_bytes() const;
 
   static constexpr std::size_t most_grammars = 16, most_bytes = std::size_t{128} << 20;
+  static constexpr std::size_t longest_known_text = std::size_t{64} << 10;
 
  private:
-  std::shared_ptr<GrammarMatcher> find(const Grammar& grammar);
+  struct Known {
+    std::weak_ptr<GrammarMatcher> matcher;
+    std::string text{};  ///< from which it was read; "" for none
+  };
+
+  /// The first known grammar of which `is_it` holds, as the last used one; null without one. Under the lock.
+  template <class IsIt>
+  std::shared_ptr<GrammarMatcher> find(IsIt is_it);
+  std::shared_ptr<GrammarMatcher> get(Grammar grammar, std::string_view text, WorkBudget& budget);
   void keep(std::shared_ptr<GrammarMatcher> matcher);
 
   std::shared_ptr<const Tokenizer> tokenizer_;
   mutable std::mutex mutex_;  // guards the members below
   std::shared_ptr<const TokenTrie> trie_;
-  std::list<std::weak_ptr<GrammarMatcher>> known_;   ///< that are kept or used
+  std::list<Known> known_;                           ///< that are kept or used
   std::list<std::shared_ptr<GrammarMatcher>> kept_;  ///< latest use first
 };
 

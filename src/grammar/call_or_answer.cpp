@@ -50,10 +50,6 @@ class CallOrAnswer final : public TokenConstraint {
         now_(other.now_) {}
   CallOrAnswer& operator=(const CallOrAnswer&) = delete;
 
-  void allowed(std::span<std::uint32_t> mask) override {
-    check(allowed_within(std::numeric_limits<std::uint64_t>::max(), mask), "work without an end suffices");
-  }
-
   bool allowed_within(std::uint64_t units, std::span<std::uint32_t> mask) override {
     if (answer_ == nullptr && now_.is_call) {
       return call_->allowed_within(units, mask);

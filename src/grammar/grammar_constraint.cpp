@@ -10,7 +10,6 @@ class GrammarConstraint final : public TokenConstraint {
   explicit GrammarConstraint(std::shared_ptr<GrammarMatcher> matcher)
       : trie_(matcher->trie()), cursor_(std::move(matcher)) {}
 
-  void allowed(std::span<std::uint32_t> mask) override { cursor_.allowed(mask); }
   bool allowed_within(std::uint64_t units, std::span<std::uint32_t> mask) override {
     return cursor_.allowed_within(units, mask);
   }

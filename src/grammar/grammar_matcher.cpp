@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <limits>
 #include <utility>
 
 #include "base/error.h"
@@ -221,10 +220,6 @@ GrammarMatcher::Cursor::~Cursor() {
   const std::scoped_lock lock(matcher_->mutex_);
   matcher_->slots_[slot_] = {};
   matcher_->free_slots_.push_back(slot_);
-}
-
-void GrammarMatcher::Cursor::allowed(std::span<std::uint32_t> mask) {
-  check(allowed_within(std::numeric_limits<std::uint64_t>::max(), mask), "work without an end suffices");
 }
 
 bool GrammarMatcher::Cursor::allowed_within(std::uint64_t units, std::span<std::uint32_t> mask) {

@@ -42,9 +42,8 @@ class GrammarMatcher {
     ~Cursor();
 
     /// Sets the bits of all tokens whose bytes may follow and, where the text may end, of all tokens that end it; clears all
-    /// others. `mask` may be longer than the vocabulary needs.
-    void allowed(std::span<std::uint32_t> mask);
-    /// The same with about `units` of work. False when more is needed: the next call continues.
+    /// others. `mask` may be longer than the vocabulary needs. Takes about `units` of work; false when more is needed: the
+    /// next call continues.
     bool allowed_within(std::uint64_t units, std::span<std::uint32_t> mask);
     /// Whether `bytes` may follow; advances if they may.
     bool accept(std::string_view bytes);

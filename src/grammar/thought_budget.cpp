@@ -25,13 +25,6 @@ class BoundedThoughts final : public TokenConstraint {
     }
   }
 
-  void allowed(std::span<std::uint32_t> mask) override {
-    if (inner_ != nullptr) {
-      inner_->allowed(mask);
-    }
-    narrow(mask);
-  }
-
   bool allowed_within(std::uint64_t units, std::span<std::uint32_t> mask) override {
     if (inner_ != nullptr && !inner_->allowed_within(units, mask)) {
       return false;

@@ -1,8 +1,14 @@
 #include "grammar/token_constraint.h"
 
+#include <limits>
+
 #include "base/error.h"
 
 namespace rocmforge {
+
+void TokenConstraint::allowed(std::span<std::uint32_t> mask) {
+  check(allowed_within(std::numeric_limits<std::uint64_t>::max(), mask), "work without an end suffices");
+}
 
 void TokenConstraint::accept(std::int32_t token) {
   advance(token);

@@ -17,15 +17,11 @@ class TokenConstraint {
 
   /// Sets bit t of `mask` [ceil(vocab/32)] for every token t that may come next (end-of-generation tokens where the text may
   /// end) and clears all others. At least one bit is set.
-  virtual void allowed(std::span<std::uint32_t> mask) = 0;
+  void allowed(std::span<std::uint32_t> mask);
 
   /// The same with about `units` of work, of some ten nanoseconds each. False when more is needed; `mask` is then undefined,
   /// and the next call continues. A mask that takes little work is always finished.
-  virtual bool allowed_within(std::uint64_t units, std::span<std::uint32_t> mask) {
-    static_cast<void>(units);
-    allowed(mask);
-    return true;
-  }
+  virtual bool allowed_within(std::uint64_t units, std::span<std::uint32_t> mask) = 0;
 
   /// Units of work that all calls have used. Never decreases.
   [[nodiscard]] virtual std::uint64_t work() const { return 0; }

@@ -281,7 +281,7 @@ class Spelling final : public TokenConstraint {
  public:
   explicit Spelling(std::vector<std::string> words, bool has_end = true) : words_(std::move(words)), has_end_(has_end) {}
 
-  void allowed(std::span<std::uint32_t> mask) override {
+  bool allowed_within(std::uint64_t, std::span<std::uint32_t> mask) override {
     if (words_.front() == "!") {
       throw Error("the grammar is too large");
     }
@@ -293,6 +293,7 @@ class Spelling final : public TokenConstraint {
         set(mask, end_token);
       }
     }
+    return true;
   }
   [[nodiscard]] bool finished() const override {
     return std::ranges::all_of(words_,

@@ -42,7 +42,6 @@ class Laborious final : public TokenConstraint {
  public:
   Laborious(std::uint64_t cost, std::shared_ptr<Meter> meter) : cost_(cost), left_(cost), meter_(std::move(meter)) {}
 
-  void allowed(std::span<std::uint32_t> mask) override { check(allowed_within(left_, mask), "all that is left suffices"); }
   bool allowed_within(std::uint64_t units, std::span<std::uint32_t> mask) override {
     const std::uint64_t taken = std::min(units, left_);
     left_ -= taken;

@@ -166,11 +166,12 @@ TEST_P(RealModel, GivesTheGreedyTokensOfTheCpu) {
 class EveryThird final : public TokenConstraint {
  public:
   explicit EveryThird(std::int32_t vocab) : vocab_(vocab) {}
-  void allowed(std::span<std::uint32_t> mask) override {
+  bool allowed_within(std::uint64_t, std::span<std::uint32_t> mask) override {
     std::ranges::fill(mask, 0u);
     for (std::int32_t token = 0; token < vocab_; token += 3) {
       mask[static_cast<std::size_t>(token / 32)] |= 1u << (token % 32);
     }
+    return true;
   }
   [[nodiscard]] bool finished() const override { return false; }
   [[nodiscard]] std::unique_ptr<TokenConstraint> clone() const override { return std::make_unique<EveryThird>(*this); }

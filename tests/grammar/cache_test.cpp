@@ -53,6 +53,21 @@ TEST(GrammarCache, TheSameGrammarFromATextAndFromNodesIsOne) {
   EXPECT_NE(cache.get(parse_gbnf("root ::= \"a\" \"c\""), budget), built);
 }
 
+TEST(GrammarCache, AKnownTextIsNotReadAgain) {
+  GrammarCache cache(test::small_tokenizer());
+  WorkBudget budget(100'000'000, "reading");
+  const std::string text = "root ::= \"a\" \"b\"";
+  const auto first = cache.get(text, budget);
+  WorkBudget none(0, "reading");
+  EXPECT_EQ(cache.get(text, none), first);
+  EXPECT_EQ(cache.get(parse_gbnf(text), budget), first) << "the same from its nodes";
+  EXPECT_THROW((void)cache.get(text + " ", none), Error) << "another text";
+  const std::string large = text + std::string(GrammarCache::longest_known_text, ' ');
+  EXPECT_EQ(cache.get(large, budget), first);
+  EXPECT_THROW((void)cache.get(large, none), Error) << "is read each time";
+  EXPECT_THROW((void)cache.get("root ::= (", budget), Error);
+}
+
 TEST(GrammarCache, WithoutATokenizerEveryGrammarIsRefused) {
   GrammarCache cache(nullptr);
   WorkBudget budget(1'000'000, "reading");

@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "base/json_document.h"
-#include "grammar/gbnf_parser.h"
 #include "grammar/json_schema.h"
 #include "grammar/pattern_grammar.h"
 #include "server/api/api_error.h"
@@ -74,10 +73,9 @@ void read_response_format(Fields& request, Reading& reading, AskedGrammars& aske
   fields.finish();
 }
 
-void read_text_grammar(Fields& fields, std::string_view name, Reading& reading, AskedGrammars& asked) {
+void read_text_grammar(Fields& fields, std::string_view name, AskedGrammars& asked) {
   if (const auto text = fields.text(name); text && !text->empty()) {
-    WorkBudget budget(grammar_compile_units, "grammar: reading it", &reading.budget);
-    asked.push_back(asked_by(fields.full_name(name), [&] { return parse_gbnf(*text, budget); }));
+    asked.push_back({.field = fields.full_name(name), .gbnf = *text});
   }
 }
 
@@ -136,7 +134,7 @@ void read_structured_outputs(Fields& request, Reading& reading, AskedGrammars& a
   read_schema(fields, "json", reading, asked);
   read_pattern(fields, "regex", reading, asked);
   read_choices(fields, "choice", reading, asked);
-  read_text_grammar(fields, "grammar", reading, asked);
+  read_text_grammar(fields, "grammar", asked);
   if (fields.boolean("json_object").value_or(false)) {
     asked.push_back({json_object_grammar(), fields.full_name("json_object")});
   }
@@ -170,7 +168,7 @@ std::optional<AskedGrammar> read_asked_grammar(Fields& fields, Reading& reading,
     asked.push_back(own->schema == nullptr ? AskedGrammar{json_object_grammar(), own->field}
                                            : from_schema(*own->schema, own->field, reading));
   }
-  read_text_grammar(fields, "grammar", reading, asked);
+  read_text_grammar(fields, "grammar", asked);
   if (const Json* schema = fields.find("json_schema")) {
     asked.push_back(from_schema(*schema, fields.full_name("json_schema"), reading));
   }
@@ -179,7 +177,7 @@ std::optional<AskedGrammar> read_asked_grammar(Fields& fields, Reading& reading,
   read_schema(fields, "guided_json", reading, asked);
   read_pattern(fields, "guided_regex", reading, asked);
   read_choices(fields, "guided_choice", reading, asked);
-  read_text_grammar(fields, "guided_grammar", reading, asked);
+  read_text_grammar(fields, "guided_grammar", asked);
   if (asked.size() > 1) {
     throw ApiError(400, fmt::format("{} and {} can't both rule the answer", asked[0].field, asked[1].field), asked[1].field);
   }

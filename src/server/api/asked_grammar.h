@@ -16,8 +16,9 @@ void check_schema_name(const Fields& fields, const std::string& name);
 
 /// The constraint that a request asks for.
 struct AskedGrammar {
-  Grammar grammar;
-  std::string field;  ///< the field that asks for it
+  Grammar grammar{};
+  std::string field{};  ///< the field that asks for it
+  std::string gbnf{};   ///< if it is not empty, the grammar as a text that was not read yet
 };
 
 /// `problem`, which names the field.

@@ -11,10 +11,22 @@
 
 namespace rocmforge {
 
-std::shared_ptr<GrammarMatcher> held_grammar(Grammar grammar, GrammarCache& grammars, Reading& reading) {
-  std::shared_ptr<GrammarMatcher> matcher = grammars.get(std::move(grammar), reading.budget);
+namespace {
+
+std::shared_ptr<GrammarMatcher> held(std::shared_ptr<GrammarMatcher> matcher, Reading& reading) {
   reading.hold_to_end(static_cast<std::int64_t>(matcher->memory_bytes()));
   return matcher;
+}
+
+std::shared_ptr<GrammarMatcher> grammar_of(AskedGrammar asked, GrammarCache& grammars, Reading& reading) {
+  return asked.gbnf.empty() ? held_grammar(std::move(asked.grammar), grammars, reading)
+                            : held(grammars.get(asked.gbnf, reading.budget), reading);
+}
+
+}  // namespace
+
+std::shared_ptr<GrammarMatcher> held_grammar(Grammar grammar, GrammarCache& grammars, Reading& reading) {
+  return held(grammars.get(std::move(grammar), reading.budget), reading);
 }
 
 std::shared_ptr<const TokenConstraint> read_constraint(Fields& fields, GrammarCache& grammars, Reading& reading,
@@ -25,7 +37,7 @@ std::shared_ptr<const TokenConstraint> read_constraint(Fields& fields, GrammarCa
     return nullptr;
   }
   try {
-    auto matcher = held_grammar(std::move(asked->grammar), grammars, reading);
+    auto matcher = grammar_of(*asked, grammars, reading);
     return trigger != nullptr ? make_lazy_grammar_constraint(std::move(matcher), *trigger)
                               : make_grammar_constraint(std::move(matcher));
   } catch (const Error& error) {
