@@ -60,11 +60,13 @@ void PageTable::adopt(std::span<const BlockId> blocks, std::size_t given_up) {
   }
 }
 
-void PageTable::give_up_before(std::int32_t first) {
+bool PageTable::give_up_before(std::int32_t first) {
   const std::size_t end = std::min(static_cast<std::size_t>(first / block_tokens_), blocks_.size());
+  const bool gives_up = given_up_ < end;
   for (; given_up_ < end; ++given_up_) {
     allocator_->release(std::exchange(blocks_[given_up_], -1));
   }
+  return gives_up;
 }
 
 std::int32_t PageTable::shared_blocks(std::int32_t first) const {

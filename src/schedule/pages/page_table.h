@@ -35,8 +35,8 @@ class PageTable {
   /// Takes over shared blocks as the start of an empty table (a cached prefix, another sequence's start); retains each. The
   /// first `given_up` of them are left out.
   void adopt(std::span<const BlockId> blocks, std::size_t given_up = 0);
-  /// Releases the blocks that hold only positions below `first`.
-  void give_up_before(std::int32_t first);
+  /// Releases the blocks that hold only positions below `first`. Returns whether there were any.
+  bool give_up_before(std::int32_t first);
   /// The number of held blocks with positions >= first that have other owners. Writing to them needs that many free blocks.
   [[nodiscard]] std::int32_t shared_blocks(std::int32_t first) const;
   /// Replaces these blocks by free ones. Appends the copy for a block that also holds positions below `first`; copies must

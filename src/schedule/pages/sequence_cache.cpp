@@ -54,14 +54,6 @@ std::int32_t SequenceCache::slots_available() const {
   return slots_ ? slots_->num_free() + (prefixes_ ? prefixes_->num_evictable_states() : 0) : 0;
 }
 
-std::int64_t SequenceCache::all_available() const {
-  std::int64_t sum = std::int64_t{blocks_available()} + slots_available();
-  for (std::size_t window = 0; window < windows_.size(); ++window) {
-    sum += window_blocks_available(window);
-  }
-  return sum;
-}
-
 std::uint64_t SequenceCache::version() const { return version_ + (prefixes_ ? prefixes_->num_inserted() : 0); }
 
 std::int32_t SequenceCache::blocks_wanted(const CachedSequence& sequence, std::int32_t tokens) {
@@ -242,16 +234,15 @@ SequenceState::Step SequenceCache::next_state(CachedSequence& sequence, std::int
 
 void SequenceCache::commit(CachedSequence& sequence, std::int32_t count, const SequenceState::Step& state,
                            const PrefixKey& key) {
-  const std::int64_t available = all_available();
   sequence.computed_tokens += count;
-  sequence.state.advance(state);
+  const bool leaves_start = sequence.state.advance(state);
   keep_state(sequence, state, key);
   if (count > 1) {
     insert(sequence, sequence.computed_tokens, key);
   }
-  give_up_behind_windows(sequence);
+  const bool gives_up = give_up_behind_windows(sequence);
   const bool is_awaited = sequence.computed_tokens - count < sequence.awaited_tokens;
-  version_ += all_available() > available || is_awaited ? 1 : 0;
+  version_ += leaves_start || state.kept >= 0 || gives_up || is_awaited ? 1 : 0;
 }
 
 void SequenceCache::keep_state(CachedSequence& sequence, const SequenceState::Step& computed, const PrefixKey& key) {
@@ -272,11 +263,13 @@ void SequenceCache::keep_state(CachedSequence& sequence, const SequenceState::St
 }
 
 // Sequences that wait for a prompt that was just computed start one position before its end.
-void SequenceCache::give_up_behind_windows(CachedSequence& sequence) {
+bool SequenceCache::give_up_behind_windows(CachedSequence& sequence) {
   const bool awaited = sequence.computed_tokens == sequence.awaited_tokens;
+  bool gives_up = false;
   for (WindowPages& window : sequence.windows) {
-    window.pages.give_up_before(window.first_held(sequence.computed_tokens - (awaited ? 1 : 0)));
+    gives_up |= window.pages.give_up_before(window.first_held(sequence.computed_tokens - (awaited ? 1 : 0)));
   }
+  return gives_up;
 }
 
 void SequenceCache::insert(CachedSequence& sequence, std::int32_t count, const PrefixKey& key) {

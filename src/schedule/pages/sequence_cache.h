@@ -116,7 +116,6 @@ class SequenceCache {
   [[nodiscard]] std::int32_t blocks_available() const;
   [[nodiscard]] std::int32_t window_blocks_available(std::size_t window) const;
   [[nodiscard]] std::int32_t slots_available() const;
-  [[nodiscard]] std::int64_t all_available() const;
 
   [[nodiscard]] static std::int32_t blocks_wanted(const CachedSequence& sequence, std::int32_t tokens);
   [[nodiscard]] static std::int32_t window_blocks_wanted(const WindowPages& window, const CachedSequence& sequence,
@@ -131,7 +130,8 @@ class SequenceCache {
   bool reserve_state(CachedSequence& sequence);
   /// Takes over the blocks of windows that the position behind a known prefix sees.
   void adopt_windows(CachedSequence& sequence, std::span<const BlockId> blocks);
-  void give_up_behind_windows(CachedSequence& sequence);
+  /// Whether it gave up any.
+  static bool give_up_behind_windows(CachedSequence& sequence);
   void keep_state(CachedSequence& sequence, const SequenceState::Step& computed, const PrefixKey& key);
   /// Inserts the blocks of the first `count` positions into the prefix cache.
   void insert(CachedSequence& sequence, std::int32_t count, const PrefixKey& key);

@@ -44,12 +44,12 @@ SequenceState::Step SequenceState::after(const Step& computing) const {
   return {.from = computing.to, .to = computing.to == own_[0] ? own_[1] : own_[0]};
 }
 
-void SequenceState::advance(const Step& computed) {
+bool SequenceState::advance(const Step& computed) {
   if (slots_ == nullptr) {
-    return;
+    return false;
   }
   newest_ = computed.to;
-  release(start_);
+  return release(start_);
 }
 
 void SequenceState::release_kept() { release(kept_); }
@@ -63,11 +63,13 @@ void SequenceState::clear() {
   newest_ = -1;
 }
 
-void SequenceState::release(SlotId& slot) {
-  if (slot >= 0) {
-    slots_->release(slot);
-    slot = -1;
+bool SequenceState::release(SlotId& slot) {
+  if (slot < 0) {
+    return false;
   }
+  slots_->release(slot);
+  slot = -1;
+  return true;
 }
 
 }  // namespace rocmforge

@@ -36,8 +36,8 @@ class SequenceState {
   [[nodiscard]] Step next(std::int32_t kept_tokens);
   /// The step after `computing`, which has not ended yet.
   [[nodiscard]] Step after(const Step& computing) const;
-  /// Call when the step has been computed.
-  void advance(const Step& computed);
+  /// Call when the step has been computed. Returns whether that released the slot from which the sequence started.
+  bool advance(const Step& computed);
   /// The slot in which a step last kept a state, -1 for none.
   [[nodiscard]] SlotId kept() const { return kept_; }
   void release_kept();
@@ -45,7 +45,8 @@ class SequenceState {
   void clear();
 
  private:
-  void release(SlotId& slot);
+  /// Whether it held one.
+  bool release(SlotId& slot);
 
   BlockAllocator* slots_;
   SlotId own_[own_slots] = {-1, -1};
