@@ -75,6 +75,7 @@ Router::Found Router::find(std::string_view method, std::string_view path) const
 }
 
 void Router::prepare(HttpRequest& request, const Found& found) {
+  request.route = found.route;
   request.path_part = found.part;  // first: it is a view of the path
   request.path.resize(without_trailing_slashes(request.path).size());
 }

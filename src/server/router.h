@@ -23,7 +23,8 @@ class Router {
   /// HEAD is served as GET. "/v1/models/" is "/v1/models": clients join paths in either way.
   [[nodiscard]] Found find(std::string_view method, std::string_view path) const;
 
-  /// Makes the request what its route expects: its path has no slash at the end, and the part for the braces is known.
+  /// Makes the request what its route expects: its path has no slash at the end, and the route and the part for the braces
+  /// are known.
   static void prepare(HttpRequest& request, const Found& found);
   /// The refusal of a request that no route serves: 405 for a known path, else 404.
   static ApiError unserved(const Found& found, std::string_view method, std::string_view path);

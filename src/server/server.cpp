@@ -136,13 +136,8 @@ class Server::Implementation {
     return response;
   }
 
-  [[nodiscard]] ErrorForm error_form(const HttpRequest& request) const {
-    const Route* route = router_.find(request.method, request.path).route;
-    return route != nullptr ? route->error : openai_error;
-  }
-
   /// Throws ApiError for a request that is refused without its body.
-  void check(const HttpRequest& request) const {
+  void check(const HttpRequest& request, const Router::Found& found) const {
     if (!access_.allows_host(request)) {
       throw ApiError(403, fmt::format("this server is not called '{}'; --allowed-hosts with that name makes it so",
                                       request.header("Host").substr(0, 64)));
@@ -153,7 +148,6 @@ class Server::Implementation {
     if (request.method == "OPTIONS") {
       return;
     }
-    const Router::Found found = router_.find(request.method, request.path);
     const Route* route = found.route;
     if ((route == nullptr || !route->is_public) && !access_.has_key(request)) {
       throw ApiError(401, "the API key is missing or wrong", "", "invalid_api_key");
@@ -173,19 +167,22 @@ class Server::Implementation {
   }
 
   std::unique_ptr<HttpResponse> check_head(HttpRequest& request) {
+    const Router::Found found = router_.find(request.method, request.path);
     try {
-      check(request);
+      check(request, found);
       if (const auto key = access_.key_of(request)) {
         request.owner = fmt::format("key {}", *key);
         request.account = request.owner;
       }
     } catch (const ApiError& problem) {
-      auto response = std::make_unique<HttpResponse>(refusal(
-          problem, {{"client", request.client}, {"method", request.method}, {"path", request.path}}, error_form(request)));
+      auto response = std::make_unique<HttpResponse>(
+          refusal(problem, {{"client", request.client}, {"method", request.method}, {"path", request.path}},
+                  found.route != nullptr ? found.route->error : openai_error));
       const HttpHeaders cors = access_.cors_headers(request);
       response->headers.insert(response->headers.end(), cors.begin(), cors.end());
       return response;
     }
+    Router::prepare(request, found);
     return nullptr;
   }
 
@@ -205,10 +202,8 @@ class Server::Implementation {
   }
 
   void handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
-    const Router::Found found = router_.find(request.method, request.path);
-    const Route* route = found.route;
+    const Route* route = request.route;
     HttpHeaders cors = access_.cors_headers(request);
-    Router::prepare(request, found);
     const Allowance allowed = allowance(request);
     auto exchange = std::make_shared<Exchange>(std::move(request), std::move(reply), log_, state_.service->metrics(),
                                                std::move(cors), allowed);

@@ -221,8 +221,8 @@ void Generation::handle(Delivery delivery) {
   into.text_bytes += output.text.size();
   take(delivery.choice, output);
   into.finish = output.finish;
-  if (delivery.stats) {
-    into.stats = *delivery.stats;
+  if (output.stats) {
+    into.stats = *output.stats;
     ++finished_;
   }
   if (!options_.stream || exchange_->log().shows_texts()) {

@@ -18,15 +18,6 @@ bool is_instruction(std::string_view type) {
   return std::ranges::find(types, type) != types.end();
 }
 
-/// Calls that the client ran, whose arguments are an object: the function's name and the item's member that holds them.
-struct ActionCall {
-  std::string_view type, name, member;
-};
-constexpr std::array action_calls = {
-    ActionCall{"local_shell_call", "local_shell", "action"}, ActionCall{"shell_call", "shell", "action"},
-    ActionCall{"apply_patch_call", "apply_patch", "operation"}, ActionCall{"tool_search_call", "tool_search", "arguments"},
-    ActionCall{"computer_call", "computer", "action"}};
-
 std::string call_id_of(Fields& item) {
   const auto id = item.text("call_id");
   return (!id || id->empty()) && item.has("id") ? item.needed_text("id") : item.needed_text("call_id");
@@ -64,14 +55,14 @@ void ItemConversation::add_call(std::string id, std::string name, std::string ar
   messages_.back().calls.push_back({.id = std::move(id), .name = std::move(name), .arguments = std::move(arguments)});
 }
 
-void ItemConversation::add_action_call(Fields& item, const std::string& type) {
-  const auto call = std::ranges::find(action_calls, type, &ActionCall::type);
-  const Json* given = item.find(call->member);
+/// A call that the client ran, whose arguments are an object.
+void ItemConversation::add_action_call(Fields& item, const ActionTool& tool) {
+  const Json* given = item.find(tool.member);
   Json arguments = given != nullptr && given->is_object() ? *given : Json::object();
-  if (type != "apply_patch_call" && type != "tool_search_call") {
+  if (tool.name != "apply_patch" && tool.name != "tool_search") {
     arguments.erase("type");
   }
-  add_call(call_id_of(item), std::string(call->name), to_text(arguments));
+  add_call(call_id_of(item), std::string(tool.name), to_text(arguments));
 }
 
 /// A text, parts, or what can be read of the item.
@@ -116,8 +107,8 @@ void ItemConversation::add(Fields& item) {
   }
   // A search that the vendor's server made has no call_id.
   const bool is_clients = type != "tool_search_call" || item.has("call_id");
-  if (is_clients && std::ranges::find(action_calls, type, &ActionCall::type) != action_calls.end()) {
-    return add_action_call(item, type);
+  if (const ActionTool* tool = action_of_call(type); tool != nullptr && is_clients) {
+    return add_action_call(item, *tool);
   }
   if (type.ends_with("_output") && (item.has("call_id") || type == "local_shell_call_output" || !item.has("id"))) {
     return add_result(item, type);

@@ -26,7 +26,7 @@ class ItemConversation {
   void add_message(Fields& item);
   void add_reasoning(Fields& item);
   void add_call(std::string id, std::string name, std::string arguments);
-  void add_action_call(Fields& item, const std::string& type);
+  void add_action_call(Fields& item, const ActionTool& tool);
   void add_result(Fields& item, const std::string& type);
   void add_shown(Role role, std::string text);
   [[nodiscard]] bool answer_goes_on() const;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <optional>
@@ -15,21 +16,10 @@
 namespace rocmforge {
 namespace {
 
-/// Tools that the client runs and whose calls are items of their own.
-struct ActionTool {
-  std::string_view type, member;
+constexpr std::array action_tools = {
+    ActionTool{"local_shell", "action"},    ActionTool{"shell", "action"},           ActionTool{"apply_patch", "operation"},
+    ActionTool{"tool_search", "arguments"}, ActionTool{"computer", "action", false},
 };
-constexpr std::array action_tools = {ActionTool{"local_shell", "action"}, ActionTool{"shell", "action"},
-                                     ActionTool{"apply_patch", "operation"}, ActionTool{"tool_search", "arguments"}};
-
-const ActionTool* action_tool(std::string_view type) {
-  for (const ActionTool& tool : action_tools) {
-    if (tool.type == type) {
-      return &tool;
-    }
-  }
-  return nullptr;
-}
 
 /// A function of the item's members, by the name that it gets.
 using Named = std::function<Tool(const std::string& name)>;
@@ -75,7 +65,8 @@ Named described_action(Fields& tool, const std::string& type) {
     }
     return as_function(std::move(members));
   }
-  std::optional<Json> function = action_tool(type) == nullptr ? std::nullopt : function_of_client_tool(type, "");
+  const ActionTool* action = action_tool(type);
+  std::optional<Json> function = action == nullptr || !action->is_offered ? std::nullopt : function_of_client_tool(type, "");
   if (!function) {
     return nullptr;
   }
@@ -84,6 +75,16 @@ Named described_action(Fields& tool, const std::string& type) {
 }
 
 }  // namespace
+
+const ActionTool* action_tool(std::string_view name) {
+  const auto* found = std::ranges::find(action_tools, name, &ActionTool::name);
+  return found == action_tools.end() ? nullptr : found;
+}
+
+const ActionTool* action_of_call(std::string_view type) {
+  constexpr std::string_view end = "_call";
+  return type.ends_with(end) ? action_tool(type.substr(0, type.size() - end.size())) : nullptr;
+}
 
 void OfferedTools::offer(OfferedTool tool, const Named& named) {
   std::string& known = model_names_[{tool.in_namespace, tool.name}];

@@ -13,6 +13,16 @@
 
 namespace rocmforge {
 
+/// A tool that the client runs and whose calls are items of their own, "local_shell_call": their member with the arguments.
+struct ActionTool {
+  std::string_view name{}, member{};
+  bool is_offered = true;  ///< by this name in the list of tools
+};
+/// Null for another name.
+const ActionTool* action_tool(std::string_view name);
+/// By the type of the calls.
+const ActionTool* action_of_call(std::string_view type);
+
 /// How calls of a tool of the Responses API look in its items.
 enum class CallItem {
   function,  ///< {"type": "function_call", "name", "arguments"}

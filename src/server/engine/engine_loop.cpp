@@ -260,7 +260,7 @@ void EngineLoop::abandon(const std::string& line) {
 
 void EngineLoop::end_with_failure(Parcel& parcel, const std::string& reason) {
   parcel.delivery.output.finish = FinishReason::error;
-  parcel.delivery.stats = RequestStats{};
+  parcel.delivery.output.stats = RequestStats{};
   try {
     parcel.delivery.output.text = fmt::format("the engine has failed: {}", reason);
   } catch (const std::bad_alloc&) {
@@ -363,7 +363,7 @@ void EngineLoop::handle(StepOutput& output, Clock::time_point now, Parcels& parc
   last.delivery.decode_seconds = track.first_token ? seconds(now - *track.first_token) : 0.0;
   if (!ends) {
     try {
-      parcels.push_back({last.listener, {last.delivery.choice, std::move(output), {}, last.delivery.decode_seconds}});
+      parcels.push_back({last.listener, {last.delivery.choice, std::move(output), last.delivery.decode_seconds}});
       return;
     } catch (const std::bad_alloc&) {
       last.failed = true;
@@ -373,17 +373,16 @@ void EngineLoop::handle(StepOutput& output, Clock::time_point now, Parcels& parc
     }
   }
   last.delivery.output = std::move(output);
-  last.delivery.stats = last.delivery.output.stats;
-  metrics_.finished(last.delivery.output.finish, *last.delivery.stats, seconds(now - track.submission->came),
+  metrics_.finished(last.delivery.output.finish, *last.delivery.output.stats, seconds(now - track.submission->came),
                     track.first_of_prompt);
   end(found, parcels);
 }
 
 void EngineLoop::end(Tracks::iterator place, Parcels& parcels) {
   Submission& submission = *place->second.submission;
-  const Delivery& delivery = place->second.end.front().delivery;
+  const std::optional<RequestStats>& stats = place->second.end.front().delivery.output.stats;
   std::erase(submission.running, place->first);
-  submission.longest = std::max(submission.longest, delivery.stats ? delivery.stats->generated_tokens : 0);
+  submission.longest = std::max(submission.longest, stats ? stats->generated_tokens : 0);
   places_.give_back(submission.client, 1);
   if (submission.running.empty()) {
     metrics_.all_finished(submission.longest);

@@ -25,7 +25,6 @@ namespace rocmforge {
 struct Delivery {
   int choice = 0;
   StepOutput output{};
-  std::optional<RequestStats> stats{};  ///< with the last output
   double decode_seconds = 0.0;          ///< from the answer's first token to this output
 };
 

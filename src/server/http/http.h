@@ -14,11 +14,14 @@ namespace rocmforge {
 
 using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
 
+struct Route;
+
 struct HttpRequest {
   std::string method;
   std::string path;         ///< as sent, without the query
   std::string query{};      ///< after '?', as sent
   std::string path_part{};  ///< of the path, for the name in braces of its route (Route::path)
+  const Route* route = nullptr;  ///< that check_head has found
   HttpHeaders headers{};
   std::string body{};
   std::string client{};   ///< "127.0.0.1:50000"
