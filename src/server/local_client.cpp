@@ -125,12 +125,18 @@ HttpResponse read_answer(Mailbox& box, const LocalClient::TakePart& take) {
   }
 }
 
+std::vector<Route> all_routes(const ServerOptions& options, const std::vector<Route>& more) {
+  std::vector<Route> routes = server_routes(options);
+  routes.insert(routes.end(), more.begin(), more.end());
+  return routes;
+}
+
 }  // namespace
 
-LocalClient::LocalClient(std::shared_ptr<ModelService> service, const ServerOptions& options)
+LocalClient::LocalClient(std::shared_ptr<ModelService> service, const ServerOptions& options, const std::vector<Route>& more)
     : state_{.options = options, .service = std::move(service)},
       log_(std::make_shared<RequestLog>(LogOptions{.silent = true})),
-      router_(server_routes(options)) {
+      router_(all_routes(options, more)) {
   state_.backend = state_.service->backend();
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "server/model_service.h"
 #include "server/router.h"
@@ -17,8 +18,8 @@ class LocalClient {
   /// Gets a part of a streamed answer, in the calling thread; false cancels the request.
   using TakePart = std::function<bool(std::string_view)>;
 
-  /// `service` has been started.
-  LocalClient(std::shared_ptr<ModelService> service, const ServerOptions& options);
+  /// `service` has been started. `more`: routes beside the server's.
+  LocalClient(std::shared_ptr<ModelService> service, const ServerOptions& options, const std::vector<Route>& more = {});
 
   /// The answer to a request such as "POST", "/v1/chat/completions" and JSON. The parts of a streamed answer go to `take`,
   /// and the returned body is empty. A refusal has the form of the route's API. Rethrows what `take` throws, after

@@ -1,4 +1,4 @@
-"""Every limit of the table in docs/server.md, at its edge and one beyond."""
+"""Every limit of the table in docs/server-limits.md, at its edge and one beyond."""
 import dataclasses
 import json
 import pathlib
@@ -10,7 +10,7 @@ from expect import answer_problems
 from limits_of_load import LOAD
 from limits_of_time import TIME
 
-PAGE = pathlib.Path(__file__).resolve().parent.parent.parent / "docs" / "server.md"
+PAGE = pathlib.Path(__file__).resolve().parent.parent.parent / "docs" / "server-limits.md"
 CHAT, COMPLETIONS, GENERATE = "/v1/chat/completions", "/v1/completions", "/generate"
 
 

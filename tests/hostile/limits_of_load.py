@@ -1,4 +1,4 @@
-"""The limits of docs/server.md that many requests share, each tried on a server where it is small."""
+"""The limits of docs/server-limits.md that many requests share, each tried on a server where it is small."""
 import os
 import signal
 import subprocess

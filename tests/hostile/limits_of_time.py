@@ -1,4 +1,4 @@
-"""The limits that are times, of docs/server.md. Each is waited for on a server of its own while other attacks run: it may come late
+"""The limits that are times, of docs/server-limits.md. Each is waited for on a server of its own while other attacks run: it may come late
 on a busy machine, but never early."""
 import concurrent.futures
 import socket

@@ -7,8 +7,7 @@
 #include <sstream>
 
 #include "paths.h"
-#include "server/client.h"
-#include "server/running_server.h"
+#include "server/local_server.h"
 
 namespace rocmforge {
 namespace {
@@ -29,7 +28,7 @@ TEST_P(AgentRequests, AreNotRefused) {
   options.engine.kv_tokens = 32768;
   options.engine.max_batch_tokens = 1024;
   ASSERT_FALSE(options.server.chat_template.empty());
-  const FakeServer server(options);
+  const LocalServer server(options);
   for (const char* client : {"claude-code", "codex", "open-webui", "continue", "sillytavern", "aider"}) {
     const Json file = Json::parse(text_of_file(std::string("agent-requests/") + client + ".json"));
     ASSERT_EQ(file["requests"].size(), 10u) << client;
@@ -37,7 +36,7 @@ TEST_P(AgentRequests, AreNotRefused) {
     for (const Json& request : file["requests"]) {
       const std::string path = request["path"];
       if (request["method"] == "GET") {
-        EXPECT_EQ(get(server.port(), path).status, 200) << client << " " << path;
+        EXPECT_EQ(get(server, path).status, 200) << client << " " << path;
       } else {
         Json body = request["body"];
         for (const char* limit : {"max_tokens", "max_output_tokens", "max_completion_tokens", "n_predict"}) {
@@ -51,7 +50,7 @@ TEST_P(AgentRequests, AreNotRefused) {
           body["max_tokens"] = 2;
           body.erase("max_completion_tokens");
         }
-        const HttpAnswer answer = post(server.port(), path, body);
+        const HttpAnswer answer = post(server, path, body);
         EXPECT_EQ(answer.status, 200) << client << " " << number << ": " << answer.body.substr(0, 500);
         EXPECT_EQ(answer.body.find("\"error\":{"), std::string::npos) << client << " " << number << answer.body;
       }

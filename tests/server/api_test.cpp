@@ -3,10 +3,12 @@
 
 #include <cmath>
 #include <filesystem>
+#include <memory>
 #include <set>
 #include <thread>
 
 #include "server/client.h"
+#include "server/local_server.h"
 #include "server/running_server.h"
 
 namespace rocmforge {
@@ -16,13 +18,10 @@ class ApiTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     if (has_demo_model()) {
-      server = new DemoServer();
+      server = local_demo();
     }
   }
-  static void TearDownTestSuite() {
-    delete server;
-    server = nullptr;
-  }
+  static void TearDownTestSuite() { server.reset(); }
   void SetUp() override {
     if (server == nullptr) {
       GTEST_SKIP() << "models/forge-demo.gguf is missing";
@@ -34,24 +33,22 @@ class ApiTest : public testing::Test {
     request.update(more);
     return request;
   }
-  static HttpAnswer ask(const Json& more = Json::object()) {
-    return post(server->port(), "/v1/chat/completions", chat(more));
-  }
+  static HttpAnswer ask(const Json& more = Json::object()) { return post(*server, "/v1/chat/completions", chat(more)); }
 
-  static DemoServer* server;
+  static std::unique_ptr<LocalServer> server;
 };
 
-DemoServer* ApiTest::server = nullptr;
+std::unique_ptr<LocalServer> ApiTest::server;
 
 TEST_F(ApiTest, Health) {
-  EXPECT_EQ(get(server->port(), "/health").json(), (Json{{"status", "ok"}}));
-  EXPECT_EQ(get(server->port(), "/v1/health").status, 200);
-  EXPECT_EQ(get(server->port(), "/ready").status, 200);
-  EXPECT_EQ(get(server->port(), "/version").json(), (Json{{"version", "test"}}));
+  EXPECT_EQ(get(*server, "/health").json(), (Json{{"status", "ok"}}));
+  EXPECT_EQ(get(*server, "/v1/health").status, 200);
+  EXPECT_EQ(get(*server, "/ready").status, 200);
+  EXPECT_EQ(get(*server, "/version").json(), (Json{{"version", "test"}}));
 }
 
 TEST_F(ApiTest, Models) {
-  const Json list = get(server->port(), "/v1/models").json();
+  const Json list = get(*server, "/v1/models").json();
   ASSERT_EQ(list["data"].size(), 1u);
   for (const char* key : {"id", "object", "created", "owned_by"}) {
     EXPECT_TRUE(list["data"][0].contains(key)) << key;
@@ -60,10 +57,14 @@ TEST_F(ApiTest, Models) {
   EXPECT_EQ(list["data"][0]["meta"]["n_vocab"], 4096);
   EXPECT_EQ(list["data"][0]["meta"]["size"], std::filesystem::file_size(demo_model()));
   EXPECT_GT(list["data"][0]["meta"]["n_params"], 10'000'000);
-  EXPECT_EQ(get(server->port(), "/models").json(), list);
-  EXPECT_EQ(get(server->port(), "/v1/models/forge-demo").json(), list["data"][0]);
-  EXPECT_EQ(get(server->port(), "/v1/models/forge%2Ddemo").json(), list["data"][0]);
-  EXPECT_EQ(get(server->port(), "/v1/models/gpt-5").json()["error"]["code"], "model_not_found");
+  EXPECT_EQ(get(*server, "/models").json(), list);
+  EXPECT_EQ(get(*server, "/v1/models/forge-demo").json(), list["data"][0]);
+  EXPECT_EQ(get(*server, "/v1/models/gpt-5").json()["error"]["code"], "model_not_found");
+}
+
+TEST(Models, AreFoundByAnEncodedName) {
+  const FakeServer server;
+  EXPECT_EQ(get(server.port(), "/v1/models/mod%65l").json()["id"], "model");
 }
 
 TEST_F(ApiTest, Chat) {
@@ -112,9 +113,9 @@ TEST_F(ApiTest, ChatStream) {
 TEST_F(ApiTest, ChatParts) {
   const Json parts = {{{"type", "text"}, {"text", "What is "}}, {{"type", "text"}, {"text", "127 + 458?"}}};
   const Json whole = ask().json();
-  const Json answer = post(server->port(), "/v1/chat/completions",
-                           {{"messages", {{{"role", "user"}, {"content", parts}}}}, {"temperature", 0}})
-                          .json();
+  const Json answer =
+      post(*server, "/v1/chat/completions", {{"messages", {{{"role", "user"}, {"content", parts}}}}, {"temperature", 0}})
+          .json();
   EXPECT_EQ(answer["object"], "chat.completion");
   EXPECT_GE(answer["usage"]["prompt_tokens"], whole["usage"]["prompt_tokens"]);
 }
@@ -123,7 +124,7 @@ TEST_F(ApiTest, SeedAndTemperature) {
   const auto text = [&](const Json& more) {
     Json request = {{"prompt", "Once upon"}, {"max_tokens", 20}, {"temperature", 2}};
     request.update(more);
-    return post(server->port(), "/v1/completions", request).json()["choices"][0]["text"].get<std::string>();
+    return post(*server, "/v1/completions", request).json()["choices"][0]["text"].get<std::string>();
   };
   EXPECT_EQ(text({{"seed", 5}}), text({{"seed", 5}}));
   std::set<std::string> answers;
@@ -146,7 +147,7 @@ TEST_F(ApiTest, Choices) {
   }
   EXPECT_EQ(answer["usage"]["prompt_tokens"], ask().json()["usage"]["prompt_tokens"]) << "the prompt counts once";
   const Json request = {{"prompt", "Once upon"}, {"max_tokens", 20}, {"temperature", 2}, {"n", 6}, {"seed", 1}};
-  const Json several = post(server->port(), "/v1/completions", request).json();
+  const Json several = post(*server, "/v1/completions", request).json();
   std::set<std::string> texts;
   for (const Json& choice : several["choices"]) {
     texts.insert(choice["text"]);
@@ -175,11 +176,11 @@ TEST_F(ApiTest, LogitBias) {
 }
 
 TEST(Api, Penalties) {
-  const FakeServer server;  // the next token depends on all earlier tokens, so one different token changes the rest
+  const LocalServer server;  // the next token depends on all earlier tokens, so one different token changes the rest
   const auto text = [&](const Json& more) {
     Json request = {{"prompt", "abc"}, {"max_tokens", 100}, {"temperature", 0}};
     request.update(more);
-    return post(server.port(), "/v1/completions", request).json()["choices"][0]["text"].get<std::string>();
+    return post(server, "/v1/completions", request).json()["choices"][0]["text"].get<std::string>();
   };
   const std::string plain = text(Json::object());
   EXPECT_NE(text({{"frequency_penalty", 2}}), plain);
@@ -222,70 +223,10 @@ TEST_F(ApiTest, ChatLogprobs) {
 
 TEST_F(ApiTest, PrefixHitsAreCounted) {
   const std::string question = "Please reverse the word stone. " + std::string(300, 'a') + " What is 127 + 458?";
-  const Json first = post(server->port(), "/v1/chat/completions", chat(Json::object(), question)).json();
-  const Json second = post(server->port(), "/v1/chat/completions", chat({{"cache_prompt", true}}, question)).json();
+  const Json first = post(*server, "/v1/chat/completions", chat(Json::object(), question)).json();
+  const Json second = post(*server, "/v1/chat/completions", chat({{"cache_prompt", true}}, question)).json();
   EXPECT_GT(second["usage"]["prompt_tokens_details"]["cached_tokens"], 0);
   EXPECT_EQ(second["choices"][0]["message"]["content"], first["choices"][0]["message"]["content"]);
-}
-
-TEST_F(ApiTest, FieldsAreUnderstoodOrRefusedByName) {
-  const Json harmless = {
-      {"user", "me"}, {"metadata", {{"a", "b"}}}, {"store", true}, {"service_tier", "auto"}, {"model", "any"}};
-  EXPECT_EQ(ask(harmless).status, 200);
-  const std::vector<std::pair<std::string, Json>> refused = {
-      {"n_probs", 2},
-      {"functions", Json::array({1})},
-      {"audio", Json::object()},
-      {"best_of", 3},
-      {"mirostat", 2},
-      {"dry_multiplier", -1},
-      {"dry_sequence_breakers", {""}},
-      {"stop_token_ids", {-1}},
-      {"bad_words", "x"},
-      {"min_tokens", -1},
-      {"logprobs", 3},
-      {"top_logprobs", 2},
-      {"max_tokens", 0},
-      {"max_completion_tokens", -2},
-      {"n", 0},
-      {"n", 129},
-      {"temperature", 3},
-      {"top_p", 1.5},
-      {"stop", 5},
-      {"seed", "x"},
-      {"stream", 1},
-      {"presence_penalty", 3},
-      {"frequency_penalty", -3},
-      {"logit_bias", {{"a", 1}}},
-      {"messages", 1},
-      {"messages", Json::array()},
-  };
-  for (const auto& [name, value] : refused) {
-    const HttpAnswer answer = ask({{name, value}});
-    EXPECT_EQ(answer.status, 400) << name;
-    EXPECT_EQ(answer.json()["error"]["param"], name) << answer.body;
-    EXPECT_NE(answer.json()["error"]["message"].get<std::string>().find(name), std::string::npos);
-  }
-  EXPECT_EQ(ask({{"stream_options", {{"include_usage", true}}}}).json()["error"]["param"], "stream_options");
-  EXPECT_EQ(post(server->port(), "/v1/completions", {{"prompt", "a"}, {"suffix", "b"}}).json()["error"]["param"], "suffix");
-}
-
-TEST_F(ApiTest, BadMessages) {
-  const Json user = {{"role", "user"}, {"content", "a"}};
-  const std::vector<Json> bad = {
-      Json("hello"),
-      Json::array({123}),
-      Json::array({Json::object()}),
-      Json::array({{{"role", 5}, {"content", "a"}}}),
-      Json::array({{{"role", "robot"}, {"content", "a"}}}),
-      Json::array({{{"role", "user"}, {"content", 5}}}),
-  };
-  for (const Json& messages : bad) {
-    const HttpAnswer answer = post(server->port(), "/v1/chat/completions", {{"messages", messages}});
-    EXPECT_EQ(answer.status, 400) << messages.dump();
-    EXPECT_EQ(answer.json()["error"]["param"].get<std::string>().find("messages"), 0u) << answer.body;
-  }
-  EXPECT_EQ(post(server->port(), "/v1/chat/completions", Json::object()).json()["error"]["param"], "messages");
 }
 
 TEST_F(ApiTest, TooLongAPromptSaysHowLong) {
@@ -294,7 +235,7 @@ TEST_F(ApiTest, TooLongAPromptSaysHowLong) {
     question += "word ";
   }
   for (const bool stream : {false, true}) {
-    const HttpAnswer answer = post(server->port(), "/v1/chat/completions", chat({{"stream", stream}}, question));
+    const HttpAnswer answer = post(*server, "/v1/chat/completions", chat({{"stream", stream}}, question));
     EXPECT_EQ(answer.status, 400);
     const Json error = answer.json()["error"];
     EXPECT_EQ(error["type"], "exceed_context_size_error");
@@ -305,25 +246,22 @@ TEST_F(ApiTest, TooLongAPromptSaysHowLong) {
 }
 
 TEST_F(ApiTest, Completions) {
-  const Json answer = post(server->port(), "/v1/completions", {{"prompt", "Once upon"}, {"temperature", 0}}).json();
+  const Json answer = post(*server, "/v1/completions", {{"prompt", "Once upon"}, {"temperature", 0}}).json();
   EXPECT_EQ(answer["object"], "text_completion");
   EXPECT_EQ(answer["usage"]["completion_tokens"], 16) << "the documented default";
   const auto ids = server->tokenizer().encode("Once upon", {});
-  EXPECT_EQ(post(server->port(), "/v1/completions", {{"prompt", ids}, {"temperature", 0}}).json()["choices"],
-            answer["choices"]);
-  const Json several =
-      post(server->port(), "/v1/completions", {{"prompt", {ids, ids}}, {"temperature", 0}, {"n", 2}}).json();
+  EXPECT_EQ(post(*server, "/v1/completions", {{"prompt", ids}, {"temperature", 0}}).json()["choices"], answer["choices"]);
+  const Json several = post(*server, "/v1/completions", {{"prompt", {ids, ids}}, {"temperature", 0}, {"n", 2}}).json();
   ASSERT_EQ(several["choices"].size(), 4u);
   for (const Json& choice : several["choices"]) {
     EXPECT_EQ(choice["text"], answer["choices"][0]["text"]);
   }
-  const Json echoed =
-      post(server->port(), "/v1/completions", {{"prompt", "Once upon"}, {"temperature", 0}, {"echo", true}}).json();
+  const Json echoed = post(*server, "/v1/completions", {{"prompt", "Once upon"}, {"temperature", 0}, {"echo", true}}).json();
   EXPECT_EQ(echoed["choices"][0]["text"], "Once upon" + answer["choices"][0]["text"].get<std::string>());
 }
 
 TEST_F(ApiTest, Embeddings) {
-  const Json answer = post(server->port(), "/v1/embeddings", {{"input", {"a cat", "a dog", "a cat", ""}}}).json();
+  const Json answer = post(*server, "/v1/embeddings", {{"input", {"a cat", "a dog", "a cat", ""}}}).json();
   ASSERT_EQ(answer["data"].size(), 4u) << answer.dump();
   for (std::size_t i = 0; i < 4; ++i) {
     EXPECT_EQ(answer["data"][i]["index"], i);
@@ -336,18 +274,17 @@ TEST_F(ApiTest, Embeddings) {
   EXPECT_EQ(answer["data"][0]["embedding"], answer["data"][2]["embedding"]);
   EXPECT_NE(answer["data"][0]["embedding"], answer["data"][1]["embedding"]);
   EXPECT_EQ(answer["usage"]["prompt_tokens"], answer["usage"]["total_tokens"]);
-  const Json packed = post(server->port(), "/v1/embeddings", {{"input", "a cat"}, {"encoding_format", "base64"}}).json();
+  const Json packed = post(*server, "/v1/embeddings", {{"input", "a cat"}, {"encoding_format", "base64"}}).json();
   EXPECT_EQ(packed["data"][0]["embedding"].get<std::string>().size(), (512u * 4 + 2) / 3 * 4);
-  const Json small = post(server->port(), "/v1/embeddings", {{"input", "a cat"}, {"dimensions", 8}}).json();
+  const Json small = post(*server, "/v1/embeddings", {{"input", "a cat"}, {"dimensions", 8}}).json();
   EXPECT_EQ(small["data"][0]["embedding"].size(), 8u);
   std::set<std::string> poolings;
   for (const char* pooling : {"mean", "last", "cls"}) {
-    poolings.insert(
-        post(server->port(), "/v1/embeddings", {{"input", "a cat sat"}, {"pooling", pooling}}).json()["data"].dump());
+    poolings.insert(post(*server, "/v1/embeddings", {{"input", "a cat sat"}, {"pooling", pooling}}).json()["data"].dump());
   }
   EXPECT_EQ(poolings.size(), 3u);
-  EXPECT_EQ(post(server->port(), "/v1/embeddings", {{"input", Json::array()}}).status, 400);
-  const HttpAnswer long_one = post(server->port(), "/v1/embeddings", {{"input", std::vector<int>(3000, 5)}});
+  EXPECT_EQ(post(*server, "/v1/embeddings", {{"input", Json::array()}}).status, 400);
+  const HttpAnswer long_one = post(*server, "/v1/embeddings", {{"input", std::vector<int>(3000, 5)}});
   EXPECT_EQ(long_one.status, 400);
   EXPECT_NE(long_one.json()["error"]["message"].get<std::string>().find("too large"), std::string::npos);
 }
@@ -360,24 +297,24 @@ TEST_F(ApiTest, Grammar) {
 }
 
 TEST_F(ApiTest, PropsAndSlots) {
-  const Json props = get(server->port(), "/props").json();
+  const Json props = get(*server, "/props").json();
   EXPECT_EQ(props["total_slots"], 8);
   EXPECT_EQ(props["default_generation_settings"]["n_ctx"], 2048);
   EXPECT_EQ(props["model_path"], demo_model().string());
-  const Json slots = get(server->port(), "/slots").json();
+  const Json slots = get(*server, "/slots").json();
   ASSERT_EQ(slots.size(), 8u);
   EXPECT_EQ(slots[0]["is_processing"], false);
 }
 
 TEST_F(ApiTest, AliasesGiveTheSame) {
-  EXPECT_EQ(post(server->port(), "/chat/completions", chat()).json()["choices"], ask().json()["choices"]);
-  EXPECT_EQ(post(server->port(), "/embeddings", {{"input", "a"}}).json()["object"], "list");
-  EXPECT_EQ(post(server->port(), "/generate", {{"prompt", "a"}, {"n_predict", 3}}).json()["tokens_predicted"], 3);
+  EXPECT_EQ(post(*server, "/chat/completions", chat()).json()["choices"], ask().json()["choices"]);
+  EXPECT_EQ(post(*server, "/embeddings", {{"input", "a"}}).json()["object"], "list");
+  EXPECT_EQ(post(*server, "/generate", {{"prompt", "a"}, {"n_predict", 3}}).json()["tokens_predicted"], 3);
 }
 
 TEST_F(ApiTest, EveryMetricMoves) {
   ask({{"max_tokens", 5}});
-  const std::string text = get(server->port(), "/metrics").body;
+  const std::string text = get(*server, "/metrics").body;
   for (const char* name :
        {"prompt_tokens_total", "generation_tokens_total", "time_to_first_token_seconds_count",
         "inter_token_latency_seconds_count", "time_per_output_token_seconds_count", "e2e_request_latency_seconds_count",
@@ -462,21 +399,21 @@ TEST(Log, HoldsNoTextUnlessAsked) {
 }
 
 TEST(Page, IsServedUnderAStrictPolicy) {
-  const FakeServer server({}, say("hi"));
-  const HttpAnswer page = get(server.port(), "/");
+  const LocalServer server({}, say("hi"));
+  const HttpAnswer page = get(server, "/");
   EXPECT_EQ(page.status, 200);
   EXPECT_EQ(page.headers.at("content-type"), "text/html; charset=utf-8");
   EXPECT_TRUE(page.headers.at("content-security-policy").starts_with("default-src 'none'; script-src 'self';"));
   std::size_t files = 0;
   for (std::size_t at = 0; (at = page.body.find("\"page/", at)) != std::string::npos; ++files) {
     const std::size_t end = page.body.find('"', ++at);
-    EXPECT_EQ(get(server.port(), "/" + page.body.substr(at, end - at)).status, 200) << page.body.substr(at, end - at);
+    EXPECT_EQ(get(server, "/" + page.body.substr(at, end - at)).status, 200) << page.body.substr(at, end - at);
   }
   EXPECT_GT(files, 0u);
   TestServerOptions options;
   options.server.page = false;
-  const FakeServer without(options, say("hi"));
-  EXPECT_EQ(get(without.port(), "/").status, 404);
+  const LocalServer without(options, say("hi"));
+  EXPECT_EQ(get(without, "/").status, 404);
 }
 
 TEST(Loading, IsAnsweredWith503) {

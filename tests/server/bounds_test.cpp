@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "server/client.h"
+#include "server/local_server.h"
 #include "server/running_server.h"
 
 namespace rocmforge {
@@ -23,10 +24,10 @@ TEST(Work, OfReadingARequestHasALimitThatTheAnswerNames) {
   TestServerOptions options;
   options.server.request_work = 10'000;
   options.server.chat_template = "{% for i in range(100000) %}{% endfor %}>";
-  const FakeServer server(options, say("hi"));
+  const LocalServer server(options, say("hi"));
   const std::string limit = "reading the request takes more than the 10000 units of work that are allowed";
   const HttpAnswer parsed = post_text(
-      server.port(), "/v1/completions", "{\"a\": [" + [] {
+      server, "/v1/completions", "{\"a\": [" + [] {
         std::string list = "0";
         for (int i = 0; i < 20'000; ++i) {
           list += ",0";
@@ -35,14 +36,13 @@ TEST(Work, OfReadingARequestHasALimitThatTheAnswerNames) {
       }() + "]}");
   EXPECT_EQ(parsed.status, 400);
   EXPECT_EQ(message(parsed), limit);
-  const HttpAnswer encoded = post(server.port(), "/tokenize", {{"content", std::string(20'000, 'a')}});
+  const HttpAnswer encoded = post(server, "/tokenize", {{"content", std::string(20'000, 'a')}});
   EXPECT_EQ(encoded.status, 400);
   EXPECT_EQ(message(encoded), limit);
-  const HttpAnswer rendered =
-      post(server.port(), "/v1/chat/completions", {{"messages", {{{"role", "user"}, {"content", "a"}}}}});
+  const HttpAnswer rendered = post(server, "/v1/chat/completions", {{"messages", {{{"role", "user"}, {"content", "a"}}}}});
   EXPECT_EQ(rendered.status, 400);
   EXPECT_EQ(message(rendered), limit);
-  EXPECT_EQ(post(server.port(), "/v1/completions", {{"prompt", "x>"}}).status, 200);
+  EXPECT_EQ(post(server, "/v1/completions", {{"prompt", "x>"}}).status, 200);
 }
 
 /// A server on which reading a conversation takes a very long time.
@@ -260,24 +260,24 @@ TEST(Prefixes, AreSharedWhereThatIsWanted) {
 }
 
 TEST(Bodies, WithBytesBehindANulAreRefused) {
-  const FakeServer server({}, say("hi"));
+  const LocalServer server({}, say("hi"));
   const std::string body = R"({"prompt": "x>"})";
-  EXPECT_EQ(post_text(server.port(), "/v1/completions", body).status, 200);
+  EXPECT_EQ(post_text(server, "/v1/completions", body).status, 200);
   for (const std::string& more : {std::string("\0", 1), std::string("\0{\"prompt\": 1}", 15)}) {
-    const HttpAnswer answer = post_text(server.port(), "/v1/completions", body + more);
+    const HttpAnswer answer = post_text(server, "/v1/completions", body + more);
     EXPECT_EQ(answer.status, 400);
     EXPECT_EQ(message(answer), "the body is not valid JSON: byte 17 is NUL");
   }
 }
 
 TEST(Errors, QuoteOnlySoMuchOfARequest) {
-  const FakeServer server({}, say("hi"));
+  const LocalServer server({}, say("hi"));
   const std::string name(1'000'000, 'n');
   for (const Json& body :
        {Json{{"prompt", "x>"}, {"temperature", name}}, Json{{"prompt", "x>"}, {"grammar", name}},
         Json{{"prompt", "x>"}, {"response_format", {{"type", name}}}}, Json{{"prompt", "x>"}, {"logit_bias", {{name, 1}}}},
         Json{{"prompt", {name, {name}}}}, Json{{"prompt", "x>"}, {"json_schema", {{name, 1}, {"type", name}}}}}) {
-    const HttpAnswer answer = post(server.port(), "/v1/completions", body);
+    const HttpAnswer answer = post(server, "/v1/completions", body);
     EXPECT_EQ(answer.status, 400) << answer.body.substr(0, 300);
     EXPECT_LT(answer.body.size(), 1000u) << answer.body.substr(0, 300);
   }

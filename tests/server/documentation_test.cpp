@@ -1,4 +1,5 @@
-// docs/server.md is complete and correct: every route, field and metric in it exists, and all that exist are in it.
+// The pages of the server are complete and correct: every route, field, limit and metric in them exists, and all that exist
+// are in them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,15 +17,15 @@
 #include "server/api/prompts.h"
 #include "server/api/unserved_fields.h"
 #include "server/client.h"
+#include "server/local_server.h"
 #include "server/routes.h"
-#include "server/running_server.h"
 
 namespace rocmforge {
 namespace {
 
-/// The text of a section, without its heading.
-std::string section(const std::string& name) {
-  std::ifstream file(test::source_path("docs/server.md"));
+/// The text of a section of a page, without its heading.
+std::string section(const std::string& page, const std::string& name) {
+  std::ifstream file(test::source_path("docs/" + page));
   const std::string text(std::istreambuf_iterator<char>(file), {});
   const std::size_t begin = text.find("\n## " + name + "\n");
   EXPECT_NE(begin, std::string::npos) << name;
@@ -55,7 +56,7 @@ std::vector<std::string> first_cells(const std::string& text) {
 /// The paths of the table of routes: "POST /cancel/".
 std::set<std::string> documented_routes() {
   std::set<std::string> routes;
-  for (const std::string& cell : first_cells(section("Routes"))) {
+  for (const std::string& cell : first_cells(section("server.md", "Routes"))) {
     std::string method;
     for (std::string name : quoted(cell)) {
       if (const std::size_t blank = name.find(' '); blank != std::string::npos) {
@@ -82,7 +83,7 @@ TEST(Documentation, NamesEveryRoute) {
 }
 
 /// Whether one of the routes that compute reads the field.
-bool is_known(const FakeServer& server, const std::string& name) {
+bool is_known(const LocalServer& server, const std::string& name) {
   const std::vector<std::pair<std::string, Json>> requests = {
       {"/v1/chat/completions", {{"messages", {{{"role", "user"}, {"content", "a"}}}}}},
       {"/v1/completions", {{"prompt", "a>"}}},
@@ -91,7 +92,7 @@ bool is_known(const FakeServer& server, const std::string& name) {
   return std::ranges::any_of(requests, [&](const auto& one) {
     Json request = one.second;
     request[name] = Json::array({Json::array({Json::array()})});  // no field is of such a type: nothing is computed
-    return post(server.port(), one.first, request).body.find("'" + name + "' is not a field") == std::string::npos;
+    return post(server, one.first, request).body.find("'" + name + "' is not a field") == std::string::npos;
   });
 }
 
@@ -99,9 +100,9 @@ TEST(Documentation, NamesNoFieldThatIsNotKnown) {
   TestServerOptions options;
   options.server.chat_template = "{% for m in messages %}{{ m.content }}>{% endfor %}";
   options.server.strict_fields = true;
-  const FakeServer server(options, say("hi"));
+  const LocalServer server(options, say("hi"));
   EXPECT_FALSE(is_known(server, "unheard_of"));
-  const std::string text = section("Fields");
+  const std::string text = section("server-fields.md", "Fields");
   std::size_t fields = 0;
   for (const std::string& cell : first_cells(text)) {
     for (const std::string& name : quoted(cell)) {
@@ -114,7 +115,7 @@ TEST(Documentation, NamesNoFieldThatIsNotKnown) {
 
 TEST(Documentation, NamesEveryFieldThatIsNotServed) {
   std::set<std::string> documented;
-  const std::string text = section("Fields");
+  const std::string text = section("server-fields.md", "Fields");
   for (const std::string& cell : first_cells(text.substr(text.find("| not served |")))) {
     for (const std::string& name : quoted(cell)) {
       documented.insert(name);
@@ -130,7 +131,7 @@ TEST(Documentation, NamesEveryFieldThatIsNotServed) {
 /// The numbers of the table of limits by their names.
 std::map<std::string, std::int64_t> documented_limits() {
   std::map<std::string, std::int64_t> limits;
-  const std::string text = section("Limits");
+  const std::string text = section("server-limits.md", "Limits");
   const std::regex row("\n\\| `([^`]+)` \\|[^\n|]*\\|[^\n|]*\\| ([0-9]+)");
   for (std::sregex_iterator next(text.begin(), text.end(), row), end; next != end; ++next) {
     limits[(*next)[1]] = std::stoll((*next)[2]);
@@ -176,15 +177,15 @@ TEST(Documentation, StatesTheLimitsThatHold) {
 }
 
 TEST(Documentation, NamesEveryMetric) {
-  const FakeServer server({}, say("hi"));
-  post(server.port(), "/v1/completions", {{"prompt", "x>"}});
-  const std::string metrics = get(server.port(), "/metrics").body;
+  const LocalServer server({}, say("hi"));
+  post(server, "/v1/completions", {{"prompt", "x>"}});
+  const std::string metrics = get(server, "/metrics").body;
   std::set<std::string> served;
   const std::regex type("# TYPE rocmforge:([a-z0-9_]+) ");
   for (std::sregex_iterator next(metrics.begin(), metrics.end(), type), end; next != end; ++next) {
     served.insert((*next)[1]);
   }
-  const std::string text = section("Watching");
+  const std::string text = section("server.md", "Watching");
   std::set<std::string> documented;
   for (const std::string& name : quoted(text.substr(0, text.find("\n\n", 20)))) {
     if (!name.starts_with("/") && !name.ends_with(":")) {

@@ -5,6 +5,7 @@
 
 #include "server/api/unserved_fields.h"
 #include "server/client.h"
+#include "server/local_server.h"
 #include "server/running_server.h"
 
 namespace rocmforge {
@@ -18,7 +19,6 @@ TestServerOptions options_with_template() {
 }
 
 const Json user = {{"role", "user"}, {"content", "q"}};
-const Json assistant = {{"role", "assistant"}, {"content", "be"}};
 
 Json chat(const Json& more, const Json& messages = Json::array({user})) {
   Json request = {{"messages", messages}};
@@ -79,29 +79,29 @@ TEST(UnknownFields, DoNotFillHeaderOrLog) {
 TEST(UnknownFields, AreRefusedWithStrictFields) {
   TestServerOptions options = options_with_template();
   options.server.strict_fields = true;
-  const FakeServer server(options, say("hi"));
-  EXPECT_EQ(post(server.port(), "/v1/chat/completions", chat(Json::object())).status, 200);
-  const HttpAnswer answer = post(server.port(), "/v1/chat/completions", chat({{"temprature", 1}}));
+  const LocalServer server(options, say("hi"));
+  EXPECT_EQ(post(server, "/v1/chat/completions", chat(Json::object())).status, 200);
+  const HttpAnswer answer = post(server, "/v1/chat/completions", chat({{"temprature", 1}}));
   EXPECT_EQ(answer.status, 400);
   EXPECT_EQ(answer.json()["error"]["param"], "temprature");
-  EXPECT_EQ(post(server.port(), "/v1/chat/completions", chat({{"return_progress", true}})).json()["error"]["param"],
+  EXPECT_EQ(post(server, "/v1/chat/completions", chat({{"return_progress", true}})).json()["error"]["param"],
             "return_progress");
-  EXPECT_EQ(post(server.port(), "/v1/chat/completions", chat({{"return_progress", false}})).status, 200);
+  EXPECT_EQ(post(server, "/v1/chat/completions", chat({{"return_progress", false}})).status, 200);
 }
 
 TEST(UnservedFields, WithNeutralValuesAreAccepted) {
   TestServerOptions options = options_with_template();
   options.server.strict_fields = true;
-  const FakeServer server(options, say("hi"));
+  const LocalServer server(options, say("hi"));
   for (const UnservedField& field : unserved_fields()) {
     const std::string name(field.name);
     Json values = Json::parse(field.neutral);
     values.push_back(nullptr);
     for (const Json& value : values) {
-      const HttpAnswer answer = post(server.port(), "/v1/chat/completions", chat({{name, value}}));
+      const HttpAnswer answer = post(server, "/v1/chat/completions", chat({{name, value}}));
       EXPECT_EQ(answer.status, 200) << name << ": " << value << ": " << answer.body;
     }
-    const HttpAnswer answer = post(server.port(), "/v1/chat/completions", chat({{name, {{"other", 1}}}}));
+    const HttpAnswer answer = post(server, "/v1/chat/completions", chat({{name, {{"other", 1}}}}));
     EXPECT_EQ(answer.status, 400) << name;
     EXPECT_EQ(answer.json()["error"]["param"], name) << answer.body;
   }
@@ -129,10 +129,10 @@ constexpr const char* usual_requests[] = {
 };
 
 TEST(UnservedFields, OfTheUsualClientsChangeNothing) {
-  const FakeServer server(options_with_template(), say("hi"));
+  const LocalServer server(options_with_template(), say("hi"));
   for (const char* text : usual_requests) {
     Json request = Json::parse(text);
-    const HttpAnswer answer = post(server.port(), "/v1/chat/completions", chat(request));
+    const HttpAnswer answer = post(server, "/v1/chat/completions", chat(request));
     EXPECT_EQ(answer.status, 200) << answer.body;
     EXPECT_EQ(ignored(answer), "");
     EXPECT_EQ(answer.json()["choices"][0]["message"]["content"], "hi");
@@ -142,7 +142,7 @@ TEST(UnservedFields, OfTheUsualClientsChangeNothing) {
     }
     request.update({{"prompt", "x>"}, {"suffix", ""}});
     for (const char* path : {"/v1/completions", "/generate"}) {
-      const HttpAnswer completion = post(server.port(), path, request);
+      const HttpAnswer completion = post(server, path, request);
       EXPECT_EQ(completion.status, 200) << path << completion.body;
       EXPECT_EQ(ignored(completion), "") << path;
     }
@@ -150,28 +150,28 @@ TEST(UnservedFields, OfTheUsualClientsChangeNothing) {
 }
 
 TEST(UnservedFields, ThatAskForMoreInformationAreNamed) {
-  const FakeServer server(options_with_template(), say("hi"));
+  const LocalServer server(options_with_template(), say("hi"));
   const HttpAnswer answer =
-      post(server.port(), "/v1/chat/completions", chat({{"return_token_ids", true}, {"return_progress", true}}));
+      post(server, "/v1/chat/completions", chat({{"return_token_ids", true}, {"return_progress", true}}));
   EXPECT_EQ(answer.status, 200);
   EXPECT_EQ(ignored(answer), "return_token_ids, return_progress");
 }
 
 TEST(MaxTokens, MinusOneIsNoLimit) {
-  const FakeServer server(options_with_template(), say("some more than sixteen tokens"));
+  const LocalServer server(options_with_template(), say("some more than sixteen tokens"));
   for (const char* name : {"max_tokens", "max_completion_tokens", "n_predict"}) {
     const auto text = [&](int limit) {
-      return post(server.port(), "/v1/chat/completions", chat({{name, limit}})).json()["choices"][0]["message"]["content"];
+      return post(server, "/v1/chat/completions", chat({{name, limit}})).json()["choices"][0]["message"]["content"];
     };
     EXPECT_EQ(text(-1), "some more than sixteen tokens") << name;
     EXPECT_EQ(text(4), "some") << name;
-    const HttpAnswer none = post(server.port(), "/v1/chat/completions", chat({{name, 0}}));
+    const HttpAnswer none = post(server, "/v1/chat/completions", chat({{name, 0}}));
     if (name == std::string_view("n_predict")) {  // llama-server's name: 0 computes the prompt alone
       EXPECT_EQ(none.status, 200) << none.body;
     } else {
       EXPECT_EQ(none.json()["error"]["param"], name);
     }
-    EXPECT_EQ(post(server.port(), "/v1/completions", {{"prompt", "x>"}, {name, -1}}).json()["choices"][0]["text"],
+    EXPECT_EQ(post(server, "/v1/completions", {{"prompt", "x>"}, {name, -1}}).json()["choices"][0]["text"],
               "some more than sixteen tokens");
   }
 }
@@ -189,46 +189,17 @@ TEST(Paths, MayEndWithASlash) {
             "no request 'gen-0' is under way");
 }
 
-class AnswerPlace : public testing::Test {
- protected:
-  std::string prompt(const Json& more, const Json& messages) {
-    const HttpAnswer answer = post(server_.port(), "/apply-template", chat(more, messages));
-    return answer.status == 200 ? answer.json()["prompt"].get<std::string>()
-                                : answer.json()["error"]["param"].get<std::string>();
-  }
-  FakeServer server_{options_with_template(), say("gin")};
-};
-
-TEST_F(AnswerPlace, IsChosenByTheFields) {
-  const Json question = Json::array({user});
-  const Json begun = Json::array({user, assistant});
-  const Json new_message = {{"add_generation_prompt", true}};
-  const Json none = {{"add_generation_prompt", false}};
-  EXPECT_EQ(prompt(Json::object(), question), "u:q.a:>");
-  EXPECT_EQ(prompt(new_message, question), "u:q.a:>");
-  EXPECT_EQ(prompt(none, question), "u:q.");
-  EXPECT_EQ(prompt(Json::object(), begun), "u:q.a:be");
-  EXPECT_EQ(prompt(new_message, begun), "u:q.a:be.a:>");
-  EXPECT_EQ(prompt(none, begun), "u:q.a:be.");
-  EXPECT_EQ(prompt({{"continue_final_message", false}}, begun), "u:q.a:be.a:>");
-  EXPECT_EQ(prompt({{"continue_final_message", true}}, begun), "u:q.a:be");
-  EXPECT_EQ(prompt({{"continue_final_message", true}, {"add_generation_prompt", false}}, begun), "u:q.a:be");
-  EXPECT_EQ(prompt({{"continue_final_message", false}, {"add_generation_prompt", false}}, begun), "u:q.a:be.");
-  EXPECT_EQ(prompt({{"continue_final_message", true}, {"add_generation_prompt", true}}, begun), "continue_final_message");
-  EXPECT_EQ(prompt({{"continue_final_message", true}}, question), "continue_final_message");
-}
-
 // The script continues its text after the last '>'.
 TEST(Echo, PutsTheContinuedMessageBeforeTheAnswer) {
-  const FakeServer server(options_with_template(), say("begin"));
+  const LocalServer server(options_with_template(), say("begin"));
   const Json begun = {{"role", "assistant"}, {"content", ">be"}, {"tool_calls", nullptr}};
   const auto whole = [&](const Json& more, const Json& messages) {
-    return post(server.port(), "/v1/chat/completions", chat(more, messages)).json()["choices"][0]["message"]["content"];
+    return post(server, "/v1/chat/completions", chat(more, messages)).json()["choices"][0]["message"]["content"];
   };
   const auto streamed = [&](Json more, const Json& messages) {
     std::string text;
     more["stream"] = true;
-    for (const Json& event : post(server.port(), "/v1/chat/completions", chat(more, messages)).events()) {
+    for (const Json& event : post(server, "/v1/chat/completions", chat(more, messages)).events()) {
       const Json& delta = event["choices"][0]["delta"];
       text += delta.contains("content") && delta["content"].is_string() ? delta["content"].get<std::string>() : "";
     }
@@ -242,11 +213,11 @@ TEST(Echo, PutsTheContinuedMessageBeforeTheAnswer) {
 }
 
 TEST(SpecialTokens, MayBeLeftOut) {
-  const FakeServer server({}, say("hi"));
+  const LocalServer server({}, say("hi"));
   const auto size = [&](const char* path, const Json& more) {
     Json request = {{path == std::string("/v1/embeddings") ? "input" : "prompt", "x>"}};
     request.update(more);
-    return post(server.port(), path, request).json()["usage"]["prompt_tokens"].get<int>();
+    return post(server, path, request).json()["usage"]["prompt_tokens"].get<int>();
   };
   for (const char* path : {"/v1/completions", "/v1/embeddings"}) {
     EXPECT_EQ(size(path, {{"add_special_tokens", false}}), size(path, Json::object()) - 1) << path;

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "server/client.h"
 #include "server/plain_tokenizer.h"
 #include "server/prompt_server.h"
 
@@ -53,7 +52,7 @@ Tokens joined(std::initializer_list<Tokens> parts) {
 TEST(Infill, PutsTheMarksAroundTheGap) {
   const GapServer server;
   const HttpAnswer answer =
-      post(server.port(), "/infill", {{"input_prefix", "a=<|fim_middle|>"}, {"input_suffix", ";\n"}, {"temperature", 0}});
+      post(server, "/infill", {{"input_prefix", "a=<|fim_middle|>"}, {"input_suffix", ";\n"}, {"temperature", 0}});
   ASSERT_EQ(answer.status, 200) << answer.body;
   EXPECT_EQ(answer.json()["content"], "hi");
   EXPECT_EQ(answer.json()["stop_type"], "eos");
@@ -63,28 +62,27 @@ TEST(Infill, PutsTheMarksAroundTheGap) {
                                      byte_ids(";\n"),
                                      {middle_mark}}));
   // What the gap's text begins with.
-  post(server.port(), "/infill",
-       {{"input_prefix", "a"}, {"input_suffix", ""}, {"prompt", "b"}, {"add_special_tokens", false}});
+  post(server, "/infill", {{"input_prefix", "a"}, {"input_suffix", ""}, {"prompt", "b"}, {"add_special_tokens", false}});
   EXPECT_EQ(server.prompt(), joined({{prefix_mark}, byte_ids("ab"), {suffix_mark, middle_mark}}));
 }
 
 TEST(Infill, IsOllamasSuffix) {
   const GapServer server;
   const HttpAnswer answer =
-      post(server.port(), "/api/generate", {{"prompt", "a="}, {"suffix", ";"}, {"stream", false}, {"system", "S"}});
+      post(server, "/api/generate", {{"prompt", "a="}, {"suffix", ";"}, {"stream", false}, {"system", "S"}});
   ASSERT_EQ(answer.status, 200) << answer.body;
   EXPECT_EQ(answer.json()["response"], "hi");
   EXPECT_EQ(answer.headers.at("x-ignored-fields"), "system");
   EXPECT_EQ(server.prompt(),
             joined({{bos_token, prefix_mark}, byte_ids("a="), {suffix_mark}, byte_ids(";"), {middle_mark}}));
   const auto has_insert = [](const GapServer& of) {
-    const Json list = post(of.port(), "/api/show", {{"model", "model"}}).json()["capabilities"];
+    const Json list = post(of, "/api/show", {{"model", "model"}}).json()["capabilities"];
     return std::ranges::find(list, Json("insert")) != list.end();
   };
   EXPECT_TRUE(has_insert(server));
   const GapServer without(false, false);
   EXPECT_FALSE(has_insert(without));
-  const HttpAnswer refused = post(without.port(), "/api/generate", {{"prompt", "a="}, {"suffix", ";"}});
+  const HttpAnswer refused = post(without, "/api/generate", {{"prompt", "a="}, {"suffix", ";"}});
   EXPECT_EQ(refused.status, 501);
   EXPECT_TRUE(refused.json()["error"].is_string()) << refused.body;
 }
@@ -107,19 +105,19 @@ TEST(Infill, TakesWhatEditorsSend) {
                         {"t_max_prompt_ms", 500},
                         {"t_max_predict_ms", 1000},
                         {"response_fields", {"content", "timings/prompt_n", "stop_type"}}};
-  const HttpAnswer answer = post(server.port(), "/infill", request);
+  const HttpAnswer answer = post(server, "/infill", request);
   ASSERT_EQ(answer.status, 200) << answer.body;
   EXPECT_EQ(answer.json()["content"], "hi");
   EXPECT_EQ(answer.json().size(), 3u) << answer.body;
   Json warm_up = request;
   warm_up["n_predict"] = 0;
-  const HttpAnswer warmed = post(server.port(), "/infill", warm_up);
+  const HttpAnswer warmed = post(server, "/infill", warm_up);
   ASSERT_EQ(warmed.status, 200) << warmed.body;
   EXPECT_EQ(warmed.json()["content"], "");
   Json streamed = request;
   streamed["stream"] = true;
   std::string text;
-  for (const Json& event : post(server.port(), "/infill", streamed).events()) {
+  for (const Json& event : post(server, "/infill", streamed).events()) {
     text += event["content"];
   }
   EXPECT_EQ(text, "hi");
@@ -132,7 +130,7 @@ TEST(Infill, PutsOtherFilesBeforeTheGap) {
                         {"input_extra", {{{"filename", "a.h"}, {"text", "A"}}, {{"text", "B"}}}}};
   const Tokens gap = joined({{bos_token, prefix_mark}, byte_ids("x"), {suffix_mark}, byte_ids("y"), {middle_mark}});
   const GapServer with_files(true);
-  ASSERT_EQ(post(with_files.port(), "/infill", request).status, 200);
+  ASSERT_EQ(post(with_files, "/infill", request).status, 200);
   EXPECT_EQ(with_files.prompt(), joined({{repository_mark},
                                          byte_ids("project\n"),
                                          {file_mark},
@@ -143,24 +141,24 @@ TEST(Infill, PutsOtherFilesBeforeTheGap) {
                                          byte_ids("filename\n"),
                                          gap}));
   const GapServer without_files;
-  ASSERT_EQ(post(without_files.port(), "/infill", request).status, 200);
+  ASSERT_EQ(post(without_files, "/infill", request).status, 200);
   const Tokens mark = tokenizer_with_gaps(false)->encode("\n\n--- snippet ---\n\n", {.add_special = false});
   EXPECT_EQ(without_files.prompt(), joined({mark, byte_ids("A"), mark, byte_ids("B"), gap}));
   // Of a text longer than the context, only the end is used.
   Json much = request;
   much["input_extra"] = {{{"text", std::string(1000, 'A') + "B"}}};
-  ASSERT_EQ(post(without_files.port(), "/infill", much).status, 200);
+  ASSERT_EQ(post(without_files, "/infill", much).status, 200);
   const Tokens prompt = without_files.prompt();
   EXPECT_EQ(prompt.size(), 256u - 10u);
   EXPECT_EQ(Tokens(prompt.end() - static_cast<std::ptrdiff_t>(gap.size()), prompt.end()), gap);
   EXPECT_EQ(prompt[prompt.size() - gap.size() - 1], byte_ids("B").front());
   much["input_suffix"] = std::string(1000, 'y');
-  EXPECT_EQ(post(without_files.port(), "/infill", much).json()["error"]["type"], "exceed_context_size_error");
+  EXPECT_EQ(post(without_files, "/infill", much).json()["error"]["type"], "exceed_context_size_error");
 }
 
 TEST(Infill, RefusesWhatIsNoGap) {
   const GapServer server;
-  const auto param = [&](const Json& request) { return post(server.port(), "/infill", request).json()["error"]["param"]; };
+  const auto param = [&](const Json& request) { return post(server, "/infill", request).json()["error"]["param"]; };
   EXPECT_EQ(param({{"input_suffix", "a"}}), "input_prefix");
   EXPECT_EQ(param({{"input_prefix", "a"}}), "input_suffix");
   EXPECT_EQ(param({{"input_prefix", "a"}, {"input_suffix", 1}}), "input_suffix");
@@ -169,32 +167,17 @@ TEST(Infill, RefusesWhatIsNoGap) {
   EXPECT_EQ(param({{"input_prefix", "a"}, {"input_suffix", "b"}, {"input_extra", {"text"}}}), "input_extra[0]");
 }
 
-TEST(Infill, IsRefusedWhereTheModelHasNoMarks) {
-  const GapServer server(false, false);
-  const HttpAnswer gap = post(server.port(), "/infill", {{"input_prefix", "a"}, {"input_suffix", "b"}});
-  const HttpAnswer suffix = post(server.port(), "/v1/completions", {{"prompt", "a"}, {"suffix", "b"}});
-  EXPECT_EQ(suffix.json()["error"]["param"], "suffix");
-  for (const HttpAnswer& answer : {gap, suffix}) {
-    EXPECT_EQ(answer.status, 501);
-    EXPECT_EQ(answer.json()["error"]["message"],
-              "the model's file names no tokens for a gap in a text (tokenizer.ggml.fim_pre_token_id, fim_suf_token_id, "
-              "fim_mid_token_id): it can't fill one in");
-  }
-  EXPECT_EQ(post(server.port(), "/v1/completions", {{"prompt", "a"}, {"suffix", ""}}).status, 200);
-}
-
 TEST(Suffix, FillsTheGapBehindEachPrompt) {
   const GapServer server;
-  const HttpAnswer answer = post(server.port(), "/v1/completions", {{"prompt", {"a", "b"}}, {"suffix", "z"}, {"n", 2}});
+  const HttpAnswer answer = post(server, "/v1/completions", {{"prompt", {"a", "b"}}, {"suffix", "z"}, {"n", 2}});
   ASSERT_EQ(answer.status, 200) << answer.body;
   EXPECT_EQ(answer.json()["choices"].size(), 4u);
   EXPECT_EQ(answer.json()["choices"][3]["text"], "hi");
-  post(server.port(), "/v1/completions", {{"prompt", byte_ids("q")}, {"suffix", "z"}});
+  post(server, "/v1/completions", {{"prompt", byte_ids("q")}, {"suffix", "z"}});
   EXPECT_EQ(server.prompt(), joined({{bos_token, prefix_mark}, byte_ids("q"), {suffix_mark}, byte_ids("z"), {middle_mark}}));
-  EXPECT_EQ(
-      post(server.port(), "/v1/completions", {{"prompt", "a"}, {"suffix", "z"}, {"echo", true}}).json()["error"]["param"],
-      "echo");
-  EXPECT_EQ(post(server.port(), "/generate", {{"prompt", "a"}, {"suffix", "z"}}).json()["error"]["param"], "suffix");
+  EXPECT_EQ(post(server, "/v1/completions", {{"prompt", "a"}, {"suffix", "z"}, {"echo", true}}).json()["error"]["param"],
+            "echo");
+  EXPECT_EQ(post(server, "/generate", {{"prompt", "a"}, {"suffix", "z"}}).json()["error"]["param"], "suffix");
 }
 
 }  // namespace

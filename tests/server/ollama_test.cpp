@@ -1,18 +1,14 @@
 // Ollama's API: the conversion of requests for the template, and the format of answers and streams.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/api/api_error.h"
 #include "server/api/ollama_request.h"
 #include "server/other_api.h"
 
 namespace rocmforge {
 namespace {
 
-using testing::HasSubstr;
-
-std::vector<Json> lines_of(const FakeServer& server, const char* path, const Json& request) {
-  const HttpAnswer answer = post(server.port(), path, request);
+std::vector<Json> lines_of(const LocalServer& server, const char* path, const Json& request) {
+  const HttpAnswer answer = post(server, path, request);
   EXPECT_EQ(answer.status, 200) << answer.body;
   EXPECT_EQ(answer.headers.at("content-type"), "application/x-ndjson");
   std::vector<Json> lines;
@@ -95,56 +91,8 @@ TEST(OllamaRequest, APromptBecomesAQuestionOrStaysOne) {
   EXPECT_TRUE(raw.conversation.messages.empty());
 }
 
-TEST(OllamaRequest, WhatIsWrongIsNamed) {
-  const std::vector<std::pair<Json, std::string>> cases = {
-      {{{"messages", {{{"role", "x"}}}}}, "messages[0].role"},
-      {{{"messages", {{{"role", "assistant"}, {"tool_calls", {{{"x", 1}}}}}}}},
-       "messages[0].tool_calls[0].function is missing"},
-      {{{"messages", {user("q")}}, {"format", "xml"}}, "format must be"},
-      {{{"messages", {user("q")}}, {"think", 3}}, "think must be"},
-      {{{"messages", {user("q")}}, {"tools", 3}}, "tools"}};
-  for (const auto& [body, problem] : cases) {
-    try {
-      static_cast<void>(chat_of(body));
-      ADD_FAILURE() << body.dump();
-    } catch (const ApiError& error) {
-      EXPECT_THAT(error.message, HasSubstr(problem)) << body.dump();
-    }
-  }
-  EXPECT_THROW(text_of_request({{"prompt", "q"}, {"template", "x"}}), ApiError);
-}
-
-TEST(Ollama, AnswersAndStreamsSayTheSame) {
-  const FakeServer server(options_that_show_all(), say("<think>so so</think>well then", {}, '|'));
-  const Json request = {{"model", "m"}, {"messages", {user("q")}}};
-  Json whole = request;
-  whole["stream"] = false;
-  const Json answer = post(server.port(), "/api/chat", whole).json();
-  EXPECT_EQ(answer["message"], Json({{"role", "assistant"}, {"content", "well then"}, {"thinking", "so so"}}));
-  EXPECT_EQ(answer["done"], true);
-  EXPECT_EQ(answer["done_reason"], "stop");
-  EXPECT_GT(answer["eval_count"], 0);
-  std::string content;
-  std::string thinking;
-  const std::vector<Json> lines = lines_of(server, "/api/chat", request);
-  for (const Json& line : lines) {
-    content += line["message"]["content"].get<std::string>();
-    thinking += line["message"].value("thinking", "");
-    EXPECT_EQ(line["done"], &line == &lines.back());
-  }
-  EXPECT_EQ(content, "well then");
-  EXPECT_EQ(thinking, "so so");
-  EXPECT_EQ(lines.back()["eval_count"], answer["eval_count"]);
-  const Json generated = post(server.port(), "/api/generate", {{"prompt", "q"}, {"stream", false}}).json();
-  EXPECT_EQ(generated["response"], "well then");
-  EXPECT_EQ(generated["prompt_eval_count"], answer["prompt_eval_count"]) << "the same prompt";
-  const Json raw = post(server.port(), "/api/generate", {{"prompt", "q|"}, {"raw", true}, {"stream", false}}).json();
-  EXPECT_EQ(raw["response"], "<think>so so</think>well then");
-  EXPECT_EQ(post(server.port(), "/api/chat", {{"model", "m"}}).json()["done_reason"], "load");
-}
-
 TEST(Ollama, LogProbabilitiesComeWithTheirText) {
-  const FakeServer server(options_that_show_all(), say("well then", {}, '|'));
+  const LocalServer server(options_that_show_all(), say("well then", {}, '|'));
   const auto text_of = [](const Json& tokens) {
     std::string text;
     for (const Json& token : tokens) {
@@ -163,14 +111,14 @@ TEST(Ollama, LogProbabilitiesComeWithTheirText) {
     }
     EXPECT_EQ(streamed, "well then");
     request["stream"] = false;
-    EXPECT_EQ(text_of(post(server.port(), path, request).json()["logprobs"]), "well then");
+    EXPECT_EQ(text_of(post(server, path, request).json()["logprobs"]), "well then");
     request.erase("logprobs");
-    EXPECT_EQ(post(server.port(), path, request).status, 400) << "top_logprobs need logprobs";
+    EXPECT_EQ(post(server, path, request).status, 400) << "top_logprobs need logprobs";
   }
 }
 
 TEST(Ollama, CallsToolsAndTellsOfTheModel) {
-  const FakeServer server(options_that_show_all());
+  const LocalServer server(options_that_show_all());
   const Json function = {
       {"name", "add"},
       {"parameters", {{"type", "object"}, {"properties", {{"a", {{"enum", {1, 2}}}}}}, {"required", {"a"}}}}};
@@ -186,14 +134,14 @@ TEST(Ollama, CallsToolsAndTellsOfTheModel) {
     }
   }
   EXPECT_TRUE(called);
-  EXPECT_EQ(get(server.port(), "/api/tags").json()["models"][0]["name"], "model");
-  EXPECT_EQ(get(server.port(), "/api/ps").json()["models"][0]["details"]["format"], "gguf");
-  EXPECT_TRUE(post(server.port(), "/api/show", {{"model", "model"}}).json()["model_info"].contains("general.architecture"));
-  EXPECT_EQ(get(server.port(), "/api/version").json()["version"], "test");
-  const Json vectors = post(server.port(), "/api/embed", {{"input", {"a", "b"}}}).json();
+  EXPECT_EQ(get(server, "/api/tags").json()["models"][0]["name"], "model");
+  EXPECT_EQ(get(server, "/api/ps").json()["models"][0]["details"]["format"], "gguf");
+  EXPECT_TRUE(post(server, "/api/show", {{"model", "model"}}).json()["model_info"].contains("general.architecture"));
+  EXPECT_EQ(get(server, "/api/version").json()["version"], "test");
+  const Json vectors = post(server, "/api/embed", {{"input", {"a", "b"}}}).json();
   EXPECT_EQ(vectors["embeddings"].size(), 2u);
-  EXPECT_EQ(post(server.port(), "/api/embeddings", {{"prompt", "a"}}).json()["embedding"], vectors["embeddings"][0]);
-  const HttpAnswer wrong = post(server.port(), "/api/chat", {{"messages", {{{"role", "x"}}}}});
+  EXPECT_EQ(post(server, "/api/embeddings", {{"prompt", "a"}}).json()["embedding"], vectors["embeddings"][0]);
+  const HttpAnswer wrong = post(server, "/api/chat", {{"messages", {{{"role", "x"}}}}});
   EXPECT_EQ(wrong.status, 400);
   EXPECT_TRUE(wrong.json()["error"].is_string());
 }

@@ -5,9 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "server/client.h"
+#include "server/local_server.h"
 #include "server/reading.h"
-#include "server/running_server.h"
 
 // Shared by the tests of APIs other than chat completions.
 
@@ -31,9 +30,10 @@ struct FreeReading : Reading {
 inline Json user(Json content) { return {{"role", "user"}, {"content", std::move(content)}}; }
 
 /// The events of a streamed answer, each named as its type says.
-inline std::vector<Json> named_events(const FakeServer& server, std::string_view path, Json request) {
+template <class Server>
+std::vector<Json> named_events(const Server& server, std::string_view path, Json request) {
   request["stream"] = true;
-  const HttpAnswer answer = post(server.port(), path, request);
+  const HttpAnswer answer = post(server, path, request);
   EXPECT_EQ(answer.status, 200) << answer.body;
   std::vector<Json> events;
   for (std::size_t at = 0; at < answer.body.size();) {

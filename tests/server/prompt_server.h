@@ -2,26 +2,17 @@
 
 #include <memory>
 #include <mutex>
+#include <utility>
 
-#include "server/running_server.h"
+#include "server/local_server.h"
 
 namespace rocmforge {
 
 /// A server whose model answers "hi" and remembers the prompt that it was given last.
-class PromptServer {
+class PromptServer : public LocalServer {
  public:
-  explicit PromptServer(const TestServerOptions& options) {
-    server_ = std::make_unique<FakeServer>(options, [seen = seen_](const FakeModel::Tokens& visible) {
-      const std::lock_guard lock(seen->mutex);
-      if (visible.back() != byte_ids("h").front() && visible.back() != byte_ids("i").front()) {
-        seen->prompt = visible;
-        return byte_ids("h").front();
-      }
-      return visible.back() == byte_ids("h").front() ? byte_ids("i").front() : end_token;
-    });
-  }
+  explicit PromptServer(const TestServerOptions& options) : PromptServer(options, std::make_shared<Seen>()) {}
 
-  [[nodiscard]] std::uint16_t port() const { return server_->port(); }
   [[nodiscard]] FakeModel::Tokens prompt() const {
     const std::lock_guard lock(seen_->mutex);
     return seen_->prompt;
@@ -32,8 +23,21 @@ class PromptServer {
     std::mutex mutex;
     FakeModel::Tokens prompt;
   };
-  std::shared_ptr<Seen> seen_ = std::make_shared<Seen>();
-  std::unique_ptr<FakeServer> server_;
+
+  PromptServer(const TestServerOptions& options, std::shared_ptr<Seen> seen)
+      : LocalServer(options, [seen](const FakeModel::Tokens& visible) { return next(*seen, visible); }),
+        seen_(std::move(seen)) {}
+
+  static std::int32_t next(Seen& seen, const FakeModel::Tokens& visible) {
+    const std::lock_guard lock(seen.mutex);
+    if (visible.back() != byte_ids("h").front() && visible.back() != byte_ids("i").front()) {
+      seen.prompt = visible;
+      return byte_ids("h").front();
+    }
+    return visible.back() == byte_ids("h").front() ? byte_ids("i").front() : end_token;
+  }
+
+  std::shared_ptr<Seen> seen_;
 };
 
 }  // namespace rocmforge

@@ -23,7 +23,7 @@ class MarkedServer : public PromptServer {
 
   /// The tokens of the prompt that this request makes.
   Tokens prompt_of(const char* path, const Json& request) const {
-    const HttpAnswer answer = post(port(), path, request);
+    const HttpAnswer answer = post(*this, path, request);
     EXPECT_EQ(answer.status, 200) << answer.body;
     return prompt();
   }
@@ -66,8 +66,7 @@ TEST(RawPrompts, HaveTheControlTokensThatAreWrittenInThem) {
   EXPECT_EQ(
       server.prompt_of("/api/generate", {{"prompt", written}, {"raw", true}, {"stream", false}, {"parse_special", false}}),
       as_text());
-  EXPECT_EQ(post(server.port(), "/completion", {{"prompt", "q"}, {"parse_special", 1}}).json()["error"]["param"],
-            "parse_special");
+  EXPECT_EQ(post(server, "/completion", {{"prompt", "q"}, {"parse_special", 1}}).json()["error"]["param"], "parse_special");
 }
 
 TEST(RawPrompts, MessagesAndTextsAroundAGapAreNone) {

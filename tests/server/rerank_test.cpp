@@ -8,9 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "server/client.h"
+#include "server/local_server.h"
 #include "server/plain_tokenizer.h"
-#include "server/running_server.h"
 
 namespace rocmforge {
 namespace {
@@ -40,9 +39,9 @@ double expected_score(const std::string& query, const std::string& document) {
 }
 
 TEST(Rerank, PutsTheBestFirst) {
-  const FakeServer server(reranking_options());
+  const LocalServer server(reranking_options());
   for (const char* path : {"/v1/rerank", "/rerank", "/v2/rerank", "/v1/reranking", "/reranking"}) {
-    const HttpAnswer answer = post(server.port(), path, {{"model", "m"}, {"query", "which?"}, {"documents", documents}});
+    const HttpAnswer answer = post(server, path, {{"model", "m"}, {"query", "which?"}, {"documents", documents}});
     ASSERT_EQ(answer.status, 200) << answer.body;
     const Json json = answer.json();
     EXPECT_GT(json["usage"]["prompt_tokens"], 5 * 10);
@@ -62,31 +61,30 @@ TEST(Rerank, PutsTheBestFirst) {
 }
 
 TEST(Rerank, GivesAsManyAsAreAskedFor) {
-  const FakeServer server(reranking_options());
+  const LocalServer server(reranking_options());
   Json request = {{"query", "which?"}, {"documents", documents}};
-  const Json all = post(server.port(), "/v1/rerank", request).json()["results"];
+  const Json all = post(server, "/v1/rerank", request).json()["results"];
   request.update({{"top_n", 2}, {"return_documents", false}});
   request["documents"][1] = {{"text", "two"}};
-  const Json two = post(server.port(), "/v1/rerank", request).json()["results"];
+  const Json two = post(server, "/v1/rerank", request).json()["results"];
   ASSERT_EQ(two.size(), 2u);
   for (std::size_t i = 0; i < 2; ++i) {
     EXPECT_EQ(two[i], (Json{{"index", all[i]["index"]}, {"relevance_score", all[i]["relevance_score"]}}));
   }
   request["top_n"] = 100;
-  EXPECT_EQ(post(server.port(), "/v1/rerank", request).json()["results"].size(), documents.size());
+  EXPECT_EQ(post(server, "/v1/rerank", request).json()["results"].size(), documents.size());
   // The format of text-embeddings-inference.
-  const Json list = post(server.port(), "/rerank", {{"query", "which?"}, {"texts", documents}}).json();
+  const Json list = post(server, "/rerank", {{"query", "which?"}, {"texts", documents}}).json();
   ASSERT_TRUE(list.is_array());
   EXPECT_EQ(list[0], (Json{{"index", all[0]["index"]}, {"score", all[0]["relevance_score"]}}));
-  const Json texts =
-      post(server.port(), "/rerank", {{"query", "which?"}, {"texts", documents}, {"return_text", true}}).json();
+  const Json texts = post(server, "/rerank", {{"query", "which?"}, {"texts", documents}, {"return_text", true}}).json();
   EXPECT_EQ(texts[0]["text"], all[0]["document"]["text"]);
 }
 
 TEST(Rerank, WhatIsWrongIsNamed) {
-  const FakeServer server(reranking_options());
+  const LocalServer server(reranking_options());
   const auto param = [&](const Json& request) {
-    const HttpAnswer answer = post(server.port(), "/v1/rerank", request);
+    const HttpAnswer answer = post(server, "/v1/rerank", request);
     EXPECT_EQ(answer.status, 400) << answer.body;
     return answer.json()["error"]["param"];
   };
@@ -106,8 +104,8 @@ TEST(Rerank, IsRefusedWhereTheModelIsNoReranker) {
   for (const auto& tokenizer : {byte_tokenizer(), reranking_tokenizer("no place for {query}")}) {
     TestServerOptions options;
     options.tokenizer = tokenizer;
-    const FakeServer server(options);
-    const HttpAnswer answer = post(server.port(), "/v1/rerank", {{"query", "q"}, {"documents", documents}});
+    const LocalServer server(options);
+    const HttpAnswer answer = post(server, "/v1/rerank", {{"query", "q"}, {"documents", documents}});
     EXPECT_EQ(answer.status, 501);
     EXPECT_EQ(answer.json()["error"]["message"],
               "the model is no reranker: its file has no template that asks for \"yes\" or \"no\" "

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/api/api_error.h"
+#include "error_of.h"
 #include "server/api/response_store.h"
 #include "server/api/responses_request.h"
 #include "server/other_api.h"
@@ -20,14 +20,16 @@ namespace {
 
 using testing::HasSubstr;
 
-Json ask(const FakeServer& server, Json request) {
-  const HttpAnswer answer = post(server.port(), "/v1/responses", request);
+template <class Server>
+Json ask(const Server& server, const Json& request) {
+  const HttpAnswer answer = post(server, "/v1/responses", request);
   EXPECT_EQ(answer.status, 200) << answer.body;
   return answer.json();
 }
 
 /// The events of a stream, numbered from 0.
-std::vector<Json> events_of(const FakeServer& server, const Json& request) {
+template <class Server>
+std::vector<Json> events_of(const Server& server, const Json& request) {
   const std::vector<Json> events = named_events(server, "/v1/responses", request);
   for (std::size_t i = 0; i < events.size(); ++i) {
     EXPECT_EQ(events[i]["sequence_number"], i);
@@ -91,125 +93,29 @@ TEST(ResponsesRequest, BecomesAConversation) {
   EXPECT_EQ(read_max_tokens(fields, -1, false, responses_fields), 9);
 }
 
-TEST(ResponsesRequest, WhatIsWrongIsNamed) {
-  const std::vector<std::pair<Json, std::string>> cases = {
-      {{{"x", 1}}, "input must be"},
-      {{{"input", Json::array()}}, "input must be"},
-      {{{"input", {{{"content", "a"}}}}}, "input[0].role is missing"},
-      {{{"input", {{{"type", "function_call"}, {"call_id", "a"}, {"name", "b"}}}}}, "input[0].arguments is missing"},
-      {{{"input", {{{"type", "function_call_output"}, {"output", "a"}}}}}, "input[0].call_id is missing"},
-      {{{"input", "a"}, {"tools", {{{"type", "function"}}}}}, "tools[0].name is missing"},
-      {{{"input", "a"}, {"tools", std::vector<Json>(513, tool)}}, "tools holds 513 tools, at most 512"},
-      {{{"input", "a"}, {"tool_choice", {{"type", "web_search"}}}}, "tool_choice.type"},
-      {{{"input", "a"}, {"text", {{"format", {{"type", "json_schema"}}}}}}, "text.format.schema is missing"},
-      {{{"input", "a"}, {"background", true}}, "background is true"},
-      {{{"input", "a"}, {"top_logprobs", 2}}, "top_logprobs"},
-      {{{"input", "a"}, {"prompt", {{"id", "p"}}}}, "prompt names what OpenAI keeps"}};
-  for (const auto& [body, problem] : cases) {
-    try {
-      Fields fields(body);
-      OfferedTools tools;
-      FreeReading reading;
-      static_cast<void>(read_responses(fields, {}, tools, reading));
-      ADD_FAILURE() << body.dump();
-    } catch (const ApiError& error) {
-      EXPECT_EQ(error.status, 400);
-      EXPECT_THAT(error.message, HasSubstr(problem)) << body.dump();
-    }
-  }
-}
-
-TEST(Responses, AnswersAndStreamsSayTheSame) {
-  const FakeServer server(options_that_show_all(), say("<think>so so</think>well then", {}, '|'));
-  const Json answer = ask(server, {{"input", "q"}, {"metadata", {{"a", "b"}}}});
-  EXPECT_TRUE(answer["id"].get<std::string>().starts_with("resp_"));
-  EXPECT_EQ(answer["object"], "response");
-  EXPECT_EQ(answer["status"], "completed");
-  EXPECT_EQ(answer["metadata"], Json({{"a", "b"}}));
-  ASSERT_EQ(answer["output"].size(), 2u) << answer.dump();
-  EXPECT_EQ(answer["output"][0]["type"], "reasoning");
-  EXPECT_EQ(answer["output"][0]["content"][0]["text"], "so so");
-  EXPECT_EQ(answer["output"][1]["content"][0]["text"], "well then");
-  EXPECT_EQ(answer["usage"]["total_tokens"],
-            answer["usage"]["input_tokens"].get<int>() + answer["usage"]["output_tokens"].get<int>());
-
-  const std::vector<Json> events = events_of(server, {{"input", "q"}});
-  std::map<std::string, std::string> texts;
-  std::vector<std::string> kinds;
-  for (const Json& event : events) {
-    const std::string type = event["type"];
-    if (type.ends_with(".delta")) {
-      texts[type] += event["delta"].get<std::string>();
-    }
-    if (kinds.empty() || kinds.back() != type) {
-      kinds.push_back(type);
-    }
-  }
-  EXPECT_EQ(texts["response.reasoning_text.delta"], "so so");
-  EXPECT_EQ(texts["response.output_text.delta"], "well then");
-  const auto item = [](const std::string& kind) {
-    return std::vector<std::string>{"response.output_item.added",  "response.content_part.added",
-                                    "response." + kind + ".delta", "response." + kind + ".done",
-                                    "response.content_part.done",  "response.output_item.done"};
-  };
-  std::vector<std::string> expected = {"response.created", "response.in_progress"};
-  for (const char* kind : {"reasoning_text", "output_text"}) {
-    const auto of_item = item(kind);
-    expected.insert(expected.end(), of_item.begin(), of_item.end());
-  }
-  expected.emplace_back("response.completed");
-  EXPECT_EQ(kinds, expected);
-  const Json& streamed = events.back()["response"];
-  ASSERT_EQ(streamed["output"].size(), 2u);
-  EXPECT_EQ(streamed["output"][1]["content"], answer["output"][1]["content"]);
-  EXPECT_EQ(streamed["usage"]["output_tokens"], answer["usage"]["output_tokens"]);
+TEST(ResponsesRequest, HoldsAtMostSoManyTools) {
+  const Json body = {{"input", "a"}, {"tools", std::vector<Json>(513, tool)}};
+  Fields fields(body);
+  OfferedTools tools;
+  FreeReading reading;
+  EXPECT_THAT(test::error_of([&] { static_cast<void>(read_responses(fields, {}, tools, reading)); }),
+              HasSubstr("tools holds 513 tools, at most 512"));
 }
 
 TEST(Responses, TokensAreCountedBeforehand) {
-  const FakeServer server(options_that_show_all(), say("well then", {}, '|'));
+  const LocalServer server(options_that_show_all(), say("well then", {}, '|'));
   const Json request = {{"input", "q"}, {"instructions", "be brief"}};
   const Json first = ask(server, request);
-  const Json counted = post(server.port(), "/v1/responses/input_tokens", request).json();
+  const Json counted = post(server, "/v1/responses/input_tokens", request).json();
   EXPECT_EQ(counted, Json({{"object", "response.input_tokens"}, {"input_tokens", first["usage"]["input_tokens"]}}));
   const Json next = {{"input", "and"}, {"previous_response_id", first["id"]}};
-  EXPECT_EQ(post(server.port(), "/v1/responses/input_tokens", next).json()["input_tokens"],
+  EXPECT_EQ(post(server, "/v1/responses/input_tokens", next).json()["input_tokens"],
             ask(server, next)["usage"]["input_tokens"]);
-  EXPECT_EQ(post(server.port(), "/v1/responses/input_tokens", Json::object()).status, 400);
-}
-
-TEST(Responses, ACutAnswerIsIncomplete) {
-  const FakeServer server(options_that_show_all(), say("one two three", {}, '|'));
-  const Json answer = ask(server, {{"input", "q"}, {"max_output_tokens", 3}});
-  EXPECT_EQ(answer["status"], "incomplete");
-  EXPECT_EQ(answer["incomplete_details"]["reason"], "max_output_tokens");
-  EXPECT_EQ(answer["output"][0]["status"], "incomplete");
-  EXPECT_EQ(answer["output"][0]["content"][0]["text"], "one");
-  EXPECT_EQ(events_of(server, {{"input", "q"}, {"max_output_tokens", 3}}).back()["type"], "response.incomplete");
-}
-
-TEST(Responses, CallFunctionsByItems) {
-  const FakeServer server(options_that_show_all());
-  const Json request = {
-      {"input", "q"}, {"tools", {tool}}, {"tool_choice", {{"type", "function"}, {"name", "add"}}}, {"seed", 1}};
-  const Json answer = ask(server, request);
-  ASSERT_EQ(answer["output"].size(), 1u) << answer.dump();
-  const Json& call = answer["output"][0];
-  EXPECT_EQ(call["type"], "function_call");
-  EXPECT_EQ(call["name"], "add");
-  EXPECT_EQ(call["status"], "completed");
-  EXPECT_TRUE(Json::parse(call["arguments"].get<std::string>()).contains("a"));
-  EXPECT_FALSE(call["call_id"].get<std::string>().empty());
-  std::string arguments;
-  for (const Json& event : events_of(server, request)) {
-    if (event["type"] == "response.function_call_arguments.delta") {
-      arguments += event["delta"].get<std::string>();
-    }
-  }
-  EXPECT_EQ(arguments, call["arguments"].get<std::string>());
+  EXPECT_EQ(post(server, "/v1/responses/input_tokens", Json::object()).status, 400);
 }
 
 TEST(Responses, GoOnFromOneThatWasKept) {
-  const FakeServer server(options_that_show_all(), say("well", {}, '|'));
+  const LocalServer server(options_that_show_all(), say("well", {}, '|'));
   const Json first = ask(server, {{"input", "q"}, {"instructions", "of the first alone"}});
   const std::string id = first["id"];
   const Json second = ask(server, {{"input", "r"}, {"previous_response_id", id}});
@@ -219,20 +125,18 @@ TEST(Responses, GoOnFromOneThatWasKept) {
                                     {{"role", "assistant"}, {"content", "well"}},
                                     {{"role", "user"}, {"content", "r"}}}}});
   EXPECT_EQ(second["usage"]["input_tokens"], whole["usage"]["input_tokens"]) << "the same prompt";
-  EXPECT_EQ(get(server.port(), "/v1/responses/" + id).json(), first);
+  EXPECT_EQ(get(server, "/v1/responses/" + id).json(), first);
 
   const Json unkept = ask(server, {{"input", "q"}, {"store", false}});
-  EXPECT_EQ(get(server.port(), "/v1/responses/" + unkept["id"].get<std::string>()).status, 404);
-  const HttpAnswer lost = post(server.port(), "/v1/responses", {{"input", "q"}, {"previous_response_id", "resp_x"}});
+  EXPECT_EQ(get(server, "/v1/responses/" + unkept["id"].get<std::string>()).status, 404);
+  const HttpAnswer lost = post(server, "/v1/responses", {{"input", "q"}, {"previous_response_id", "resp_x"}});
   EXPECT_EQ(lost.status, 404);
   EXPECT_THAT(lost.json()["error"]["message"].get<std::string>(), HasSubstr("'resp_x'"));
 
-  Connection connection(server.port());
-  connection.send(request_text("DELETE", "/v1/responses/" + id));
-  const HttpAnswer removed = connection.read_answer();
+  const HttpAnswer removed = server.request("DELETE", "/v1/responses/" + id);
   EXPECT_EQ(removed.status, 200);
   EXPECT_EQ(removed.json()["deleted"], true);
-  EXPECT_EQ(get(server.port(), "/v1/responses/" + id).status, 404);
+  EXPECT_EQ(get(server, "/v1/responses/" + id).status, 404);
 }
 
 ResponseStore::Text text(std::string of) { return std::make_shared<const std::string>(std::move(of)); }

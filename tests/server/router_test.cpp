@@ -4,9 +4,7 @@
 
 #include <string>
 
-#include "engine/fake_model.h"
-#include "server/client.h"
-#include "server/local_client.h"
+#include "server/local_server.h"
 
 namespace rocmforge {
 namespace {
@@ -59,42 +57,24 @@ TEST(Router, BracesStandForAnyText) {
   EXPECT_EQ(found("POST", "/models/x"), "404");
 }
 
-/// The routes of a fake model, in this process.
-class LocalRoutes {
- public:
-  LocalRoutes() {
-    FakeEngine fake = make_fake_engine({.max_batch_tokens = 64, .max_sequences = 8, .kv_tokens = 4096}, byte_tokenizer(),
-                                       FakeModel::Kind::attention, 256);
-    service_->start(std::move(fake.engine), ServerOptions());
-    client_ = std::make_unique<LocalClient>(service_, ServerOptions());
-  }
-  HttpResponse request(const std::string& method, const std::string& path, std::string body = "") {
-    return client_->request(method, path, std::move(body), {});
-  }
-
- private:
-  std::shared_ptr<ModelService> service_ = std::make_shared<ModelService>();
-  std::unique_ptr<LocalClient> client_;
-};
-
 TEST(LocalClient, RefusesInTheFormOfTheRoutesApi) {
-  LocalRoutes local;
+  const LocalServer local;
   const std::string bad = R"({"messages": 5, "max_tokens": 4})";
-  const HttpResponse anthropic = local.request("POST", "/v1/messages", bad);
+  const HttpAnswer anthropic = local.request("POST", "/v1/messages", bad);
   EXPECT_EQ(anthropic.status, 400);
   EXPECT_EQ(anthropic.body,
             R"({"type":"error","error":{"type":"invalid_request_error","message":"messages is 5, must be an array"}})");
-  const HttpResponse ollama = local.request("POST", "/api/chat", bad);
+  const HttpAnswer ollama = local.request("POST", "/api/chat", bad);
   EXPECT_EQ(ollama.body, R"({"error":"messages is 5, must be an array"})");
-  const HttpResponse openai = local.request("POST", "/v1/chat/completions", bad);
+  const HttpAnswer openai = local.request("POST", "/v1/chat/completions", bad);
   EXPECT_EQ(Json::parse(openai.body)["error"]["param"], "messages");
 }
 
 TEST(LocalClient, FindsRoutesAsTheServerDoes) {
-  LocalRoutes local;
+  const LocalServer local;
   EXPECT_EQ(local.request("GET", "/v1/models/").status, 200);
   EXPECT_EQ(local.request("GET", "/v1/models/model").status, 200);
-  const HttpResponse head = local.request("HEAD", "/health");
+  const HttpAnswer head = local.request("HEAD", "/health");
   EXPECT_EQ(head.status, 200);
   EXPECT_EQ(head.body, "");
   EXPECT_EQ(local.request("PUT", "/v1/models").status, 405);

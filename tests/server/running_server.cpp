@@ -10,18 +10,22 @@
 
 namespace rocmforge {
 
+std::unique_ptr<Engine> fake_engine(const TestServerOptions& options, FakeModel::Script script) {
+  FakeEngine fake = make_fake_engine(options.engine, options.tokenizer, FakeModel::Kind::attention, options.context_length);
+  fake.model->set_pooling(options.pooling);
+  if (script) {
+    fake.model->follow(std::move(script));
+  }
+  return std::move(fake.engine);
+}
+
 FakeServer::FakeServer(TestServerOptions options, FakeModel::Script script) {
   options.server.parallel = options.engine.max_sequences;
   if (options.server.log.file.empty()) {
     options.server.log.file = folder_.write("log", "");
   }
   server_ = std::make_unique<Server>(options.server);
-  FakeEngine fake = make_fake_engine(options.engine, options.tokenizer, FakeModel::Kind::attention, options.context_length);
-  fake.model->set_pooling(options.pooling);
-  if (script) {
-    fake.model->follow(std::move(script));
-  }
-  server_->serve(std::move(fake.engine));
+  server_->serve(fake_engine(options, std::move(script)));
 }
 
 std::string FakeServer::log() const {
@@ -57,20 +61,6 @@ FakeModel::Script say(std::string text, std::chrono::milliseconds pause, char ma
     const auto said = static_cast<std::size_t>(found - visible.rbegin());
     return said < text.size() ? byte_ids(text.substr(said, 1)).front() : end_token;
   };
-}
-
-DemoServer::DemoServer(ServerOptions options) {
-  options.model_id = "forge-demo";
-  options.model_path = demo_model().string();
-  options.log.file = folder_.write("log", "");
-  server_ = std::make_unique<Server>(options);
-  EngineOptions engine_options;
-  engine_options.max_sequences = options.parallel;
-  engine_options.device = "cpu";
-  engine_options.kv_tokens = 8192;
-  auto engine = load_model(demo_model().string(), engine_options);
-  tokenizer_ = engine->tokenizer();
-  server_->serve(std::move(engine));
 }
 
 }  // namespace rocmforge

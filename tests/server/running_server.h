@@ -26,6 +26,9 @@ struct TestServerOptions {
   std::optional<PoolingType> pooling{};  ///< of the fake model's file
 };
 
+/// An engine with the fake model, which follows `script` if there is one.
+std::unique_ptr<Engine> fake_engine(const TestServerOptions& options, FakeModel::Script script);
+
 /// A server with the fake model, whose tokens are bytes and whose answers a script may give.
 class FakeServer {
  public:
@@ -47,18 +50,5 @@ class FakeServer {
 /// A script that gives `text`, byte by byte, after a prompt that ends with `mark`, then the end token. `text` holds no
 /// `mark`. `pause` is waited before each token.
 FakeModel::Script say(std::string text, std::chrono::milliseconds pause = {}, char mark = '>');
-
-/// A server with the demo model, shared by all tests without special options.
-class DemoServer {
- public:
-  explicit DemoServer(ServerOptions options = TestServerOptions().server);
-  [[nodiscard]] std::uint16_t port() const { return server_->port(); }
-  [[nodiscard]] const Tokenizer& tokenizer() const { return *tokenizer_; }
-
- private:
-  TemporaryFolder folder_;
-  std::unique_ptr<Server> server_;
-  std::shared_ptr<const Tokenizer> tokenizer_;
-};
 
 }  // namespace rocmforge

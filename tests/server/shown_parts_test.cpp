@@ -140,25 +140,6 @@ TEST(AnthropicAgents, AreToldInTheHeaderAndTheLog) {
   EXPECT_THAT(server.log(), HasSubstr("messages[].content[].image, which the model does not get as it was sent"));
 }
 
-TEST(ChatParts, ThatAreNoTextAreShownToo) {
-  const FakeServer server(options_that_show_all(), say("hi", {}, '|'));
-  const Json parts = {{{"type", "text"}, {"text", "see:"}},
-                      {{"type", "image_url"}, {"image_url", {{"url", "data:image/png;base64,AAAA"}}}}};
-  const Json refusal = {{"role", "assistant"}, {"content", {{{"type", "refusal"}, {"refusal", "I won't"}}}}};
-  const Json request = {{"messages", {user(parts), refusal, user("why?")}}, {"tools", {{{"type", "web_search"}}}}};
-  const HttpAnswer rendered = post(server.port(), "/apply-template", request);
-  EXPECT_EQ(rendered.status, 200) << rendered.body;
-  EXPECT_THAT(rendered.body, HasSubstr("[image: this model"));
-  EXPECT_THAT(rendered.body, HasSubstr("I won't"));
-  EXPECT_EQ(rendered.headers.at("x-ignored-fields"), "messages[0].content[1].image_url, tools[0].web_search");
-  EXPECT_EQ(post(server.port(), "/v1/chat/completions", request).status, 200);
-  const HttpAnswer ollama =
-      post(server.port(), "/api/chat",
-           {{"stream", false}, {"messages", {{{"role", "user"}, {"content", "a"}, {"images", {"AA"}}}}}});
-  EXPECT_EQ(ollama.status, 200) << ollama.body;
-  EXPECT_EQ(ollama.headers.at("x-ignored-fields"), "messages[0].images[0]");
-}
-
 const Json patch_tool = {{"type", "custom"},
                          {"name", "apply_patch"},
                          {"description", "Edits files."},
@@ -270,11 +251,11 @@ TEST(CustomTools, AreHeldToARegularExpressionAndOtherSyntaxesAreNamed) {
                           {"lark", "start: \"x\"", "anything", true, true}}) {
     const std::string call =
         "<tool_call>\n" + Json{{"name", "write"}, {"arguments", {{"input", one.text}}}}.dump() + "\n</tool_call>";
-    const FakeServer server(options_that_show_all(), say(call, {}, '|'));
+    const LocalServer server(options_that_show_all(), say(call, {}, '|'));
     const Json tool = text_tool(one.syntax, one.definition);
-    const HttpAnswer response = post(server.port(), "/v1/responses", {{"input", "q"}, {"tools", {tool}}});
+    const HttpAnswer response = post(server, "/v1/responses", {{"input", "q"}, {"tools", {tool}}});
     const HttpAnswer chat =
-        post(server.port(), "/v1/chat/completions", {{"messages", {user("q")}}, {"tools", {chat_text_tool(tool)}}});
+        post(server, "/v1/chat/completions", {{"messages", {user("q")}}, {"tools", {chat_text_tool(tool)}}});
     for (const HttpAnswer& answer : {response, chat}) {
       EXPECT_EQ(answer.status, one.is_allowed ? 200 : 500) << one.definition << ": " << answer.body;
       EXPECT_EQ(answer.headers.contains("x-relaxed-tools"), one.is_relaxed) << one.definition;
@@ -288,9 +269,9 @@ TEST(CustomTools, AreHeldToARegularExpressionAndOtherSyntaxesAreNamed) {
       EXPECT_EQ(response.headers.at("x-relaxed-tools"), "write");
     }
   }
-  const FakeServer server(options_that_show_all());
+  const LocalServer server(options_that_show_all());
   const Json wrong = {{"type", "custom"}, {"custom", {{"name", "w"}, {"format", {{"type", "grammar"}}}}}};
-  const HttpAnswer refused = post(server.port(), "/v1/chat/completions", {{"messages", {user("q")}}, {"tools", {wrong}}});
+  const HttpAnswer refused = post(server, "/v1/chat/completions", {{"messages", {user("q")}}, {"tools", {wrong}}});
   EXPECT_EQ(refused.status, 400);
   EXPECT_EQ(refused.json()["error"]["param"], "tools[0].custom.format.grammar") << refused.body;
 }
@@ -300,7 +281,7 @@ TEST(ResponsesAgents, GetCallsInTheFormOfTheirTools) {
   const Json function = {{"type", "function"}, {"name", "add"}, {"parameters", plain_parameters}};
   const Json tools = {function, notes_namespace, patch_tool, {{"type", "local_shell"}}};
   const auto answer_of = [&](const std::string& call) {
-    const FakeServer server(options_that_show_all(), say("<tool_call>\n" + call + "\n</tool_call>", {}, '|'));
+    const LocalServer server(options_that_show_all(), say("<tool_call>\n" + call + "\n</tool_call>", {}, '|'));
     const std::vector<Json> events = named_events(server, "/v1/responses", {{"input", "q"}, {"tools", tools}});
     Json item = events.back()["response"]["output"][0];
     bool is_told = false;

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "server/client.h"
+#include "server/local_server.h"
 #include "server/running_server.h"
 
 namespace rocmforge {
@@ -26,9 +27,9 @@ std::string text_of(const std::vector<Json>& events, int index = 0) {
 }
 
 TEST(Streaming, EventsOfACompletion) {
-  const FakeServer server({}, say("some words"));
-  const HttpAnswer answer = post(server.port(), "/v1/completions",
-                                 {{"prompt", "x>"}, {"stream", true}, {"stream_options", {{"include_usage", true}}}});
+  const LocalServer server({}, say("some words"));
+  const HttpAnswer answer =
+      post(server, "/v1/completions", {{"prompt", "x>"}, {"stream", true}, {"stream_options", {{"include_usage", true}}}});
   EXPECT_EQ(answer.status, 200);
   EXPECT_EQ(answer.headers.at("content-type"), "text/event-stream");
   EXPECT_TRUE(answer.complete);
@@ -55,13 +56,13 @@ TEST(Streaming, EventsOfACompletion) {
 }
 
 TEST(Streaming, TimingsOfTheTokensSoFarOnRequest) {
-  const FakeServer server({}, say("some words", milliseconds(2)));
+  const LocalServer server({}, say("some words", milliseconds(2)));
   Json request = {{"prompt", "x>"}, {"stream", true}};
-  for (const Json& event : post(server.port(), "/v1/completions", request).events()) {
+  for (const Json& event : post(server, "/v1/completions", request).events()) {
     EXPECT_TRUE(!event.contains("timings") || !event["choices"][0]["finish_reason"].is_null()) << event;
   }
   request["timings_per_token"] = true;
-  const std::vector<Json> events = post(server.port(), "/v1/completions", request).events();
+  const std::vector<Json> events = post(server, "/v1/completions", request).events();
   ASSERT_EQ(events.size(), 11u) << "one for each byte, and the end";
   double before_ms = -1.0;
   for (std::size_t i = 0; i < events.size(); ++i) {
@@ -74,31 +75,10 @@ TEST(Streaming, TimingsOfTheTokensSoFarOnRequest) {
   }
 }
 
-TEST(Streaming, TextThatMayBecomeAStopStringIsHeldBack) {
-  const FakeServer server({}, say("one <en then <end> never", milliseconds(2)));
-  const Json request = {{"prompt", "x>"}, {"stop", {"<end", "absent"}}, {"stream", true}, {"max_tokens", 50}};
-  const std::vector<Json> events = post(server.port(), "/v1/completions", request).events();
-  EXPECT_EQ(text_of(events), "one <en then ");
-  for (const Json& event : events) {
-    EXPECT_EQ(event["choices"][0]["text"].get<std::string>().find("<end"), std::string::npos);
-  }
-  EXPECT_EQ(events.back()["choices"][0]["finish_reason"], "stop");
-}
-
-TEST(Streaming, CharactersAreNeverCut) {
-  const std::string text = "aé€😀z";
-  const FakeServer server({}, say(text));
-  const std::vector<Json> events = post(server.port(), "/v1/completions", {{"prompt", "x>"}, {"stream", true}}).events();
-  EXPECT_EQ(text_of(events), text);
-  for (const Json& event : events) {
-    EXPECT_EQ(event["choices"][0]["text"].get<std::string>().find("\uFFFD"), std::string::npos);
-  }
-}
-
 TEST(Streaming, SeveralAnswersShareAStream) {
-  const FakeServer server({}, say("abc"));
+  const LocalServer server({}, say("abc"));
   const Json request = {{"prompt", {"1>", "2>"}}, {"n", 3}, {"stream", true}, {"stream_options", {{"include_usage", true}}}};
-  const HttpAnswer answer = post(server.port(), "/v1/completions", request);
+  const HttpAnswer answer = post(server, "/v1/completions", request);
   const std::vector<Json> events = answer.events();
   std::map<int, int> ends;
   for (const Json& event : events) {
@@ -116,18 +96,18 @@ TEST(Streaming, SeveralAnswersShareAStream) {
 }
 
 TEST(Streaming, AnErrorHasItsStatusUntilTheStreamBegins) {
-  const FakeServer server({}, [](const FakeModel::Tokens&) { return -1; });
+  const LocalServer server({}, [](const FakeModel::Tokens&) { return -1; });
   Json request = {{"prompt", "x>"}};
-  const HttpAnswer whole = post(server.port(), "/v1/completions", request);
+  const HttpAnswer whole = post(server, "/v1/completions", request);
   EXPECT_EQ(whole.status, 500);
   EXPECT_EQ(whole.json()["error"]["type"], "server_error");
   request["stream"] = true;
-  const HttpAnswer begun = post(server.port(), "/v1/completions", request);
+  const HttpAnswer begun = post(server, "/v1/completions", request);
   EXPECT_EQ(begun.status, 200);
   EXPECT_EQ(begun.events().back()["error"]["type"], "server_error");
   EXPECT_FALSE(begun.done());
   request["prompt"] = std::string(300, 'x');
-  EXPECT_EQ(post(server.port(), "/v1/completions", request).status, 400) << "the engine does not accept it";
+  EXPECT_EQ(post(server, "/v1/completions", request).status, 400) << "the engine does not accept it";
 }
 
 /// A model that says nothing before it may.
@@ -177,9 +157,9 @@ TEST(Streaming, LinesHaveNoComments) {
 }
 
 TEST(Streaming, AnErrorAfterTheFirstTokenIsAnEvent) {
-  const FakeServer server({},
-                          [](const FakeModel::Tokens& visible) { return visible.size() < 9 ? byte_ids("a").front() : -1; });
-  const HttpAnswer answer = post(server.port(), "/v1/completions", {{"prompt", "x>"}, {"stream", true}});
+  const LocalServer server({},
+                           [](const FakeModel::Tokens& visible) { return visible.size() < 9 ? byte_ids("a").front() : -1; });
+  const HttpAnswer answer = post(server, "/v1/completions", {{"prompt", "x>"}, {"stream", true}});
   EXPECT_EQ(answer.status, 200);
   EXPECT_TRUE(answer.complete);
   EXPECT_FALSE(answer.done());
@@ -334,9 +314,9 @@ TEST(Timeout, EndsAStreamThatHasNotBegunToWriteAndNoOther) {
 }
 
 TEST(Logprobs, OfACompletionAddUpToItsText) {
-  const FakeServer server({}, {});
+  const LocalServer server;
   const Json request = {{"prompt", "some text"}, {"max_tokens", 12}, {"logprobs", 3}, {"seed", 7}};
-  const Json choice = post(server.port(), "/v1/completions", request).json()["choices"][0];
+  const Json choice = post(server, "/v1/completions", request).json()["choices"][0];
   const Json& logprobs = choice["logprobs"];
   ASSERT_EQ(logprobs["tokens"].size(), 12u);
   for (std::size_t i = 0; i < 12; ++i) {
@@ -352,10 +332,10 @@ TEST(Logprobs, OfACompletionAddUpToItsText) {
 }
 
 TEST(Logprobs, EchoScoresAPrompt) {
-  const FakeServer server({}, {});
+  const LocalServer server;
   const Json ids = {1, 100, 101, 102};  // BOS, a, b, c
   const Json request = {{"prompt", ids}, {"max_tokens", 0}, {"logprobs", 1}, {"echo", true}};
-  const HttpAnswer answer = post(server.port(), "/v1/completions", request);
+  const HttpAnswer answer = post(server, "/v1/completions", request);
   ASSERT_EQ(answer.status, 200) << answer.body;
   const Json choice = answer.json()["choices"][0];
   EXPECT_EQ(choice["text"], "abc");
@@ -364,7 +344,7 @@ TEST(Logprobs, EchoScoresAPrompt) {
   EXPECT_TRUE(logprobs["token_logprobs"][0].is_null());
   EXPECT_TRUE(logprobs["top_logprobs"][0].is_null());
   EXPECT_EQ(logprobs["text_offset"], (Json{0, 0, 1, 2}));
-  const Json more = post(server.port(), "/v1/completions",
+  const Json more = post(server, "/v1/completions",
                          {{"prompt", ids}, {"max_tokens", 2}, {"logprobs", 1}, {"echo", true}, {"temperature", 0}})
                         .json()["choices"][0];
   EXPECT_EQ(more["logprobs"]["tokens"].size(), 6u);
@@ -373,41 +353,41 @@ TEST(Logprobs, EchoScoresAPrompt) {
   }
 }
 
-Json embedding(const FakeServer& server, const Json& more = Json::object()) {
+Json embedding(const LocalServer& server, const Json& more = Json::object()) {
   Json request = {{"input", "a cat sat"}};
   request.update(more);
-  return post(server.port(), "/v1/embeddings", request).json()["data"];
+  return post(server, "/v1/embeddings", request).json()["data"];
 }
 
 TEST(Embeddings, AreRefusedWhereTheyAreOff) {
   TestServerOptions options;
   options.server.embeddings = false;
-  const FakeServer server(options);
-  EXPECT_EQ(post(server.port(), "/v1/embeddings", {{"input", "a"}}).status, 400);
+  const LocalServer server(options);
+  EXPECT_EQ(post(server, "/v1/embeddings", {{"input", "a"}}).status, 400);
   EXPECT_EQ(embedding(server, {{"pooling", "last"}}).size(), 1u);
 }
 
 TEST(Embeddings, ArePooledAsTheFileSays) {
-  const FakeServer plain;
+  const LocalServer plain;
   EXPECT_EQ(embedding(plain), embedding(plain, {{"pooling", "mean"}}));
   TestServerOptions options;
   for (const auto& [type, name] :
        {std::pair{PoolingType::mean, "mean"}, {PoolingType::cls, "cls"}, {PoolingType::last, "last"}}) {
     options.pooling = type;
-    const FakeServer server(options);
+    const LocalServer server(options);
     for (const char* asked : {"mean", "cls", "last"}) {
       EXPECT_EQ(embedding(server) == embedding(plain, {{"pooling", asked}}), asked == std::string(name)) << name << asked;
     }
     EXPECT_EQ(embedding(server, {{"pooling", "mean"}}), embedding(plain));
   }
   options.server.pooling = Pooling::mean;  // the operator's word is above the file's
-  EXPECT_EQ(embedding(FakeServer(options)), embedding(plain));
+  EXPECT_EQ(embedding(LocalServer(options)), embedding(plain));
 }
 
 TEST(Embeddings, OfFilesWithoutPoolingAreRefusedByName) {
   TestServerOptions options;
-  const auto refusal = [](const FakeServer& server, const char* path, const char* field) {
-    const HttpAnswer answer = post(server.port(), path, {{field, "a"}});
+  const auto refusal = [](const LocalServer& server, const char* path, const char* field) {
+    const HttpAnswer answer = post(server, path, {{field, "a"}});
     EXPECT_EQ(answer.status, 400) << path;
     return answer.body;
   };
@@ -415,20 +395,20 @@ TEST(Embeddings, OfFilesWithoutPoolingAreRefusedByName) {
        {std::pair{PoolingType::none, "pooling_type 0 (none)"}, {PoolingType::rank, "pooling_type 4 (rank)"}}) {
     options.pooling = type;
     options.server.pooling.reset();
-    const FakeServer server(options);
+    const LocalServer server(options);
     EXPECT_THAT(refusal(server, "/v1/embeddings", "input"), testing::HasSubstr(words));
     EXPECT_THAT(refusal(server, "/api/embed", "input"), testing::HasSubstr(words));
     EXPECT_THAT(refusal(server, "/api/embeddings", "prompt"), testing::HasSubstr(words));
-    EXPECT_EQ(embedding(server, {{"pooling", "cls"}}), embedding(FakeServer(), {{"pooling", "cls"}}));
+    EXPECT_EQ(embedding(server, {{"pooling", "cls"}}), embedding(LocalServer(), {{"pooling", "cls"}}));
     options.server.pooling = Pooling::last;
-    EXPECT_EQ(embedding(FakeServer(options)), embedding(FakeServer(), {{"pooling", "last"}}));
+    EXPECT_EQ(embedding(LocalServer(options)), embedding(LocalServer(), {{"pooling", "last"}}));
   }
 }
 
 TEST(Native, GivesProbabilities) {
-  const FakeServer server;
+  const LocalServer server;
   const Json request = {{"prompt", "some text"}, {"n_predict", 6}, {"n_probs", 3}, {"seed", 5}};
-  const Json whole = post(server.port(), "/generate", request).json()["completion_probabilities"];
+  const Json whole = post(server, "/generate", request).json()["completion_probabilities"];
   ASSERT_EQ(whole.size(), 6u);
   for (const Json& token : whole) {
     EXPECT_LE(token["logprob"], 0.0);
@@ -438,14 +418,13 @@ TEST(Native, GivesProbabilities) {
   Json streamed = Json::array();
   Json stream = request;
   stream["stream"] = true;
-  for (const Json& event : post(server.port(), "/generate", stream).events()) {
+  for (const Json& event : post(server, "/generate", stream).events()) {
     for (const Json& token : event.value("completion_probabilities", Json::array())) {
       streamed.push_back(token);
     }
   }
   EXPECT_EQ(streamed, whole);
-  EXPECT_FALSE(
-      post(server.port(), "/generate", {{"prompt", "x"}, {"n_predict", 1}}).json().contains("completion_probabilities"));
+  EXPECT_FALSE(post(server, "/generate", {{"prompt", "x"}, {"n_predict", 1}}).json().contains("completion_probabilities"));
 }
 
 TEST(Slots, SayWhenNoneIsFree) {
@@ -460,36 +439,6 @@ TEST(Slots, SayWhenNoneIsFree) {
   }
   EXPECT_EQ(get(server.port(), "/slots?fail_on_no_slot=1").status, 503);
   EXPECT_EQ(get(server.port(), "/slots").status, 200);
-}
-
-TEST(Native, AnswersAsLlamaServerDoes) {
-  const FakeServer server({}, say("first\nline"));
-  const Json one = post(server.port(), "/completion", {{"prompt", "x>"}, {"return_tokens", true}}).json();
-  EXPECT_EQ(one["content"], "first\nline");
-  EXPECT_EQ(one["stop_type"], "eos");
-  EXPECT_EQ(one["has_new_line"], true);
-  EXPECT_EQ(one["tokens"].size(), 10u);
-  EXPECT_EQ(one["tokens_evaluated"], 6);
-  EXPECT_EQ(one["prompt"], "x>");
-  EXPECT_EQ(one["generation_settings"]["temperature"].get<float>(), 0.8f);
-  EXPECT_EQ(one["timings"]["predicted_n"], 11);
-  const Json several = post(server.port(), "/generate", {{"prompt", "x>"}, {"n", 3}}).json();
-  ASSERT_EQ(several.size(), 3u);
-  EXPECT_EQ(several[2]["index"], 2);
-  EXPECT_EQ(several[2]["content"], one["content"]);
-  EXPECT_EQ(several[2]["prompt"], "x>");
-  const Json list =
-      post(server.port(), "/completion", {{"prompt", {"x>", {1, 65}}}, {"n_predict", 4}, {"stop", "r"}}).json();
-  ASSERT_EQ(list.size(), 2u);
-  EXPECT_EQ(list[0]["content"], "fi");
-  EXPECT_EQ(list[0]["stop_type"], "word");
-  EXPECT_EQ(list[0]["stopping_word"], "r");
-  EXPECT_EQ(one["stopping_word"], "");
-  const Json mixed = post(server.port(), "/completion", {{"prompt", {1, "x>"}}, {"n_predict", 4}}).json();
-  EXPECT_EQ(mixed["content"], "firs");
-  const Json fields = {"content", "timings/predicted_n", "nothing/here"};
-  EXPECT_EQ(post(server.port(), "/completion", {{"prompt", "x>"}, {"n_predict", 4}, {"response_fields", fields}}).json(),
-            (Json{{"content", "firs"}, {"predicted_n", 4}}));
 }
 
 }  // namespace

@@ -2,12 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "server/client.h"
+#include "server/local_server.h"
 #include "server/other_api.h"
-#include "server/running_server.h"
 
 namespace rocmforge {
 namespace {
@@ -21,13 +21,10 @@ class StructuredOutputs : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     if (has_demo_model()) {
-      server = new DemoServer();
+      server = local_demo();
     }
   }
-  static void TearDownTestSuite() {
-    delete server;
-    server = nullptr;
-  }
+  static void TearDownTestSuite() { server.reset(); }
 
   void SetUp() override {
     if (server == nullptr) {
@@ -38,27 +35,20 @@ class StructuredOutputs : public testing::Test {
   /// The answer to a question that the model answers with 585 without a constraint.
   static std::string chat(Json more) {
     more.update({{"messages", Json::array({user("What is 127 + 458?")})}, {"temperature", 0}, {"max_tokens", 200}});
-    const HttpAnswer answer = post(server->port(), "/v1/chat/completions", more);
+    const HttpAnswer answer = post(*server, "/v1/chat/completions", more);
     EXPECT_EQ(answer.status, 200) << answer.body;
     return answer.status == 200 ? answer.json()["choices"][0]["message"]["content"].get<std::string>() : "";
   }
   static std::string complete(Json more) {
     more.update({{"prompt", "q"}, {"temperature", 0}, {"max_tokens", 200}});
-    const HttpAnswer answer = post(server->port(), "/v1/completions", more);
+    const HttpAnswer answer = post(*server, "/v1/completions", more);
     EXPECT_EQ(answer.status, 200) << answer.body;
     return answer.status == 200 ? answer.json()["choices"][0]["text"].get<std::string>() : "";
   }
-  static Json error(Json more, const char* path = "/v1/chat/completions") {
-    more.update({{"messages", Json::array({user("q")})}, {"prompt", "q"}});
-    const HttpAnswer answer = post(server->port(), path, more);
-    EXPECT_EQ(answer.status, 400) << answer.body;
-    return answer.json()["error"];
-  }
-
-  static DemoServer* server;
+  static std::unique_ptr<LocalServer> server;
 };
 
-DemoServer* StructuredOutputs::server = nullptr;
+std::unique_ptr<LocalServer> StructuredOutputs::server;
 
 TEST_F(StructuredOutputs, HoldTheAnswer) {
   for (const auto& ask : {chat, complete}) {
@@ -96,55 +86,6 @@ TEST_F(StructuredOutputs, ChangeNothingWhereTheyAskForNothing) {
                    {{"json", nullptr}, {"regex", nullptr}, {"json_object", false}, {"disable_fallback", true}}}}),
             free);
   EXPECT_EQ(chat({{"guided_decoding_backend", "xgrammar"}, {"guided_whitespace_pattern", nullptr}}), free);
-}
-
-TEST_F(StructuredOutputs, ThatContradictEachOtherAreRefusedByName) {
-  struct Case {
-    Json more;
-    const char* first;
-    const char* second;
-  };
-  const std::vector<Case> cases = {
-      {{{"structured_outputs", {{"json", object_schema}, {"regex", "a"}}}},
-       "structured_outputs.json",
-       "structured_outputs.regex"},
-      {{{"structured_outputs", {{"choice", {"a"}}}}, {"guided_choice", {"a"}}},
-       "structured_outputs.choice",
-       "guided_choice"},
-      {{{"guided_json", object_schema}, {"response_format", {{"type", "json_object"}}}}, "response_format", "guided_json"},
-      {{{"guided_regex", "a"}, {"guided_grammar", "root ::= \"a\""}}, "guided_regex", "guided_grammar"},
-      {{{"grammar", "root ::= \"a\""}, {"guided_regex", "a"}}, "grammar", "guided_regex"}};
-  for (const Case& one : cases) {
-    for (const char* path : {"/v1/chat/completions", "/v1/completions"}) {
-      const Json said = error(one.more, path);
-      EXPECT_EQ(said["message"], std::string(one.first) + " and " + one.second + " can't both rule the answer");
-      EXPECT_EQ(said["param"], one.second);
-    }
-  }
-}
-
-TEST_F(StructuredOutputs, ThatCannotBeKeptToAreRefused) {
-  const std::vector<std::pair<Json, std::string>> cases = {
-      {{{"structured_outputs", {{"json", "{"}}}}, "structured_outputs.json"},
-      {{{"structured_outputs", {{"json", 1}}}}, "structured_outputs.json"},
-      {{{"structured_outputs", {{"choice", Json::array()}}}}, "structured_outputs.choice"},
-      {{{"structured_outputs", {{"structural_tag", "{}"}}}}, "structured_outputs.structural_tag"},
-      {{{"structured_outputs", {{"disable_any_whitespace", true}}}}, "structured_outputs.disable_any_whitespace"},
-      {{{"structured_outputs", {{"whitespace_pattern", " "}}}}, "structured_outputs.whitespace_pattern"},
-      {{{"structured_outputs", "json"}}, "structured_outputs"},
-      {{{"guided_json", {{"type", "no type"}}}}, "guided_json"},
-      {{{"guided_regex", "(a"}}, "guided_regex"},
-      {{{"guided_regex", "a(?=b)"}}, "guided_regex"},
-      {{{"guided_choice", {1}}}, "guided_choice"},
-      {{{"guided_choice", "a"}}, "guided_choice"},
-      {{{"guided_grammar", "start: \"a\""}}, "guided_grammar"},
-      {{{"guided_whitespace_pattern", " "}}, "guided_whitespace_pattern"}};
-  for (const auto& [more, field] : cases) {
-    const Json said = error(more);
-    EXPECT_EQ(said["param"], field) << said;
-    EXPECT_NE(said["message"].get<std::string>().find(field), std::string::npos) << said;
-  }
-  EXPECT_EQ(error({{"structured_outputs", {{"json", std::string(200, '[')}}}})["param"], "structured_outputs.json");
 }
 
 }  // namespace

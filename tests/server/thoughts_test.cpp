@@ -4,15 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "grammar/thought_budget.h"
-#include "server/client.h"
 #include "server/other_api.h"
 #include "server/plain_tokenizer.h"
-#include "server/running_server.h"
 
 namespace rocmforge {
 namespace {
@@ -44,23 +43,20 @@ bool is_letters(const std::string& text) {
 
 class Thoughts : public testing::Test {
  protected:
-  static void SetUpTestSuite() { server = new FakeServer(thinking_options()); }
-  static void TearDownTestSuite() {
-    delete server;
-    server = nullptr;
-  }
+  static void SetUpTestSuite() { server = std::make_unique<LocalServer>(thinking_options()); }
+  static void TearDownTestSuite() { server.reset(); }
   static Json ask(const Json& more, std::int32_t max_tokens = 60) {
     Json request = letters_only(max_tokens);
     request["messages"] = Json::array({user("q")});
     request.update(more);
-    const HttpAnswer answer = post(server->port(), "/v1/chat/completions", request);
+    const HttpAnswer answer = post(*server, "/v1/chat/completions", request);
     EXPECT_EQ(answer.status, 200) << answer.body;
     return answer.json();
   }
-  static FakeServer* server;
+  static std::unique_ptr<LocalServer> server;
 };
 
-FakeServer* Thoughts::server = nullptr;
+std::unique_ptr<LocalServer> Thoughts::server;
 
 TEST_F(Thoughts, EndWhereTheyHaveTheirTokens) {
   const Json free = ask(Json::object())["choices"][0]["message"];
@@ -109,7 +105,7 @@ TEST_F(Thoughts, EndInTheFormsOfOtherApis) {
   EXPECT_EQ(ask(chat)["choices"][0]["message"]["reasoning_content"].get<std::string>().size(), 6u);
   Json messages = letters_only(60);
   messages.update({{"messages", Json::array({user("q")})}, {"thinking", {{"type", "enabled"}, {"budget_tokens", 6}}}});
-  const HttpAnswer anthropic = post(server->port(), "/v1/messages", messages);
+  const HttpAnswer anthropic = post(*server, "/v1/messages", messages);
   ASSERT_EQ(anthropic.status, 200) << anthropic.body;
   EXPECT_FALSE(anthropic.headers.contains("x-ignored-fields"));
   const Json blocks = anthropic.json()["content"];
@@ -120,7 +116,7 @@ TEST_F(Thoughts, EndInTheFormsOfOtherApis) {
     Json response = letters_only(60);
     response.update({{"input", "q"}});
     response.update(more);
-    const HttpAnswer answer = post(server->port(), "/v1/responses", response);
+    const HttpAnswer answer = post(*server, "/v1/responses", response);
     ASSERT_EQ(answer.status, 200) << answer.body;
     const Json output = answer.json()["output"];
     ASSERT_EQ(output.size(), 2u) << output;
@@ -133,7 +129,7 @@ TEST_F(Thoughts, AreTurnedOff) {
   const auto prompt = [](const Json& more) {
     Json request = {{"messages", Json::array({user("q")})}};
     request.update(more);
-    return post(server->port(), "/apply-template", request).json()["prompt"].get<std::string>();
+    return post(*server, "/apply-template", request).json()["prompt"].get<std::string>();
   };
   EXPECT_EQ(prompt(Json::object()), "q|<think>");
   EXPECT_EQ(prompt({{"reasoning_effort", "high"}}), "highq|<think>");
@@ -145,29 +141,29 @@ TEST_F(Thoughts, AreTurnedOff) {
             "q|<think>");
   TestServerOptions options = thinking_options();
   options.server.template_arguments = {{"enable_thinking", false}};
-  const FakeServer silent(options);
+  const LocalServer silent(options);
   const auto of_silent = [&](const Json& thinking) {
     const Json request = {{"messages", Json::array({user("q")})}, {"thinking", thinking}};
-    return post(silent.port(), "/apply-template", request).json()["prompt"].get<std::string>();
+    return post(silent, "/apply-template", request).json()["prompt"].get<std::string>();
   };
   EXPECT_EQ(of_silent(nullptr), "q|<think></think>");
   EXPECT_EQ(of_silent({{"type", "enabled"}}), "q|<think>") << "what a request says comes before the server's flags";
 }
 
 TEST_F(Thoughts, WhoseBoundIsNoneAreRefused) {
-  const auto param = [](const Json& more, std::uint16_t port) {
+  const auto param = [](const Json& more) {
     Json request = {{"messages", Json::array({user("q")})}, {"max_tokens", 4}};
     request.update(more);
-    const HttpAnswer answer = post(port, "/v1/chat/completions", request);
+    const HttpAnswer answer = post(*server, "/v1/chat/completions", request);
     EXPECT_EQ(answer.status, 400) << answer.body;
     return answer.json()["error"]["param"];
   };
-  EXPECT_EQ(param({{"reasoning_budget", -2}}, server->port()), "reasoning_budget");
-  EXPECT_EQ(param({{"reasoning_budget", "much"}}, server->port()), "reasoning_budget");
-  EXPECT_EQ(param({{"thinking", {{"type", "enabled"}, {"budget_tokens", "x"}}}}, server->port()), "thinking.budget_tokens");
-  EXPECT_EQ(param({{"thinking", {{"budget_tokens", 3}}}}, server->port()), "thinking.type");
-  EXPECT_EQ(param({{"thinking", {{"type", "much"}}}}, server->port()), "thinking.type");
-  EXPECT_EQ(param({{"reasoning_budget", 3}, {"thinking_budget_tokens", 4}}, server->port()), "thinking_budget_tokens");
+  EXPECT_EQ(param({{"reasoning_budget", -2}}), "reasoning_budget");
+  EXPECT_EQ(param({{"reasoning_budget", "much"}}), "reasoning_budget");
+  EXPECT_EQ(param({{"thinking", {{"type", "enabled"}, {"budget_tokens", "x"}}}}), "thinking.budget_tokens");
+  EXPECT_EQ(param({{"thinking", {{"budget_tokens", 3}}}}), "thinking.type");
+  EXPECT_EQ(param({{"thinking", {{"type", "much"}}}}), "thinking.type");
+  EXPECT_EQ(param({{"reasoning_budget", 3}, {"thinking_budget_tokens", 4}}), "thinking_budget_tokens");
 }
 
 /// Messages of gpt-oss: the first one's channel is its reasoning.
@@ -177,14 +173,14 @@ TEST_F(Thoughts, EndInChannels) {
   channels.server.chat_template = "{% for m in messages %}{{ m.content }}{% endfor %}@{# <|channel|>analysis<|message|> #}";
   const std::string begin = "<|channel|>analysis<|message|>";
   const FakeModel::Script begins = say(begin, {}, '@');
-  const FakeServer of_channels(channels, [&](const FakeModel::Tokens& visible) {
+  const LocalServer of_channels(channels, [&](const FakeModel::Tokens& visible) {
     const std::int32_t token = begins(visible);
     return token == end_token ? FakeModel::any_token : token;
   });
   for (const std::size_t budget : {std::size_t{0}, std::size_t{3}}) {
     Json request = letters_only(120);
     request.update({{"messages", Json::array({user("q")})}, {"reasoning_budget", budget}});
-    const HttpAnswer answer = post(of_channels.port(), "/v1/chat/completions", request);
+    const HttpAnswer answer = post(of_channels, "/v1/chat/completions", request);
     ASSERT_EQ(answer.status, 200) << answer.body;
     const Json message = answer.json()["choices"][0]["message"];
     EXPECT_EQ(message.value("reasoning_content", "").size(), budget) << message;

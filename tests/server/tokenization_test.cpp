@@ -4,10 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "server/client.h"
 #include "server/other_api.h"
 #include "server/plain_tokenizer.h"
-#include "server/running_server.h"
 
 namespace rocmforge {
 namespace {
@@ -16,14 +14,14 @@ TEST(Tokenization, WithTheDemoModel) {
   if (!has_demo_model()) {
     GTEST_SKIP() << "models/forge-demo.gguf is missing";
   }
-  const auto server = std::make_unique<DemoServer>();
+  const auto server = local_demo();
   const std::string text = "Hello wörld <|im_start|>";
-  const Json ids = post(server->port(), "/tokenize", {{"content", text}}).json()["tokens"];
-  EXPECT_EQ(post(server->port(), "/detokenize", {{"tokens", ids}}).json()["content"], text);
-  const Json plain = post(server->port(), "/tokenize", {{"content", text}, {"parse_special", false}}).json()["tokens"];
+  const Json ids = post(*server, "/tokenize", {{"content", text}}).json()["tokens"];
+  EXPECT_EQ(post(*server, "/detokenize", {{"tokens", ids}}).json()["content"], text);
+  const Json plain = post(*server, "/tokenize", {{"content", text}, {"parse_special", false}}).json()["tokens"];
   EXPECT_GT(plain.size(), ids.size());
   std::string pieces;
-  const Json with_pieces = post(server->port(), "/tokenize", {{"content", text}, {"with_pieces", true}}).json();
+  const Json with_pieces = post(*server, "/tokenize", {{"content", text}, {"with_pieces", true}}).json();
   for (const Json& token : with_pieces["tokens"]) {
     if (token["piece"].is_string()) {
       pieces += token["piece"];
@@ -43,52 +41,41 @@ TestServerOptions plain_options() {
 }
 
 TEST(Tokenization, OfAPrompt) {
-  const FakeServer server(plain_options());
+  const LocalServer server(plain_options());
   const Json answer =
-      post(server.port(), "/tokenize", {{"model", "m"}, {"prompt", "a\xc3\xa4</s>"}, {"return_token_strs", true}}).json();
+      post(server, "/tokenize", {{"model", "m"}, {"prompt", "a\xc3\xa4</s>"}, {"return_token_strs", true}}).json();
   EXPECT_EQ(answer["tokens"], (Json{bos_token, 3 + 'a', 3 + 0xc3, 3 + 0xa4, end_token}));
   EXPECT_EQ(answer["token_strs"], (Json{"<s>", "<0x61>", "<0xC3>", "<0xA4>", "</s>"}));
   EXPECT_EQ(answer["count"], 5);
   EXPECT_EQ(answer["max_model_len"], 256);
-  const Json plain = post(server.port(), "/tokenize", {{"prompt", "ab"}, {"add_special_tokens", false}}).json();
+  const Json plain = post(server, "/tokenize", {{"prompt", "ab"}, {"add_special_tokens", false}}).json();
   EXPECT_EQ(plain["tokens"], (Json{3 + 'a', 3 + 'b'}));
   EXPECT_TRUE(plain["token_strs"].is_null());
-  const Json text = post(server.port(), "/detokenize", {{"model", "m"}, {"tokens", plain["tokens"]}}).json();
+  const Json text = post(server, "/detokenize", {{"model", "m"}, {"tokens", plain["tokens"]}}).json();
   EXPECT_EQ(text, (Json{{"content", "ab"}, {"prompt", "ab"}}));
 }
 
 TEST(Tokenization, OfAConversationIsThatOfItsAnswer) {
-  const FakeServer server(plain_options(), say("x", {}, '|'));
+  const LocalServer server(plain_options(), say("x", {}, '|'));
   Json request = {{"messages", Json::array({user("how"), user("now")})}};
   const Json tools = {{{"type", "function"}, {"function", {{"name", "look"}}}}};
   for (const Json& more :
        {Json::object(), Json{{"tools", tools}}, Json{{"chat_template_kwargs", {{"enable_thinking", true}}}}}) {
     request.update(more);
-    const Json ids = post(server.port(), "/tokenize", request).json();
-    const Json answer = post(server.port(), "/v1/chat/completions", request).json();
+    const Json ids = post(server, "/tokenize", request).json();
+    const Json answer = post(server, "/v1/chat/completions", request).json();
     EXPECT_EQ(ids["count"], answer["usage"]["prompt_tokens"]);
-    std::string prompt = post(server.port(), "/apply-template", request).json()["prompt"];
+    std::string prompt = post(server, "/apply-template", request).json()["prompt"];
     if (const std::size_t blank = prompt.find(' '); blank != std::string::npos) {
       prompt.replace(blank, 1, "\u2581");  // as the bytes of its mark
     }
-    EXPECT_EQ(post(server.port(), "/detokenize", {{"tokens", ids["tokens"]}}).json()["content"], "<s>" + prompt);
+    EXPECT_EQ(post(server, "/detokenize", {{"tokens", ids["tokens"]}}).json()["content"], "<s>" + prompt);
   }
 }
 
-TEST(Tokenization, OfSeveralThingsAtOnceIsRefused) {
-  const FakeServer server(options_that_show_all());
-  const Json messages = Json::array({user("how")});
-  EXPECT_EQ(post(server.port(), "/tokenize", Json::object()).json()["error"]["param"], "content");
-  EXPECT_EQ(post(server.port(), "/tokenize", {{"content", "a"}, {"prompt", "a"}}).json()["error"]["param"], "prompt");
-  EXPECT_EQ(post(server.port(), "/tokenize", {{"content", "a"}, {"messages", messages}}).json()["error"]["param"],
-            "messages");
-  EXPECT_EQ(post(server.port(), "/tokenize", {{"prompt", "a"}, {"messages", messages}}).json()["error"]["param"], "prompt");
-  EXPECT_EQ(post(server.port(), "/tokenize", {{"prompt", 1}}).status, 400);
-}
-
 TEST(Tokenization, TellsOfTheTokenizer) {
-  const FakeServer server(options_that_show_all());
-  const HttpAnswer answer = get(server.port(), "/tokenizer_info");
+  const LocalServer server(options_that_show_all());
+  const HttpAnswer answer = get(server, "/tokenizer_info");
   ASSERT_EQ(answer.status, 200) << answer.body;
   const Json info = answer.json();
   EXPECT_EQ(info["tokenizer_class"], "LlamaTokenizerFast");
@@ -101,6 +88,9 @@ TEST(Tokenization, TellsOfTheTokenizer) {
   EXPECT_EQ(info["added_tokens_decoder"]["2"]["special"], true);
   EXPECT_FALSE(info["added_tokens_decoder"].contains("3"));
   EXPECT_EQ(info["chat_template"], options_that_show_all().server.chat_template);
+}
+
+TEST(Tokenization, TellsOfTheTokenizerOnlyWithAKey) {
   TestServerOptions with_key;
   with_key.server.keys = {"k"};
   const FakeServer closed(with_key);

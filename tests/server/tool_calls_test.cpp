@@ -1,8 +1,7 @@
 // Calls of functions as clients see them, from the fake model.
 #include <gtest/gtest.h>
 
-#include "server/client.h"
-#include "server/running_server.h"
+#include "server/local_server.h"
 
 namespace rocmforge {
 namespace {
@@ -29,18 +28,18 @@ Json request_with(const Json& more) {
   return request;
 }
 
-Json ask(const FakeServer& server, const Json& more) {
-  const HttpAnswer answer = post(server.port(), "/v1/chat/completions", request_with(more));
+Json ask(const LocalServer& server, const Json& more) {
+  const HttpAnswer answer = post(server, "/v1/chat/completions", request_with(more));
   EXPECT_EQ(answer.status, 200) << answer.body;
   return answer.json()["choices"][0];
 }
 
 /// The content of a stream, combined to a choice.
-Json ask_streamed(const FakeServer& server, Json more) {
+Json ask_streamed(const LocalServer& server, Json more) {
   more["stream"] = true;
   Json message = {{"content", nullptr}};
   Json reason;
-  for (const Json& event : post(server.port(), "/v1/chat/completions", request_with(more)).events()) {
+  for (const Json& event : post(server, "/v1/chat/completions", request_with(more)).events()) {
     const Json& choice = event["choices"][0];
     if (const auto content = choice["delta"].find("content"); content != choice["delta"].end() && content->is_string()) {
       message["content"] =
@@ -75,7 +74,7 @@ void expect_one_call(const Json& choice) {
 
 // A schema that can't be enforced takes nothing away from the other tools, and the answer says which one it is.
 TEST(RelaxedTools, AreNamedAndAlone) {
-  const FakeServer server(options_with("<tool_call>"));
+  const LocalServer server(options_with("<tool_call>"));
   const auto tool = [](const char* name, const Json& parameters) {
     return Json{{"type", "function"}, {"function", {{"name", name}, {"parameters", parameters}}}};
   };
@@ -87,18 +86,18 @@ TEST(RelaxedTools, AreNamedAndAlone) {
       SCOPED_TRACE(keyword);
       Json request = request_with({{"tools", {tool("add", closed), tool("odd", odd)}}, {"max_tokens", 4}});
       request["tools"][0]["function"]["strict"] = is_strict;
-      const HttpAnswer answer = post(server.port(), "/v1/chat/completions", request);
+      const HttpAnswer answer = post(server, "/v1/chat/completions", request);
       EXPECT_EQ(answer.status, 200) << answer.body;
       EXPECT_EQ(answer.headers.at("x-relaxed-tools"), "odd");
       request["tool_choice"] = add_by_name;
       request["max_tokens"] = 200;
-      const HttpAnswer forced = post(server.port(), "/v1/chat/completions", request);
+      const HttpAnswer forced = post(server, "/v1/chat/completions", request);
       EXPECT_FALSE(forced.headers.contains("x-relaxed-tools"));
       expect_one_call(forced.json()["choices"][0]);
     }
     Json strict = request_with({{"tools", {tool("add", closed), tool("odd", odd)}}, {"max_tokens", 4}});
     strict["tools"][1]["function"]["strict"] = true;
-    const HttpAnswer refused = post(server.port(), "/v1/chat/completions", strict);
+    const HttpAnswer refused = post(server, "/v1/chat/completions", strict);
     EXPECT_EQ(refused.status, 400);
     EXPECT_NE(refused.body.find("'odd'"), std::string::npos) << refused.body;
   }
@@ -109,7 +108,7 @@ TEST(NamedTool, IsCalledOnce) {
   for (const char* mark :
        {"<tool_call>", "[TOOL_CALLS]", "[TOOL_CALLS][ARGS]", "<|tool_call|>", "<|python_tag|>", channels}) {
     SCOPED_TRACE(mark);
-    const FakeServer server(options_with(mark));
+    const LocalServer server(options_with(mark));
     for (int seed = 0; seed < 3; ++seed) {
       expect_one_call(ask(server, {{"tool_choice", add_by_name}, {"seed", seed}}));
       expect_one_call(ask_streamed(server, {{"tool_choice", add_by_name}, {"seed", seed}}));
@@ -117,64 +116,16 @@ TEST(NamedTool, IsCalledOnce) {
   }
 }
 
-/// A server whose model answers in the harmony format.
-FakeServer in_channels(const std::string& answer) {
-  TestServerOptions options = options_with(channels);
-  std::string& source = options.server.chat_template;
-  source.replace(source.rfind('>'), 1, "~");  // a mark that answers do not hold
-  return FakeServer(options, say(answer, {}, '~'));
-}
-
-TEST(Channels, AreFieldsOfAMessage) {
-  const std::string thoughts = "<|channel|>analysis<|message|>so {";
-  const std::string next = "<|end|><|start|>assistant";
-  const FakeServer plain = in_channels(thoughts + next + "<|channel|>final<|message|>well then");
-  for (const Json& more : {Json::object(), Json{{"tools", nullptr}}}) {
-    const Json said = ask(plain, more);
-    EXPECT_EQ(said["message"]["reasoning_content"], "so {") << said.dump();
-    EXPECT_EQ(said["message"]["content"], "well then");
-    EXPECT_EQ(said["finish_reason"], "stop");
-  }
-  const FakeServer calls =
-      in_channels(thoughts + next + R"(<|channel|>commentary to=functions.add <|constrain|>json<|message|>{"a":1})");
-  const Json called = ask(calls, Json::object());
-  EXPECT_EQ(called["message"]["reasoning_content"], "so {") << called.dump();
-  expect_one_call(called);
-  expect_one_call(ask_streamed(calls, Json::object()));
-}
-
-TEST(Channels, AFormatHoldsForTheFinalOne) {
-  const FakeServer server = in_channels(
-      "<|channel|>analysis<|message|>so {<|start|>assistant<|channel|>final<|message|>"
-      R"({"a": 1})");
-  const Json said = ask(server, {{"tools", nullptr}, {"response_format", {{"type", "json_object"}}}});
-  EXPECT_EQ(said["message"]["reasoning_content"], "so {") << said.dump();
-  EXPECT_EQ(said["message"]["content"], "{\"a\": 1}");
-}
-
 TEST(NamedTool, IsCalledOnceWhereTheTemplateHasNoPlaceForTools) {
   TestServerOptions options;
   options.server.chat_template = "{% for m in messages %}{{ m.content[-14:] }}>{% endfor %}";
-  const FakeServer server(options);
+  const LocalServer server(options);
   expect_one_call(ask(server, {{"tool_choice", add_by_name}}));
 }
 
-TEST(ParallelToolCalls, OffMeansOneAtMost) {
-  const FakeServer server(options_with("<tool_call>"));
-  const Json choice = ask(server, {{"tool_choice", "required"}, {"parallel_tool_calls", false}});
-  EXPECT_EQ(choice["finish_reason"], "tool_calls");
-  EXPECT_EQ(choice["message"]["tool_calls"].size(), 1u);
-  const std::string call = R"([TOOL_CALLS]add[ARGS]{"a": 1})";
-  const FakeServer talker(options_with("[TOOL_CALLS][ARGS]"), say("Wait. " + call + call));
-  const Json free = ask(talker, {{"parallel_tool_calls", false}});
-  EXPECT_EQ(free["message"]["tool_calls"].size(), 1u);
-  EXPECT_EQ(free["message"]["content"], "Wait.");
-  EXPECT_EQ(ask(talker, Json::object())["message"]["tool_calls"].size(), 2u);
-}
-
 TEST(ToolCallsAtALimit, AreNeverShownAsText) {
-  const FakeServer required(options_with("<tool_call>"));
-  const FakeServer free(options_with("[TOOL_CALLS]"), say(R"(Wait. [TOOL_CALLS][{"name": "add", "arguments": {"a": 1}}])"));
+  const LocalServer required(options_with("<tool_call>"));
+  const LocalServer free(options_with("[TOOL_CALLS]"), say(R"(Wait. [TOOL_CALLS][{"name": "add", "arguments": {"a": 1}}])"));
   for (int limit = 1; limit < 60; ++limit) {
     for (const auto& choice : {ask(required, {{"tool_choice", "required"}, {"max_tokens", limit}}),
                                ask_streamed(required, {{"tool_choice", "required"}, {"max_tokens", limit}})}) {
@@ -186,27 +137,21 @@ TEST(ToolCallsAtALimit, AreNeverShownAsText) {
   }
 }
 
-TEST(ToolCallsAtALimit, AStopStringEndsNoCall) {
-  const FakeServer server(options_with("[TOOL_CALLS]"), say(R"([TOOL_CALLS][{"name": "add", "arguments": {"a": 1}}])"));
-  EXPECT_EQ(ask(server, {{"stop", "\"a\""}})["finish_reason"], "stop");
-  EXPECT_EQ(ask(server, Json::object())["finish_reason"], "tool_calls");
-}
-
 TEST(Tools, OfTheDocumentedNumberAreServed) {
   TestServerOptions options = options_with("<tool_call>");
   options.server.chat_template.replace(options.server.chat_template.find("tools or []"), 11, "(tools or [])[:1]");
-  const FakeServer server(options);
+  const LocalServer server(options);
   Json request = request_with({{"tool_choice", "required"}, {"parallel_tool_calls", false}});
   const Json tool = request["tools"][0];
   for (std::size_t i = request["tools"].size(); i < 512; ++i) {
     request["tools"].push_back(tool);
     request["tools"].back()["function"]["name"] = "tool_" + std::to_string(i);
   }
-  const HttpAnswer answer = post(server.port(), "/v1/chat/completions", request);
+  const HttpAnswer answer = post(server, "/v1/chat/completions", request);
   ASSERT_EQ(answer.status, 200) << answer.body;
   EXPECT_EQ(answer.json()["choices"][0]["message"]["tool_calls"].size(), 1u);
   request["tools"].push_back(tool);
-  const HttpAnswer refused = post(server.port(), "/v1/chat/completions", request);
+  const HttpAnswer refused = post(server, "/v1/chat/completions", request);
   EXPECT_EQ(refused.status, 400);
   EXPECT_EQ(refused.json()["error"]["message"], "tools holds 513 tools, at most 512");
 }
@@ -214,41 +159,14 @@ TEST(Tools, OfTheDocumentedNumberAreServed) {
 TEST(Tools, WhoseSchemasAreTooLargeAreA400) {
   TestServerOptions options = options_with("<tool_call>");
   options.server.chat_template.replace(options.server.chat_template.find("tools or []"), 11, "(tools or [])[:1]");
-  const FakeServer server(options);
+  const LocalServer server(options);
   Json request = request_with({{"tool_choice", "required"}});
   Json& function = request["tools"][0]["function"];
   function["name"] = std::string(300'000, 'n');
-  const HttpAnswer answer = post(server.port(), "/v1/chat/completions", request);
+  const HttpAnswer answer = post(server, "/v1/chat/completions", request);
   EXPECT_EQ(answer.status, 400);
   EXPECT_EQ(answer.json()["error"]["param"], "tools");
   EXPECT_LT(answer.body.size(), 1000u);
-}
-
-TEST(ToolChoice, NeedsToolsToBeCalled) {
-  const FakeServer server(options_with("<tool_call>"));
-  for (const Json& choice : {Json("required"), add_by_name}) {
-    const HttpAnswer answer =
-        post(server.port(), "/v1/chat/completions", request_with({{"tools", Json::array()}, {"tool_choice", choice}}));
-    EXPECT_EQ(answer.status, 400) << answer.body;
-    EXPECT_EQ(answer.json()["error"]["param"], "tool_choice");
-  }
-}
-
-TEST(NoTools, AnEmptyListIsNotNullForTheTemplate) {
-  TestServerOptions options;
-  options.server.chat_template =
-      "{{ 'none' if tools is none else 'list of ' ~ tools | length }}: {% for m in messages %}{{ m.content }}>{% endfor %}";
-  const FakeServer server(std::move(options), say("gin"));
-  const auto prompt = [&](Json more) {
-    more["messages"] = {{{"role", "user"}, {"content", "q"}}};
-    return post(server.port(), "/apply-template", more).json()["prompt"].get<std::string>();
-  };
-  EXPECT_EQ(prompt(Json::object()), "none: q>");
-  EXPECT_EQ(prompt({{"tools", nullptr}}), "none: q>");
-  EXPECT_EQ(prompt({{"tools", Json::array()}}), "list of 0: q>");
-  const Json answer = ask(server, {{"tools", Json::array()}});
-  EXPECT_EQ(answer["message"]["content"], "gin");
-  EXPECT_FALSE(answer["message"].contains("tool_calls"));
 }
 
 }  // namespace
