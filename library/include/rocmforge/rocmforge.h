@@ -112,7 +112,7 @@ rocmforge_status rocmforge_generate_tokens(rocmforge_model* model, const int32_t
                                            char** result);
 
 /* Answers a conversation as the server does at /v1/chat/completions. `request`: JSON, an array of messages or the body of
- * such a request, with tools, response_format and the other members that docs/server.md lists. `options`: those of
+ * such a request, with tools, response_format and the other members that docs/server-fields.md lists. `options`: those of
  * rocmforge_generate except raw, context-shift and another template; they become members of the request, unless it has these
  * itself. Without `on_piece`, `result` becomes the answer's JSON ("chat.completion"). With it the answer is streamed: each
  * piece is the JSON of a "chat.completion.chunk", and `result` becomes NULL. */
