@@ -4,6 +4,8 @@
 #include <mutex>
 #include <utility>
 
+#include "server/http/http_head.h"
+
 namespace rocmforge {
 namespace {
 
@@ -142,13 +144,16 @@ LocalClient::LocalClient(std::shared_ptr<ModelService> service, const ServerOpti
 
 HttpResponse LocalClient::request(const std::string& method, const std::string& path, std::string body,
                                   const TakePart& take) {
-  const Router::Found found = router_.find(method, path);
+  HttpRequest asked{.method = method, .path = path, .body = std::move(body), .client = "local", .account = "local"};
+  if (!split_target(path, asked)) {
+    return ApiError(400, "the request's target is no path").response();
+  }
+  const Router::Found found = router_.find(method, asked.path);
   if (found.route == nullptr) {
-    return Router::unserved(found, method, path).response();
+    return Router::unserved(found, method, asked.path).response();
   }
   const auto box = std::make_shared<Mailbox>();
   const Listener listener(*box);
-  HttpRequest asked{.method = method, .path = path, .body = std::move(body), .client = "local", .account = "local"};
   Router::prepare(asked, found);
   auto exchange =
       std::make_shared<Exchange>(std::move(asked), std::make_shared<LocalReply>(box), log_, state_.service->metrics(),

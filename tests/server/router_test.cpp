@@ -74,6 +74,8 @@ TEST(LocalClient, FindsRoutesAsTheServerDoes) {
   const LocalServer local;
   EXPECT_EQ(local.request("GET", "/v1/models/").status, 200);
   EXPECT_EQ(local.request("GET", "/v1/models/model").status, 200);
+  EXPECT_EQ(local.request("GET", "/v1/models/mod%65l?x=1").status, 200);
+  EXPECT_EQ(local.request("GET", "v1/models").status, 400);
   const HttpAnswer head = local.request("HEAD", "/health");
   EXPECT_EQ(head.status, 200);
   EXPECT_EQ(head.body, "");
