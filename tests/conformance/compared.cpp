@@ -37,7 +37,8 @@ std::string compared_table() {
     table += "| " + names.first + " | " + names.second + " | " + one.largest + " | " + std::to_string(one.calls) + " | " +
              std::to_string(one.elements) + " |\n";
   }
-  return table.empty() ? table : "| operation | kernel | largest call | calls | elements |\n|---|---|---|---:|---:|\n" + table;
+  return table.empty() ? table
+                       : "| operation | kernel | largest call | calls | elements |\n|---|---|---|---:|---:|\n" + table;
 }
 
 }  // namespace rocmforge::test
