@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "server/engine/engine_loop.h"
+#include "service/loop.h"
 
 namespace rocmforge {
 

@@ -27,7 +27,7 @@ std::string random_id() {
 }
 
 Exchange::Exchange(HttpRequest http_request, std::shared_ptr<HttpReply> reply, std::shared_ptr<RequestLog> log,
-                   ServerMetrics& metrics, HttpHeaders headers, const Allowance& allowance)
+                   ServiceMetrics& metrics, HttpHeaders headers, const Allowance& allowance)
     : request(std::move(http_request)),
       reading(allowance.work, allowance.memory, request.account),
       reply_(std::move(reply)),

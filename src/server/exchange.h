@@ -13,11 +13,11 @@
 
 #include "server/api/json.h"
 #include "server/http/http.h"
-#include "server/metrics/server_metrics.h"
-#include "server/reading.h"
+#include "service/metrics.h"
+#include "service/reading.h"
 #include "server/request_log.h"
-#include "server/request_memory.h"
-#include "server/workers.h"
+#include "service/request_memory.h"
+#include "service/workers.h"
 
 namespace rocmforge {
 
@@ -36,7 +36,7 @@ class Exchange {
  public:
   /// `headers` are sent with every answer.
   Exchange(HttpRequest http_request, std::shared_ptr<HttpReply> reply, std::shared_ptr<RequestLog> log,
-           ServerMetrics& metrics, HttpHeaders headers, const Allowance& allowance = {});
+           ServiceMetrics& metrics, HttpHeaders headers, const Allowance& allowance = {});
   ~Exchange();
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
@@ -93,7 +93,7 @@ class Exchange {
   Allowance allowance_;
   std::atomic<Interruption> interruption_{Interruption::none};
   std::shared_ptr<RequestLog> log_;
-  ServerMetrics& metrics_;
+  ServiceMetrics& metrics_;
   std::string id_;
   HttpHeaders headers_;
   std::size_t own_headers_;  ///< the number of them that were given to the constructor

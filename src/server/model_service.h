@@ -5,8 +5,8 @@
 #include "grammar/cache.h"
 #include "server/api/generation.h"
 #include "server/api/response_store.h"
-#include "server/engine/engine_loop.h"
-#include "server/metrics/server_metrics.h"
+#include "service/loop.h"
+#include "service/metrics.h"
 #include "server/server.h"
 
 namespace rocmforge {
@@ -26,13 +26,13 @@ class ModelService {
   /// Null until start() has returned. Lives as long as the service.
   [[nodiscard]] const Backend* backend() const { return backend_.get(); }
 
-  [[nodiscard]] ServerMetrics& metrics() { return metrics_; }
+  [[nodiscard]] ServiceMetrics& metrics() { return metrics_; }
   [[nodiscard]] ActiveGenerations& active() { return active_; }
   /// Running answers end as cancelled.
   void cancel_all() noexcept;
 
  private:
-  ServerMetrics metrics_;
+  ServiceMetrics metrics_;
   ActiveGenerations active_;
   std::unique_ptr<GrammarCache> grammars_;
   ResponseStore responses_;

@@ -96,6 +96,8 @@ std::optional<ApiError> Router::serve(const Route& route, const std::shared_ptr<
     return std::nullopt;
   } catch (const ApiError& problem) {
     return problem;
+  } catch (const ServiceError& problem) {
+    return ApiError(problem);
   } catch (const std::bad_alloc&) {
     ApiError lacking(503, "not enough memory for this request");
     lacking.retry_after_seconds = 1;

@@ -12,7 +12,7 @@
 
 #include "server/access.h"
 #include "server/router.h"
-#include "server/workers.h"
+#include "service/workers.h"
 
 namespace rocmforge {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "server/local_server.h"
-#include "server/reading.h"
+#include "service/reading.h"
 
 // Shared by the tests of APIs other than chat completions.
 

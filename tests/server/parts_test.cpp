@@ -14,7 +14,7 @@
 #include "server/api/fields.h"
 #include "server/api/token_logprobs_json.h"
 #include "server/api/unserved_fields.h"
-#include "server/metrics/server_metrics.h"
+#include "service/metrics.h"
 #include "server/request_log.h"
 
 namespace rocmforge {

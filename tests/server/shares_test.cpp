@@ -19,10 +19,10 @@
 #include "server/api/api_error.h"
 #include "server/api/json_pieces.h"
 #include "server/api/token_logprobs_json.h"
-#include "server/engine/engine_loop.h"
-#include "server/fair_shares.h"
-#include "server/request_memory.h"
-#include "server/workers.h"
+#include "service/loop.h"
+#include "service/fair_shares.h"
+#include "service/request_memory.h"
+#include "service/workers.h"
 
 namespace rocmforge {
 namespace {
@@ -411,7 +411,7 @@ class Listener : public OutputListener {
 };
 
 TEST(EngineLoop, AListenerWithoutMemoryFailsAlone) {
-  ServerMetrics metrics;
+  ServiceMetrics metrics;
   const auto poor = std::make_shared<Listener>(true);
   const auto other = std::make_shared<Listener>(false);
   {

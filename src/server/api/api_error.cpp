@@ -33,13 +33,21 @@ namespace {
 /// Of a field: a client may have made it up.
 constexpr std::size_t longest_name = 200;
 
-}  // namespace
-
-ApiError no_memory_error(const RequestMemory& memory) {
-  ApiError error(503, no_memory_text(memory));
-  error.retry_after_seconds = 1;
-  return error;
+int status_of(ServiceError::Kind kind) {
+  switch (kind) {
+    case ServiceError::Kind::invalid:
+      return 400;
+    case ServiceError::Kind::unsupported:
+      return 501;
+    case ServiceError::Kind::busy:
+      return 429;
+    case ServiceError::Kind::no_memory:
+      break;
+  }
+  return 503;
 }
+
+}  // namespace
 
 ApiError took_too_long(std::chrono::milliseconds limit) {
   return ApiError(504, fmt::format("the request took longer than {:.3g} s", std::chrono::duration<double>(limit).count()));
@@ -51,6 +59,10 @@ ApiError::ApiError(int http_status, std::string_view message_text, const std::st
       type(error_type(http_status)),
       param(printable(parameter, longest_name)),
       code(std::move(error_code)) {}
+
+ApiError::ApiError(const ServiceError& error) : ApiError(status_of(error.kind), error.message, error.field) {
+  retry_after_seconds = status == 429 || status == 503 ? 1 : 0;
+}
 
 Json openai_error(const ApiError& error) {
   const auto text_or_null = [](const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); };

@@ -7,7 +7,7 @@
 
 #include "server/api/json.h"
 #include "server/http/http.h"
-#include "server/request_memory.h"
+#include "service/service_error.h"
 
 namespace rocmforge {
 
@@ -25,6 +25,9 @@ class ApiError : public std::exception {
   /// `message_text` may quote the caller; it is made printable(), one line of at most longest_line bytes.
   ApiError(int http_status, std::string_view message_text, const std::string& parameter = {}, std::string error_code = {});
 
+  /// 400, 501, 429 or 503; the last two with retry_after_seconds.
+  ApiError(const ServiceError& error);  // NOLINT: it is the same error, as HTTP tells it
+
   [[nodiscard]] const char* what() const noexcept override { return message.c_str(); }
   [[nodiscard]] HttpResponse response(ErrorForm form = openai_error) const;
 
@@ -36,9 +39,6 @@ class ApiError : public std::exception {
   int retry_after_seconds = 0;    ///< > 0: a Retry-After header
   Json details = Json::object();  ///< more keys of OpenAI's error object
 };
-
-/// The memory for all requests has no room for one more (503).
-ApiError no_memory_error(const RequestMemory& memory);
 
 /// The request's time has passed (504).
 ApiError took_too_long(std::chrono::milliseconds limit);

@@ -12,7 +12,7 @@
 #include "grammar/json_schema.h"
 #include "grammar/pattern_grammar.h"
 #include "server/api/api_error.h"
-#include "server/reading.h"
+#include "service/reading.h"
 
 namespace rocmforge {
 namespace {

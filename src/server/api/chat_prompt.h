@@ -4,7 +4,7 @@
 
 #include "chat/conversation.h"
 #include "server/api/generation.h"
-#include "server/api/served_model.h"
+#include "service/model.h"
 
 namespace rocmforge {
 

@@ -8,7 +8,7 @@
 
 #include "chat/conversation.h"
 #include "server/api/fields.h"
-#include "server/reading.h"
+#include "service/reading.h"
 
 namespace rocmforge {
 

@@ -9,7 +9,7 @@
 #include "grammar/byte_automaton.h"
 #include "server/api/api_error.h"
 #include "server/api/constraints.h"
-#include "server/reading.h"
+#include "service/reading.h"
 
 namespace rocmforge {
 namespace {

@@ -7,7 +7,7 @@
 #include "grammar/grammar_constraint.h"
 #include "server/api/api_error.h"
 #include "server/api/asked_grammar.h"
-#include "server/reading.h"
+#include "service/reading.h"
 
 namespace rocmforge {
 

@@ -167,6 +167,8 @@ void Generation::on_output(Delivery delivery) {
     handle(std::move(delivery));
   } catch (const ApiError& error) {
     fail(error);
+  } catch (const ServiceError& error) {
+    fail(error);
   }
 }
 

@@ -14,9 +14,9 @@
 #include "server/api/json_pieces.h"
 #include "server/api/response_store.h"
 #include "server/api/sampling_fields.h"
-#include "server/api/served_model.h"
+#include "service/model.h"
 #include "server/api/token_logprobs_json.h"
-#include "server/engine/engine_loop.h"
+#include "service/loop.h"
 #include "server/exchange.h"
 
 namespace rocmforge {

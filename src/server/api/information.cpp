@@ -126,8 +126,8 @@ void serve_slots(const std::shared_ptr<Exchange>& exchange, ServerState& state) 
     }
     try {
       exchange->send_json(slots);
-    } catch (const ApiError& problem) {
-      exchange->send(problem.response());
+    } catch (const ServiceError& problem) {  // no memory
+      exchange->send(ApiError(problem).response());
     }
   });
 }

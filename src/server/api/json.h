@@ -2,24 +2,10 @@
 
 #include <string>
 #include <string_view>
-#include <utility>
 
-#include "base/json.h"
-#include "base/json_document.h"
+#include "service/json.h"
 
 namespace rocmforge {
-
-using Json = nlohmann::ordered_json;
-
-/// A JSON document whose destruction allocates nothing: clear().
-struct Document {
-  Json root;
-
-  explicit Document(Json json) : root(std::move(json)) {}
-  ~Document() { clear(root); }
-  Document(Document&&) = default;
-  Document& operator=(Document&&) = delete;
-};
 
 /// Parses a request's body. Throws ApiError(400) for invalid JSON, nesting deeper than max_json_depth, invalid UTF-8, a
 /// number beyond the range of a double, or a document that is not an object. Integers of more than 64 bits stay exact

@@ -6,7 +6,7 @@
 #include "schedule/request.h"
 #include "server/api/fields.h"
 #include "server/api/sampling_fields.h"
-#include "server/reading.h"
+#include "service/reading.h"
 
 namespace rocmforge {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "server/api/fields.h"
-#include "server/api/served_model.h"
-#include "server/reading.h"
+#include "service/model.h"
+#include "service/reading.h"
 
 namespace rocmforge {
 

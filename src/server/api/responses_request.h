@@ -5,7 +5,7 @@
 #include "chat/conversation.h"
 #include "server/api/responses_tools.h"
 #include "server/api/sampling_fields.h"
-#include "server/reading.h"
+#include "service/reading.h"
 
 namespace rocmforge {
 

@@ -12,7 +12,7 @@
 #include <memory>
 #include <string>
 
-#include "server/request_memory.h"
+#include "service/request_memory.h"
 
 namespace rocmforge {
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/request_memory.h"
+#include "service/request_memory.h"
 
 namespace rocmforge {
 

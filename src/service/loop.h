@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "engine/engine.h"
-#include "server/fair_shares.h"
-#include "server/metrics/server_metrics.h"
+#include "service/fair_shares.h"
+#include "service/metrics.h"
 
 namespace rocmforge {
 
@@ -50,7 +50,7 @@ class EngineLoop {
 
   /// `capacity`: the most answers at once, running and waiting together; one client may have `client_share` percent of them
   /// beside others.
-  EngineLoop(std::unique_ptr<Engine> engine, ServerMetrics& metrics, std::int32_t capacity, std::int32_t client_share = 100);
+  EngineLoop(std::unique_ptr<Engine> engine, ServiceMetrics& metrics, std::int32_t capacity, std::int32_t client_share = 100);
   /// Cancels running answers and delivers their end.
   ~EngineLoop();
   EngineLoop(const EngineLoop&) = delete;
@@ -137,7 +137,7 @@ class EngineLoop {
   static void hand_out(Parcel& parcel);
 
   std::unique_ptr<Engine> engine_;
-  ServerMetrics& metrics_;
+  ServiceMetrics& metrics_;
   FairShares places_;  ///< of answers under way
   std::atomic<Ticket> last_ticket_{0};
 

@@ -9,16 +9,16 @@
 #include <string>
 
 #include "engine/engine.h"
-#include "server/metrics/exposition.h"
+#include "service/exposition.h"
 
 namespace rocmforge {
 
 /// The values of /metrics, under vLLM's names. Thread-safe. EngineLoop records requests and tokens,
 /// the routes record connections.
-class ServerMetrics {
+class ServiceMetrics {
  public:
   /// The histograms of token counts have bounds up to `context_length`, once it is known.
-  ServerMetrics();
+  ServiceMetrics();
 
   struct ModelLabels {
     std::string model;

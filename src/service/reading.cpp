@@ -1,4 +1,4 @@
-#include "server/reading.h"
+#include "service/reading.h"
 
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -6,14 +6,21 @@
 
 #include <algorithm>
 
-#include "server/api/api_error.h"
+#include "service/service_error.h"
 
 namespace rocmforge {
+namespace {
+
+ServiceError no_memory_for_it(const RequestMemory& memory) {
+  return ServiceError(ServiceError::Kind::no_memory, no_memory_text(memory));
+}
+
+}  // namespace
 
 void Reading::hold(std::int64_t bytes) {
   const std::lock_guard lock(mutex_);
   if (!claim_->grow(bytes)) {
-    throw no_memory_error(*memory_);
+    throw no_memory_for_it(*memory_);
   }
 }
 
@@ -26,7 +33,7 @@ void Reading::keep(std::int64_t bytes) {
   const std::lock_guard lock(mutex_);
   const std::int64_t before = claim_->amount();
   if (bytes > before && !claim_->set(bytes)) {
-    throw no_memory_error(*memory_);
+    throw no_memory_for_it(*memory_);
   }
   surplus_ = std::max<std::int64_t>(before - bytes, 0);
 }

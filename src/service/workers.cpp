@@ -1,4 +1,4 @@
-#include "server/workers.h"
+#include "service/workers.h"
 
 #include <new>
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "server/fair_shares.h"
+#include "service/fair_shares.h"
 
 namespace rocmforge {
 

@@ -8,7 +8,7 @@
 
 #include "base/json_document.h"
 #include "base/work_budget.h"
-#include "server/request_memory.h"
+#include "service/request_memory.h"
 
 namespace rocmforge {
 
@@ -27,7 +27,7 @@ class Reading {
 
   WorkBudget budget;
 
-  /// Counts more bytes, until the request has been answered. Throws ApiError(503) where there is not enough.
+  /// Counts more bytes, until the request has been answered. Throws ServiceError (no_memory) where there is not enough.
   void hold(std::int64_t bytes);
   /// Keeps `bytes` of the counted bytes; release() gives back the rest.
   void keep(std::int64_t bytes);

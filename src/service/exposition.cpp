@@ -1,4 +1,4 @@
-#include "server/metrics/exposition.h"
+#include "service/exposition.h"
 
 #include <fmt/format.h>
 

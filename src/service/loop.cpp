@@ -1,4 +1,4 @@
-#include "server/engine/engine_loop.h"
+#include "service/loop.h"
 
 #include <fmt/format.h>
 
@@ -19,7 +19,7 @@ double seconds(std::chrono::steady_clock::duration time) { return std::chrono::d
 
 }  // namespace
 
-EngineLoop::EngineLoop(std::unique_ptr<Engine> engine, ServerMetrics& metrics, std::int32_t capacity,
+EngineLoop::EngineLoop(std::unique_ptr<Engine> engine, ServiceMetrics& metrics, std::int32_t capacity,
                        std::int32_t client_share)
     : engine_(std::move(engine)), metrics_(metrics), places_(capacity, client_share) {
   metrics_.stepped(engine_->status());

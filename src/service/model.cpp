@@ -1,4 +1,4 @@
-#include "server/api/served_model.h"
+#include "service/model.h"
 
 #include <fmt/format.h>
 
@@ -6,13 +6,13 @@
 #include <optional>
 #include <utility>
 
-#include "server/api/api_error.h"
+#include "service/service_error.h"
 
 namespace rocmforge {
 
 const Tokenizer& ServedModel::text() const {
   if (tokenizer == nullptr) {
-    throw ApiError(501, "the model's file has no tokenizer: only token ids can be used");
+    throw ServiceError(ServiceError::Kind::unsupported, "the model's file has no tokenizer: only token ids can be used");
   }
   return *tokenizer;
 }

@@ -7,7 +7,7 @@
 
 #include "chat/chat_template.h"
 #include "engine/engine.h"
-#include "server/api/json.h"
+#include "service/json.h"
 
 namespace rocmforge {
 
@@ -32,7 +32,7 @@ struct ServedModel {
   SamplingParams sampling{};                         ///< defaults of requests
   std::variant<Pooling, NoPooling> pooling{};        ///< of embeddings, where a request names none
 
-  /// Throws ApiError(501) where the file has none.
+  /// Throws ServiceError (unsupported) where the file has none.
   [[nodiscard]] const Tokenizer& text() const;
 };
 

@@ -1,4 +1,4 @@
-#include "server/fair_shares.h"
+#include "service/fair_shares.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "server/request_memory.h"
+#include "service/request_memory.h"
 
 #include <fmt/format.h>
 

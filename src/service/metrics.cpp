@@ -1,4 +1,4 @@
-#include "server/metrics/server_metrics.h"
+#include "service/metrics.h"
 
 #include <algorithm>
 #include <new>
@@ -46,7 +46,7 @@ std::vector<std::pair<std::string, std::uint64_t>> pairs(const std::map<std::str
 
 }  // namespace
 
-ServerMetrics::ServerMetrics()
+ServiceMetrics::ServiceMetrics()
     : choices_({1, 2, 5, 10, 20}),
       max_tokens_(one_two_five(unknown_context)),
       most_generated_(one_two_five(unknown_context)),
@@ -69,7 +69,7 @@ ServerMetrics::ServerMetrics()
   rejected_.emplace("queue_full", 0);
 }
 
-void ServerMetrics::set_model(ModelLabels labels) {
+void ServiceMetrics::set_model(ModelLabels labels) {
   const std::lock_guard lock(mutex_);
   model_ = std::move(labels);
   for (Histogram* histogram : {&max_tokens_, &most_generated_, &request_prompt_, &request_generation_}) {
@@ -77,7 +77,7 @@ void ServerMetrics::set_model(ModelLabels labels) {
   }
 }
 
-void ServerMetrics::submitted(std::int32_t count, std::int32_t max_tokens) {
+void ServiceMetrics::submitted(std::int32_t count, std::int32_t max_tokens) {
   const std::lock_guard lock(mutex_);
   choices_.observe(count);
   if (max_tokens >= 0) {
@@ -85,7 +85,7 @@ void ServerMetrics::submitted(std::int32_t count, std::int32_t max_tokens) {
   }
 }
 
-void ServerMetrics::stepped(const EngineStatus& status) {
+void ServiceMetrics::stepped(const EngineStatus& status) {
   const std::lock_guard lock(mutex_);
   if (status.steps > status_.steps) {
     iteration_tokens_.observe(status.step_tokens);
@@ -93,20 +93,20 @@ void ServerMetrics::stepped(const EngineStatus& status) {
   status_ = status;
 }
 
-void ServerMetrics::first_token(double seconds, std::int32_t prompt_tokens) {
+void ServiceMetrics::first_token(double seconds, std::int32_t prompt_tokens) {
   const std::lock_guard lock(mutex_);
   first_token_seconds_.observe(seconds);
   prompt_tokens_ += static_cast<std::uint64_t>(prompt_tokens);
   ++generation_tokens_;
 }
 
-void ServerMetrics::next_token(double seconds) {
+void ServiceMetrics::next_token(double seconds) {
   const std::lock_guard lock(mutex_);
   next_token_seconds_.observe(seconds);
   ++generation_tokens_;
 }
 
-void ServerMetrics::finished(FinishReason reason, const RequestStats& stats, double seconds, bool first_choice) {
+void ServiceMetrics::finished(FinishReason reason, const RequestStats& stats, double seconds, bool first_choice) {
   const std::lock_guard lock(mutex_);
   count(finished_, name(reason));
   if (reason == FinishReason::error) {
@@ -131,22 +131,22 @@ void ServerMetrics::finished(FinishReason reason, const RequestStats& stats, dou
   }
 }
 
-void ServerMetrics::all_finished(std::int32_t longest) {
+void ServiceMetrics::all_finished(std::int32_t longest) {
   const std::lock_guard lock(mutex_);
   most_generated_.observe(longest);
 }
 
-void ServerMetrics::rejected(std::string_view reason) {
+void ServiceMetrics::rejected(std::string_view reason) {
   const std::lock_guard lock(mutex_);
   count(rejected_, reason);
 }
 
-void ServerMetrics::answered(int status) {
+void ServiceMetrics::answered(int status) {
   const std::lock_guard lock(mutex_);
   count(answered_, std::to_string(status));  // three digits: allocates nothing
 }
 
-void ServerMetrics::describe_requests(Exposition& out) const {
+void ServiceMetrics::describe_requests(Exposition& out) const {
   out.gauge("num_requests_running", "Requests in a batch", status_.running);
   out.gauge("num_requests_waiting", "Requests that wait for room", status_.waiting);
   const double blocks = std::max(1, status_.kv_blocks);
@@ -170,7 +170,7 @@ void ServerMetrics::describe_requests(Exposition& out) const {
   out.histogram("iteration_tokens_total", "Tokens computed in a step", iteration_tokens_);
 }
 
-void ServerMetrics::describe_times(Exposition& out) const {
+void ServiceMetrics::describe_times(Exposition& out) const {
   out.histogram("time_to_first_token_seconds", "From a request's arrival to its first token", first_token_seconds_);
   out.histogram("inter_token_latency_seconds", "Between two tokens of an answer", next_token_seconds_);
   out.histogram("time_per_output_token_seconds", "The mean of that for one answer", mean_token_seconds_);
@@ -183,7 +183,7 @@ void ServerMetrics::describe_times(Exposition& out) const {
   out.histogram("request_decode_time_seconds", "From the first token to the last", decode_seconds_);
 }
 
-std::string ServerMetrics::text() const {
+std::string ServiceMetrics::text() const {
   const std::lock_guard lock(mutex_);
   Exposition out({{"model_name", model_.model}, {"engine", "0"}});
   describe_requests(out);
