@@ -14,12 +14,12 @@
 #include <utility>
 #include <vector>
 
-#include "answer_wait.h"
 #include "base/printable.h"
 #include "handles.h"
 #include "loaded_model.h"
 #include "named_options.h"
 #include "rocmforge/rocmforge.h"
+#include "service/service_error.h"
 #include "text_sequence.h"
 #include "usage_error.h"
 
@@ -74,8 +74,11 @@ rocmforge_status guarded(Body&& body) noexcept {
     return ROCMFORGE_OK;
   } catch (const UsageError& error) {
     return fail(ROCMFORGE_INVALID, error.what());
-  } catch (const BusyError& error) {
-    return fail(ROCMFORGE_BUSY, error.what());
+  } catch (const ServiceError& error) {
+    return fail(error.kind == ServiceError::Kind::busy        ? ROCMFORGE_BUSY
+                : error.kind == ServiceError::Kind::no_memory ? ROCMFORGE_NO_MEMORY
+                                                              : ROCMFORGE_FAILED,
+                error.what());
   } catch (const std::bad_alloc&) {
     return fail(ROCMFORGE_NO_MEMORY, "not enough memory");
   } catch (const std::exception& error) {

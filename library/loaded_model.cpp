@@ -12,12 +12,12 @@
 #include <optional>
 #include <utility>
 
-#include "answer_wait.h"
 #include "base/json_document.h"
-#include "base/work_budget.h"
-#include "grammar/cache.h"
 #include "model_path.h"
 #include "named_options.h"
+#include "service/embedding.h"
+#include "service/service_error.h"
+#include "service/stream.h"
 #include "usage_error.h"
 
 namespace rocmforge {
@@ -92,7 +92,7 @@ class EventReader {
 void check_answer(const HttpResponse& response) {
   switch (response.status) {
     case 429:
-      throw BusyError(error_message(response.body));
+      throw ServiceError(ServiceError::Kind::busy, error_message(response.body));
     case 503:
       throw std::bad_alloc();
     default:
@@ -148,12 +148,12 @@ LoadedModel::LoadedModel(const std::string& path, NamedOptions options) {
   }
   static_cast<void>(flags_.generation.request(*engine));
   engine_ = engine.get();
-  service_->start(std::move(engine), server_options_);
+  model_ = service_->models.add(std::move(engine), server_options_);
   client_ = std::make_unique<LocalClient>(service_, server_options_);
 }
 
 rocmforge_model_properties LoadedModel::properties() const {
-  const ServedModel& model = service_->backend()->model;
+  const ServedModel& model = model_->facts();
   rocmforge_model_properties out{};
   out.vocab_size = model.vocab;
   out.context_length = model.context_length;
@@ -181,27 +181,17 @@ LoadedModel::CallFlags LoadedModel::read(NamedOptions options) const {
 
 std::string LoadedModel::generate(const std::string& prompt, NamedOptions options, const TakeText& take) {
   const CallFlags flags = read(options);
-  Request request = flags.generation.request(*engine_);
-  return answer(flags, std::move(request),
-                app::encode_prompt(*engine_, flags.chat_template, flags.generation.system(), flags.raw, prompt), take);
+  return answer(app::prompt_turn(*model_, *engine_, flags.generation, flags.chat_template, flags.raw, prompt).request, take);
 }
 
 std::string LoadedModel::generate(std::vector<std::int32_t> tokens, NamedOptions options, const TakeText& take) {
   check_tokens(tokens);
   const CallFlags flags = read(options);
-  Request request = flags.generation.request(*engine_);
-  return answer(flags, std::move(request), {.ids = std::move(tokens), .format = {}}, take);
+  return answer(app::tokens_turn(*model_, *engine_, flags.generation, std::move(tokens)).request, take);
 }
 
-std::string LoadedModel::answer(const CallFlags& flags, Request request, app::EncodedChat prompt, const TakeText& take) {
-  constexpr std::uint64_t any_work = UINT64_MAX;  // no limit: the grammar is the process's own
-  const Backend& backend = *service_->backend();
-  if (std::optional<Grammar> grammar = flags.generation.grammar()) {
-    WorkBudget budget(any_work, "compiling the grammar");
-    request.constraint = app::hold_to(backend.grammars.get(std::move(*grammar), budget), prompt);
-  }
-  request.prompt = std::move(prompt.ids);
-  const WaitedAnswer answer = wait_for_answer(backend.loop, std::move(request), take);
+std::string LoadedModel::answer(Request request, const TakeText& take) {
+  const AnswerEnd answer = wait_for_answer(model_->loop(), std::move(request), {.text = take});
   return to_text(Json{{"text", answer.text},
                       {"finish_reason", name(answer.last.finish)},
                       {"shifted", answer.shifted},
@@ -242,21 +232,26 @@ HttpResponse LoadedModel::request(const std::string& method, const std::string& 
 }
 
 std::vector<float> LoadedModel::embed(std::span<const std::string> texts) {
+  const ServedModel& model = model_->facts();
   std::vector<float> values;
   if (texts.empty()) {
     return values;
   }
-  constexpr std::size_t most = 256;  // texts per request, so that other requests find room in the queue
+  const Pooling pooling = default_pooling(model);
+  constexpr std::size_t most = 256;  // texts at once, so that other requests find room in the queue
   for (std::size_t first = 0; first < texts.size(); first += most) {
-    const std::span<const std::string> some = texts.subspan(first, std::min(most, texts.size() - first));
-    const Json body = {{"input", Json(std::vector<std::string>(some.begin(), some.end()))}};
-    const HttpResponse response = client_->request("POST", "/v1/embeddings", to_text(body), {});
-    check_answer(response);
-    const Document answer(read_json(response.body).value);
-    for (const Json& entry : answer.root.at("data")) {
-      for (const Json& value : entry.at("embedding")) {
-        values.push_back(value.get<float>());
+    std::vector<Request> requests;
+    for (const std::string& text : texts.subspan(first, std::min(most, texts.size() - first))) {
+      Ids ids = embedded_ids(tokenizer().encode(text, {.add_special = true}), model);
+      if (ids.size() > static_cast<std::size_t>(model.context_length)) {
+        throw Error(fmt::format("text {} is too large: {} tokens, the context holds {}", first + requests.size(), ids.size(),
+                                model.context_length));
       }
+      requests.push_back(embedding_request(std::move(ids), pooling));
+    }
+    for (StepOutput& end : wait_for_ends(model_->loop(), std::move(requests))) {
+      const std::vector<float> vector = normalised(std::move(end.embedding), static_cast<std::size_t>(model.hidden));
+      values.insert(values.end(), vector.begin(), vector.end());
     }
   }
   return values;
@@ -280,7 +275,7 @@ std::vector<float> LoadedModel::logits(std::vector<std::int32_t> tokens) {
   request.sampling.temperature = 0.0f;
   request.max_tokens = 1;
   request.logits = true;
-  return std::move(wait_for_answer(service_->backend()->loop, std::move(request)).last.logits);
+  return std::move(wait_for_answer(model_->loop(), std::move(request)).last.logits);
 }
 
 SamplingParams LoadedModel::sampling(NamedOptions options) const {

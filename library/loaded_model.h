@@ -61,13 +61,15 @@ class LoadedModel {
 
   /// Throws UsageError.
   [[nodiscard]] CallFlags read(NamedOptions options) const;
-  std::string answer(const CallFlags& flags, Request request, app::EncodedChat prompt, const TakeText& take);
+  /// Waits for the answer, and returns it as JSON.
+  std::string answer(Request request, const TakeText& take);
   void check_tokens(std::span<const std::int32_t> tokens) const;
 
   CallFlags flags_;
   ServerOptions server_options_;
-  const Engine* engine_ = nullptr;  ///< the service's; any thread may read its constant parts
+  const Engine* engine_ = nullptr;  ///< the model's; any thread may read its constant parts
   std::shared_ptr<ModelService> service_ = std::make_shared<ModelService>();
+  std::shared_ptr<ModelInstance> model_;
   std::unique_ptr<LocalClient> client_;
 };
 

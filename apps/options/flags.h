@@ -10,13 +10,9 @@
 #include "base/json.h"
 #include "command.h"
 #include "engine/engine.h"
-#include "grammar/grammar.h"
 #include "model_path.h"
 #include "schedule/sampling_numbers.h"
-
-namespace rocmforge {
-class GrammarMatcher;
-}
+#include "service/constraints.h"
 
 namespace rocmforge::app {
 
@@ -97,7 +93,7 @@ class GrammarFlags {
  public:
   void add_to(Command& command);
   /// Reads the named file. Throws UsageError for an invalid grammar or schema.
-  [[nodiscard]] std::optional<Grammar> grammar() const;
+  [[nodiscard]] std::optional<AnswerGrammar> grammar() const;
   /// Throws UsageError as grammar() does, and for a grammar that is too large or left-recursive.
   void validate() const;
   /// Adds it as a member to a request for the server. Throws UsageError as grammar() does.
@@ -120,13 +116,11 @@ class GenerationFlags {
   void validate(bool raw = false) const;
   /// A request without its prompt. Throws UsageError for a token id that the vocabulary lacks.
   [[nodiscard]] Request request(const Engine& engine) const;
-  /// The compiled grammar of the answer; null for none.
-  [[nodiscard]] std::shared_ptr<GrammarMatcher> matcher(const Engine& engine) const;
   /// Adds the options as members to a request for the server, except those that the request has itself. The system message
   /// becomes the first of its "messages". Throws UsageError for options that the server does not offer.
   void write(nlohmann::ordered_json& request) const;
   [[nodiscard]] SamplingChoices sampling() const { return sampling_.choices(); }
-  [[nodiscard]] std::optional<Grammar> grammar() const { return grammar_.grammar(); }
+  [[nodiscard]] std::optional<AnswerGrammar> grammar() const { return grammar_.grammar(); }
   [[nodiscard]] const std::string& system() const { return system_; }
   [[nodiscard]] bool context_shift() const { return context_shift_; }
 
@@ -143,10 +137,6 @@ class GenerationFlags {
   bool ignore_eos_ = false;
   bool context_shift_ = false;
 };
-
-struct EncodedChat;
-/// A constraint for one answer, null without a grammar. If the prompt ends inside reasoning, it begins after the reasoning.
-std::shared_ptr<const TokenConstraint> hold_to(const std::shared_ptr<GrammarMatcher>& grammar, const EncodedChat& prompt);
 
 /// "NVIDIA H200 (cuda:0, sm_90)" or "CPU (avx512, 8 threads)".
 std::string describe_device(const DeviceInfo& device, int threads);

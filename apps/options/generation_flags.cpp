@@ -10,11 +10,7 @@
 #include "flags.h"
 #include "grammar/byte_automaton.h"
 #include "grammar/gbnf_parser.h"
-#include "grammar/grammar_constraint.h"
-#include "grammar/grammar_matcher.h"
 #include "grammar/json_schema.h"
-#include "grammar/token_trie.h"
-#include "prompts.h"
 #include "read_text.h"
 #include "usage_error.h"
 
@@ -127,7 +123,7 @@ std::string GrammarFlags::text() const {
   return text.empty() ? read_text(source()) : text;
 }
 
-std::optional<Grammar> GrammarFlags::grammar() const {
+std::optional<AnswerGrammar> GrammarFlags::grammar() const {
   const std::string flag = source();
   if (flag.empty()) {
     return std::nullopt;
@@ -135,15 +131,15 @@ std::optional<Grammar> GrammarFlags::grammar() const {
   const std::string text = this->text();
   if (is_schema()) {
     const nlohmann::ordered_json schema = read_schema(flag, text);
-    return naming_flag(flag, [&] { return json_schema_grammar(schema); });
+    return AnswerGrammar{naming_flag(flag, [&] { return json_schema_grammar(schema); }), flag};
   }
-  return naming_flag(flag, [&] { return parse_gbnf(text); });
+  return AnswerGrammar{naming_flag(flag, [&] { return parse_gbnf(text); }), flag};
 }
 
 void GrammarFlags::validate() const {
-  if (const std::optional<Grammar> grammar = this->grammar()) {
+  if (const std::optional<AnswerGrammar> asked = this->grammar()) {
     WorkBudget budget(grammar_compile_units, "grammar: compiling it");
-    naming_flag(source(), [&] { return ByteAutomaton(*grammar, budget); });
+    naming_flag(asked->field, [&] { return ByteAutomaton(asked->grammar, budget); });
   }
 }
 
@@ -259,24 +255,8 @@ void GenerationFlags::write(nlohmann::ordered_json& request) const {
     return !list.empty() && list.front().is_object() && list.front().contains("role") && list.front()["role"] == "system";
   };
   if (!system_.empty() && messages != request.end() && messages->is_array() && !begins_with_system(*messages)) {
-    messages->insert(messages->begin(), chat_message("system", system_));
+    messages->insert(messages->begin(), nlohmann::ordered_json{{"role", "system"}, {"content", system_}});
   }
-}
-
-std::shared_ptr<GrammarMatcher> GenerationFlags::matcher(const Engine& engine) const {
-  std::optional<Grammar> grammar = grammar_.grammar();
-  return grammar ? GrammarMatcher::create(std::move(*grammar), std::make_shared<const TokenTrie>(require_tokenizer(engine)))
-                 : nullptr;
-}
-
-std::shared_ptr<const TokenConstraint> hold_to(const std::shared_ptr<GrammarMatcher>& grammar, const EncodedChat& prompt) {
-  if (grammar == nullptr) {
-    return nullptr;
-  }
-  const AnswerFormat& format = prompt.format;
-  return format.reasoning_is_open || format.header_is_open
-             ? make_lazy_grammar_constraint(grammar, {.text = std::string(format.reasoning.end)})
-             : make_grammar_constraint(grammar);
 }
 
 }  // namespace rocmforge::app

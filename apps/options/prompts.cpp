@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cstdint>
 #include <utility>
 
 #include "base/json.h"
 #include "base/json_document.h"
 #include "chat/chat_format.h"
 #include "read_text.h"
+#include "service/service_error.h"
 #include "usage_error.h"
 
 namespace rocmforge::app {
@@ -93,40 +95,59 @@ std::optional<ChatTemplates> choose_templates(const Engine& engine, const Templa
   return templates;
 }
 
-nlohmann::ordered_json chat_message(std::string_view role, std::string_view content) {
-  return {{"role", role}, {"content", content}};
+namespace {
+
+/// Returns the result of `body`. Turns a ServiceError into an Error: there is no client that it could be told.
+template <class Body>
+auto as_error(Body&& body) {
+  try {
+    return body();
+  } catch (const ServiceError& error) {
+    throw Error(error.message);
+  }
 }
 
-EncodedChat encode_chat(const Engine& engine, const ChatTemplates& templates, const nlohmann::ordered_json& messages,
-                        const nlohmann::ordered_json& variables) {
-  ChatRequest request;
-  request.messages = messages;
-  request.arguments = variables;
-  const ChatPrompt prompt = templates.choose(request).prompt(std::move(request));
-  return {rocmforge::encode_chat(require_tokenizer(engine), prompt.segments),
-          {.reasoning_is_open = prompt.reasoning_is_open,
-           .reasoning = prompt.reasoning,
-           .in_channels = prompt.in_channels,
-           .header_is_open = prompt.header_is_open}};
+Reading free_reading() { return Reading(UINT64_MAX, nullptr, "local"); }
+
+}  // namespace
+
+Turn local_turn(TurnRequest asked, ModelInstance& model) {
+  return as_error([&] {
+    Reading reading = free_reading();
+    return make_turn(std::move(asked), model, reading);
+  });
 }
 
-EncodedChat encode_prompt(const Engine& engine, const TemplateFlags& flags, const std::string& system, bool raw,
-                          const std::string& text) {
-  const Tokenizer& tokenizer = require_tokenizer(engine);
+Turn tokens_turn(ModelInstance& model, const Engine& engine, const GenerationFlags& generation,
+                 std::vector<std::int32_t> ids) {
+  return as_error([&] {
+    Reading reading = free_reading();
+    Turn turn{.request = generation.request(engine)};
+    turn.format.splits_reasoning = false;
+    turn.request.prompt = std::move(ids);
+    turn.request.constraint = constrain(generation.grammar(), model.grammars(), reading);
+    return turn;
+  });
+}
+
+Turn prompt_turn(ModelInstance& model, const Engine& engine, const GenerationFlags& generation, const TemplateFlags& flags,
+                 bool raw, const std::string& text) {
   const auto templates = raw ? std::nullopt : choose_templates(engine, flags);
+  const std::string& system = generation.system();
   if (!templates.has_value()) {
     if (!system.empty()) {
       throw UsageError("--system needs a chat template, and this model has none; --chat-format names one of " +
                        chat_format_names());
     }
-    return {.ids = tokenizer.encode(text, {.parse_special = true}), .format = {}};
+    return tokens_turn(model, engine, generation, require_tokenizer(engine).encode(text, {.parse_special = true}));
   }
-  nlohmann::ordered_json messages = nlohmann::ordered_json::array();
+  TurnRequest asked{.request = generation.request(engine), .grammar = generation.grammar(), .templates = &*templates};
   if (!system.empty()) {
-    messages.push_back(chat_message("system", system));
+    asked.conversation.messages.push_back(text_message(Role::system, system));
   }
-  messages.push_back(chat_message("user", text));
-  return encode_chat(engine, *templates, messages, flags.variables());
+  asked.conversation.messages.push_back(text_message(Role::user, text));
+  asked.conversation.arguments = flags.variables();
+  return local_turn(std::move(asked), model);
 }
 
 }  // namespace rocmforge::app

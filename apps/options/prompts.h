@@ -8,9 +8,10 @@
 #include <vector>
 
 #include "chat/chat_template.h"
-#include "chat/tool_calls.h"
 #include "command.h"
 #include "engine/engine.h"
+#include "flags.h"
+#include "service/turn.h"
 
 namespace rocmforge::app {
 
@@ -40,18 +41,16 @@ std::optional<ChatTemplates> choose_templates(const Engine& engine, const Templa
 /// "chatml, llama2, ..."
 std::string chat_format_names();
 
-nlohmann::ordered_json chat_message(std::string_view role, std::string_view content);
-/// A conversation up to where the answer begins.
-struct EncodedChat {
-  std::vector<std::int32_t> ids;
-  AnswerFormat format;  ///< of the answer, without tool calls
-};
-EncodedChat encode_chat(const Engine& engine, const ChatTemplates& templates, const nlohmann::ordered_json& messages,
-                        const nlohmann::ordered_json& variables);
+/// Makes a turn without limits of work and memory, for the program's own user. Throws Error.
+Turn local_turn(TurnRequest asked, ModelInstance& model);
 
-/// The prompt of `run`. If the model has a chat template, `text` is a user's message after the system message; otherwise, or
-/// with `raw`, it is plain text. Throws UsageError for a system message without a template.
-EncodedChat encode_prompt(const Engine& engine, const TemplateFlags& flags, const std::string& system, bool raw,
-                          const std::string& text);
+/// The turn of `run`. If the model has a chat template, `text` is a user's message after the system message; otherwise, or
+/// with `raw`, it is plain text that is continued. Throws UsageError for a system message without a template.
+Turn prompt_turn(ModelInstance& model, const Engine& engine, const GenerationFlags& generation, const TemplateFlags& flags,
+                 bool raw, const std::string& text);
+
+/// The turn of a plain text that is there as token ids.
+Turn tokens_turn(ModelInstance& model, const Engine& engine, const GenerationFlags& generation,
+                 std::vector<std::int32_t> ids);
 
 }  // namespace rocmforge::app

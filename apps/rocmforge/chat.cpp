@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,13 +9,14 @@
 #include <vector>
 
 #include "base/json.h"
-#include "chat/tool_calls.h"
+#include "chat/conversation.h"
 #include "command.h"
 #include "flags.h"
 #include "generate.h"
 #include "interrupt.h"
 #include "line_reader.h"
 #include "load_engine.h"
+#include "prompts.h"
 #include "pull_model.h"
 #include "terminal.h"
 #include "text.h"
@@ -48,14 +48,14 @@ struct ChatFlags {
 /// A conversation in the terminal. The engine gets all of it each turn; its prefix cache has the earlier turns.
 class Chat {
  public:
-  Chat(Engine& engine, ChatTemplates templates, const ChatFlags& flags)
-      : engine_(engine),
+  Chat(LocalModel model, ChatTemplates templates, const ChatFlags& flags)
+      : model_(std::move(model)),
+        engine_(model_.engine),
         templates_(std::move(templates)),
-        batch_tokens_(flags.engine.options().max_batch_tokens),
         context_shift_(flags.generation.context_shift()),
         json_(flags.json),
-        request_(flags.generation.request(engine)),
-        grammar_(flags.generation.matcher(engine)),
+        request_(flags.generation.request(engine_)),
+        grammar_(flags.generation.grammar()),
         variables_(flags.chat_template.variables()),
         reader_(history_path(), {"/help", "/clear", "/system ", "/retry", "/stats", "/exit"}) {
     if (reader_.interactive()) {  // in a pipe Ctrl-C ends the program
@@ -72,33 +72,35 @@ class Chat {
   bool obey(const std::string& line);
   void set_system(const std::string& text);
   void say(const std::string& text) {
-    messages_.push_back(chat_message("user", text));
+    messages_.push_back(text_message(Role::user, text));
     answer();
   }
   void retry();
   void answer();
   void show_end() const;
-  void print_reply(const AnswerFormat& format);
-  EncodedChat fitting_prompt();
+  void print_reply() const;
+  [[nodiscard]] bool has_system() const { return !messages_.empty() && messages_.front().role == Role::system; }
+  Turn turn();
+  Turn fitting_turn();
 
+  LocalModel model_;
   Engine& engine_;
   ChatTemplates templates_;
-  std::int32_t batch_tokens_;
   bool context_shift_;
   bool json_;        ///< each answer is a line of JSON, and every message is a prompt
   Request request_;  ///< without the prompt and the constraint
-  std::shared_ptr<GrammarMatcher> grammar_;
+  std::optional<AnswerGrammar> grammar_;
   nlohmann::ordered_json variables_;  ///< of the template
   LineReader reader_;
   std::optional<InterruptScope> interrupt_;
-  nlohmann::ordered_json messages_ = nlohmann::ordered_json::array();
+  std::vector<Message> messages_;
   std::optional<Reply> last_;
 };
 
 void Chat::set_system(const std::string& text) {
-  messages_ = nlohmann::ordered_json::array();
+  messages_.clear();
   if (!text.empty()) {
-    messages_.push_back(chat_message("system", text));
+    messages_.push_back(text_message(Role::system, text));
   }
 }
 
@@ -153,53 +155,58 @@ std::optional<std::string> Chat::read_message() {
   }
 }
 
-/// The prompt of the conversation. With --context-shift the oldest turns are dropped until it fits.
-EncodedChat Chat::fitting_prompt() {
-  auto prompt = encode_chat(engine_, templates_, messages_, variables_);
-  const std::size_t start = messages_.front()["role"] == "system" ? 1 : 0;
+Turn Chat::turn() {
+  TurnRequest asked{.request = request_, .grammar = grammar_, .templates = &templates_};
+  asked.conversation.messages = messages_;
+  asked.conversation.arguments = variables_;
+  return local_turn(std::move(asked), *model_.instance);
+}
+
+/// The turn of the conversation. With --context-shift the oldest messages are dropped until its prompt fits.
+Turn Chat::fitting_turn() {
+  Turn asked = turn();
+  const std::size_t start = has_system() ? 1 : 0;
   bool dropped = false;
-  while (context_shift_ && prompt.ids.size() >= static_cast<std::size_t>(engine_.context_length()) &&
+  while (context_shift_ && asked.request.prompt.size() >= static_cast<std::size_t>(engine_.context_length()) &&
          messages_.size() > start + 2) {
     const auto oldest = messages_.begin() + static_cast<std::ptrdiff_t>(start);
     messages_.erase(oldest, oldest + 2);
     dropped = true;
-    prompt = encode_chat(engine_, templates_, messages_, variables_);
+    asked = turn();
   }
   if (dropped) {
     fmt::print(stderr, "(the context of {} tokens is full: the oldest turns were dropped)\n", engine_.context_length());
   }
-  return prompt;
+  return asked;
 }
 
 /// Answers the last message, which is the user's. Removes it from the conversation if it can't be answered.
 void Chat::answer() {
-  Request request = request_;
-  EncodedChat prompt = fitting_prompt();
-  request.prompt = std::move(prompt.ids);
-  request.constraint = hold_to(grammar_, prompt);
-  last_ = generate(engine_, std::move(request), batch_tokens_,
-                   json_ ? std::function<void(std::string_view)>([](std::string_view) {}) : answer_printer());
+  AnswerPrinter printer;
+  last_ = generate(*model_.instance, fitting_turn(), [&](const AnswerDelta& delta) {
+    if (!json_) {
+      printer.add(delta);
+    }
+  });
+  printer.end();
   if (json_) {
-    print_reply(prompt.format);
+    print_reply();
   } else {
     show_end();
   }
   if (last_->finish == FinishReason::error) {
-    messages_.erase(messages_.size() - 1);
-  } else {
-    // Templates of the harmony format take messages without their headers.
-    const bool in_channels = prompt.format.in_channels;
-    messages_.push_back(
-        chat_message("assistant", in_channels ? parse_answer(last_->text, prompt.format).content : last_->text));
+    messages_.pop_back();
+    return;
   }
+  Message& message = messages_.emplace_back(text_message(Role::assistant, last_->content));
+  message.reasoning = last_->reasoning;
 }
 
 /// Prints the last answer as one line of JSON: content and reasoning as separate members, then the members of `run --json`.
-void Chat::print_reply(const AnswerFormat& format) {
-  const ParsedAnswer parsed = parse_answer(last_->text, format);
-  nlohmann::ordered_json line = {{"content", parsed.content}};
-  if (!parsed.reasoning.empty()) {
-    line["reasoning_content"] = parsed.reasoning;
+void Chat::print_reply() const {
+  nlohmann::ordered_json line = {{"content", last_->content}};
+  if (!last_->reasoning.empty()) {
+    line["reasoning_content"] = last_->reasoning;
   }
   nlohmann::ordered_json more = to_json(*last_, engine_);
   more.erase("text");
@@ -226,11 +233,11 @@ void Chat::show_end() const {
 }
 
 void Chat::retry() {
-  if (messages_.empty() || messages_.back()["role"] != "assistant") {
+  if (messages_.empty() || messages_.back().role != Role::assistant) {
     fmt::print(stderr, "(there is nothing to answer once more)\n");
     return;
   }
-  messages_.erase(messages_.size() - 1);
+  messages_.pop_back();
   answer();
 }
 
@@ -243,8 +250,7 @@ bool Chat::obey(const std::string& line) {
   if (command == "/help") {
     fmt::print("{}", chat_help);
   } else if (command == "/clear") {
-    set_system(!messages_.empty() && messages_.front()["role"] == "system" ? messages_.front()["content"].get<std::string>()
-                                                                           : "");
+    set_system(has_system() ? text_of(messages_.front().content) : "");
   } else if (command == "/system") {
     set_system(rest);
   } else if (command == "/retry") {
@@ -278,13 +284,13 @@ int chat(const ChatFlags& flags) {
   static_cast<void>(flags.chat_template.variables());
   const EngineOptions options = flags.engine.options();
   const std::string path = find_model(flags.model, options);
-  const auto engine = load_engine(path, options);
-  auto templates = choose_templates(*engine, flags.chat_template);
+  LocalModel model = load_local_model(path, options);
+  auto templates = choose_templates(model.engine, flags.chat_template);
   if (!templates.has_value()) {
     throw UsageError(
         fmt::format("{}: the model has no chat template; --chat-format names one of {}", path, chat_format_names()));
   }
-  return Chat(*engine, std::move(*templates), flags).loop();
+  return Chat(std::move(model), std::move(*templates), flags).loop();
 }
 
 }  // namespace

@@ -3,49 +3,86 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
+#include <string_view>
+#include <utility>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "flags.h"
 #include "interrupt.h"
 #include "measure.h"
 #include "plan_table.h"
 #include "progress.h"
+#include "service/stream.h"
 #include "text.h"
 
 namespace rocmforge::app {
 
-Reply generate(Engine& engine, Request request, std::int32_t batch_tokens,
-               const std::function<void(std::string_view)>& show) {
-  const auto prompt_tokens = static_cast<std::int64_t>(request.prompt.size());
-  const RequestId id = engine.submit(std::move(request));
-  auto progress = std::make_unique<Progress>(fmt::format("reading a prompt of {} tokens", prompt_tokens));
-  Reply reply;
-  std::int64_t done = 0;
-  while (reply.finish == FinishReason::none && engine.has_work()) {
-    if (InterruptScope::take()) {
-      engine.cancel(id);  // the next step delivers what was held back
-    }
-    for (const StepOutput& output : engine.step()) {
-      if (output.id != id) {
-        continue;
-      }
-      progress.reset();
-      reply.finish = output.finish;
-      reply.stats = output.stats.value_or(RequestStats{});
-      reply.shifted = reply.shifted || output.shifted;
-      if (output.finish == FinishReason::error) {
-        reply.error = output.text;
-      } else if (!output.text.empty()) {
-        reply.text += output.text;
-        show(output.text);
-      }
-    }
-    if (progress != nullptr) {
-      done = std::min(done + batch_tokens, prompt_tokens);
-      progress->update(static_cast<double>(done) / static_cast<double>(prompt_tokens));
+namespace {
+
+/// Shows how much of a prompt has been computed, until its answer begins.
+class PromptProgress {
+ public:
+  PromptProgress(EngineLoop& loop, std::size_t tokens)
+      : loop_(loop),
+        tokens_(static_cast<double>(tokens)),
+        progress_(std::make_unique<Progress>(fmt::format("reading a prompt of {} tokens", tokens))) {}
+
+  void update() {
+    if (progress_ != nullptr) {
+      loop_.ask([computed = computed_](Engine& engine) {
+        for (const SequenceStatus& sequence : engine.sequences()) {
+          *computed = sequence.computed_tokens;
+        }
+      });
+      progress_->update(std::min(*computed_ / tokens_, 1.0));
     }
   }
+  void end() { progress_.reset(); }
+
+ private:
+  EngineLoop& loop_;
+  double tokens_;
+  std::shared_ptr<std::atomic<std::int32_t>> computed_ = std::make_shared<std::atomic<std::int32_t>>(0);
+  std::unique_ptr<Progress> progress_;
+};
+
+}  // namespace
+
+Reply generate(ModelInstance& model, const Turn& turn, const std::function<void(const AnswerDelta&)>& show) {
+  PromptProgress progress(model.loop(), turn.request.prompt.size());
+  AnswerMessage message(turn, "", 0);
+  const AnswerEvents events{.text =
+                                [&](std::string_view) {
+                                  progress.end();
+                                  return true;
+                                },
+                            .delta =
+                                [&](const AnswerDelta& delta) {
+                                  progress.end();
+                                  show(delta);
+                                  return true;
+                                },
+                            .poll =
+                                [&] {
+                                  progress.update();
+                                  return !InterruptScope::take();
+                                }};
+  Reply reply;
+  try {
+    AnswerEnd end = wait_for_answer(model.loop(), turn.request, events, &message);
+    reply.text = std::move(end.text);
+    reply.finish = end.last.finish;
+    reply.shifted = end.shifted;
+    reply.stats = end.stats;
+  } catch (const Error& error) {
+    reply.finish = FinishReason::error;
+    reply.error = error.what();
+  }
+  reply.content = message.content();
+  reply.reasoning = message.reasoning();
   return reply;
 }
 
@@ -91,6 +128,10 @@ nlohmann::ordered_json to_json(const Reply& reply, Engine& engine) {
   const RequestStats& stats = reply.stats;
   nlohmann::ordered_json out;
   out["text"] = reply.text;
+  if (!reply.reasoning.empty()) {
+    out["content"] = reply.content;
+    out["reasoning_content"] = reply.reasoning;
+  }
   out["finish_reason"] = name(reply.finish);
   if (!reply.error.empty()) {
     out["error"] = reply.error;

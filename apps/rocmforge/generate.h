@@ -3,26 +3,26 @@
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
-#include <string_view>
 
 #include "engine/engine.h"
-#include "prompts.h"
+#include "service/model.h"
+#include "service/turn.h"
 
 namespace rocmforge::app {
 
 /// The outcome of one request.
 struct Reply {
-  std::string text;
+  std::string text;                ///< as the model wrote it
+  std::string content, reasoning;  ///< its parts
   FinishReason finish = FinishReason::none;
   std::string error;     ///< why, when finish is FinishReason::error
   bool shifted = false;  ///< older tokens were dropped from the context
   RequestStats stats;
 };
 
-/// Runs one request to its end, or until InterruptScope reports Ctrl-C (FinishReason::cancelled). `show` gets the text as it
-/// is generated. Long prompts show progress, which counts `batch_tokens` tokens per step.
-Reply generate(Engine& engine, Request request, std::int32_t batch_tokens,
-               const std::function<void(std::string_view)>& show);
+/// Waits for the answer to a turn, or until InterruptScope reports Ctrl-C (FinishReason::cancelled). `show` gets the parts
+/// of the answer as they are generated. A long prompt shows its progress.
+Reply generate(ModelInstance& model, const Turn& turn, const std::function<void(const AnswerDelta&)>& show);
 
 /// "19 prompt tokens, 311 tok/s; 4 generated, 82 tok/s ..." with the peak memory and its parts.
 std::string describe(const Reply& reply, Engine& engine);

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +11,7 @@
 #include "generate.h"
 #include "interrupt.h"
 #include "load_engine.h"
+#include "prompts.h"
 #include "pull_model.h"
 #include "terminal.h"
 #include "text.h"
@@ -66,35 +66,37 @@ int run(const RunFlags& flags) {
   const EngineOptions options = flags.engine.options();
   const std::string path = find_model(flags.words.model(), options);
   const std::string text = read_prompt(flags, given);
-  const auto engine = load_engine(path, options);
-  Request request = flags.generation.request(*engine);
-  EncodedChat prompt = encode_prompt(*engine, flags.chat_template, flags.generation.system(), flags.raw, text);
-  request.prompt = std::move(prompt.ids);
-  request.constraint = hold_to(flags.generation.matcher(*engine), prompt);
+  const LocalModel model = load_local_model(path, options);
+  const Engine& engine = model.engine;
+  const Turn turn = prompt_turn(*model.instance, engine, flags.generation, flags.chat_template, flags.raw, text);
 
   const InterruptScope interrupt(InterruptScope::Second::ends);
-  const Reply reply =
-      generate(*engine, std::move(request), options.max_batch_tokens,
-               flags.json ? std::function<void(std::string_view)>([](std::string_view) {}) : answer_printer());
+  AnswerPrinter printer;
+  const Reply reply = generate(*model.instance, turn, [&](const AnswerDelta& delta) {
+    if (!flags.json) {
+      printer.add(delta);
+    }
+  });
+  printer.end();
   if (reply.finish == FinishReason::error) {
     throw Error(reply.error);
   }
   if (flags.json) {
     nlohmann::ordered_json out = {{"model", path}};
-    out.update(to_json(reply, *engine));
+    out.update(to_json(reply, model.engine));
     print_json(out);
   } else {
     fmt::print("\n");
     std::fflush(stdout);
     if (reply.finish == FinishReason::context) {
       fmt::print(stderr, "rocmforge: the context of {} tokens is full (--context-shift would go on)\n",
-                 engine->context_length());
+                 engine.context_length());
     }
     if (reply.shifted) {
       fmt::print(stderr, "rocmforge: the context of {} tokens was full: older tokens were dropped\n",
-                 engine->context_length());
+                 engine.context_length());
     }
-    fmt::print(stderr, "{}\n", styled(stderr, Style::dim, describe(reply, *engine)));
+    fmt::print(stderr, "{}\n", styled(stderr, Style::dim, describe(reply, model.engine)));
   }
   constexpr int exit_interrupted = 130;
   return reply.finish == FinishReason::cancelled ? exit_interrupted : 0;
@@ -106,7 +108,9 @@ Command run_command() {
   auto flags = std::make_shared<RunFlags>();
   Command command = {.name = "run",
                      .summary = "Answer a prompt",
-                     .notes = "The prompt is a user's message where the model has a chat template, else text to continue.",
+                     .notes =
+                         "The prompt is a user's message where the model has a chat template, else text to continue. "
+                         "Reasoning stands before the answer, between \"Thinking...\" and \"...done thinking.\".",
                      .examples = {"rocmforge run -p \"What is 127 + 458?\" --greedy",
                                   "rocmforge run model.gguf \"Why is the sky blue?\" -n 200 --temp 0.7 --seed 1",
                                   "rocmforge run -m model.gguf \"Name three colours\" --json-schema '{\"type\": \"array\"}'",

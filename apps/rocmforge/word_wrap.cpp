@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <memory>
 
 #include "base/printable.h"
 #include "base/utf8.h"
@@ -15,6 +14,7 @@ namespace rocmforge::app {
 namespace {
 
 constexpr std::string_view code_fence = "```";
+constexpr std::string_view dim_begin = "\033[2m", style_end = "\033[0m";
 
 }  // namespace
 
@@ -75,14 +75,43 @@ void WordWrap::put(std::string_view character, std::string& out) {
   }
 }
 
-std::function<void(std::string_view)> answer_printer() {
-  const auto wrap =
-      isatty(STDOUT_FILENO) != 0 ? std::make_shared<WordWrap>([] { return terminal_width(stdout, 80); }) : nullptr;
-  return [wrap](std::string_view piece) {
-    const std::string text = wrap != nullptr ? wrap->add(piece) : std::string(piece);
-    std::fwrite(text.data(), 1, text.size(), stdout);
+AnswerPrinter::AnswerPrinter()
+    : wrap_([] { return terminal_width(stdout, 80); }),
+      wraps_(isatty(STDOUT_FILENO) != 0),
+      has_colour_(has_colour(stdout)) {}
+
+void AnswerPrinter::add(const AnswerDelta& delta) {
+  if (delta.kind == AnswerDelta::Kind::reasoning) {
+    begin_reasoning();
+  } else {
+    end();
+  }
+  write(delta.text);
+}
+
+void AnswerPrinter::begin_reasoning() {
+  if (!std::exchange(is_reasoning_, true)) {
+    std::fputs(has_colour_ ? dim_begin.data() : "", stdout);
+    write("Thinking...\n");
+  }
+}
+
+void AnswerPrinter::end() {
+  if (std::exchange(is_reasoning_, false)) {
+    write(at_line_start_ ? "...done thinking.\n\n" : "\n...done thinking.\n\n");
+    std::fputs(has_colour_ ? style_end.data() : "", stdout);
     std::fflush(stdout);
-  };
+  }
+}
+
+void AnswerPrinter::write(std::string_view piece) {
+  if (piece.empty()) {
+    return;
+  }
+  at_line_start_ = piece.ends_with('\n');
+  const std::string text = wraps_ ? wrap_.add(piece) : std::string(piece);
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
 }
 
 }  // namespace rocmforge::app

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <utility>
 
+#include "chat/tool_calls.h"
+
 namespace rocmforge::app {
 
 /// Breaks a text that arrives in pieces between its words. A word is shown as it arrives; if it does not fit, it is removed
@@ -31,7 +33,23 @@ class WordWrap {
   bool in_code_ = false;
 };
 
-/// Writes pieces of an answer to standard output, wrapped where that is a terminal.
-std::function<void(std::string_view)> answer_printer();
+/// Writes the parts of an answer to standard output, wrapped where that is a terminal. Reasoning stands dimmed between the
+/// lines "Thinking..." and "...done thinking.".
+class AnswerPrinter {
+ public:
+  AnswerPrinter();
+  void add(const AnswerDelta& delta);
+  /// Ends reasoning that no content follows.
+  void end();
+
+ private:
+  void write(std::string_view text);
+  void begin_reasoning();
+
+  WordWrap wrap_;
+  bool wraps_, has_colour_;
+  bool is_reasoning_ = false;
+  bool at_line_start_ = true;
+};
 
 }  // namespace rocmforge::app

@@ -138,9 +138,7 @@ std::vector<Route> all_routes(const ServerOptions& options, const std::vector<Ro
 LocalClient::LocalClient(std::shared_ptr<ModelService> service, const ServerOptions& options, const std::vector<Route>& more)
     : state_{.options = options, .service = std::move(service)},
       log_(std::make_shared<RequestLog>(LogOptions{.silent = true})),
-      router_(all_routes(options, more)) {
-  state_.backend = state_.service->backend();
-}
+      router_(all_routes(options, more)) {}
 
 HttpResponse LocalClient::request(const std::string& method, const std::string& path, std::string body,
                                   const TakePart& take) {
@@ -156,7 +154,7 @@ HttpResponse LocalClient::request(const std::string& method, const std::string& 
   const Listener listener(*box);
   Router::prepare(asked, found);
   auto exchange =
-      std::make_shared<Exchange>(std::move(asked), std::make_shared<LocalReply>(box), log_, state_.service->metrics(),
+      std::make_shared<Exchange>(std::move(asked), std::make_shared<LocalReply>(box), log_, state_.service->models.metrics(),
                                  HttpHeaders{}, Allowance{.work = state_.options.request_work});
   if (const auto problem = Router::serve(*found.route, exchange, state_)) {
     Router::refuse(*found.route, *exchange, state_, *problem);

@@ -1,43 +1,22 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 
-#include "grammar/cache.h"
 #include "server/api/generation.h"
 #include "server/api/response_store.h"
-#include "service/loop.h"
-#include "service/metrics.h"
-#include "server/server.h"
+#include "service/models.h"
 
 namespace rocmforge {
 
-/// A model with everything that the APIs need, for a server and for callers in the same process.
-class ModelService {
- public:
-  ModelService() = default;
-  /// Cancels running requests.
-  ~ModelService();
-  ModelService(const ModelService&) = delete;
-  ModelService& operator=(const ModelService&) = delete;
+/// The models and what their answers share, for a server and for callers in the same process.
+struct ModelService {
+  ActiveGenerations active;
+  ResponseStore responses;
+  Models models;  // last: while its answers end, they use the rest
 
-  /// Call once, when the model has been loaded. Reads the options of the model: its names, template, sampling, places for
-  /// answers. Throws Error for a template that can't be read.
-  void start(std::unique_ptr<Engine> engine, const ServerOptions& options);
-  /// Null until start() has returned. Lives as long as the service.
-  [[nodiscard]] const Backend* backend() const { return backend_.get(); }
-
-  [[nodiscard]] ServiceMetrics& metrics() { return metrics_; }
-  [[nodiscard]] ActiveGenerations& active() { return active_; }
-  /// Running answers end as cancelled.
-  void cancel_all() noexcept;
-
- private:
-  ServiceMetrics metrics_;
-  ActiveGenerations active_;
-  std::unique_ptr<GrammarCache> grammars_;
-  ResponseStore responses_;
-  std::unique_ptr<EngineLoop> loop_;
-  std::unique_ptr<const Backend> backend_;
+  /// Serves a model that has been loaded. Throws Error for a template that can't be read.
+  void start(std::unique_ptr<Engine> engine, const ServiceOptions& options) { models.add(std::move(engine), options); }
 };
 
 }  // namespace rocmforge

@@ -111,7 +111,7 @@ void Router::refuse(const Route& route, Exchange& exchange, const ServerState& s
   const std::optional<ApiError> stopped = why_stopped(exchange, state);
   const ApiError& problem = stopped ? *stopped : found;
   if (problem.status == 429) {
-    state.service->metrics().rejected("queue_full");
+    state.service->models.metrics().rejected("queue_full");
   }
   exchange.note("error", problem.message);
   exchange.send(problem.response(route.error));

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "server/api/anthropic.h"
+#include "server/api/apply_template.h"
 #include "server/api/chat.h"
-#include "server/api/chat_prompt.h"
 #include "server/api/completions.h"
 #include "server/api/embeddings.h"
 #include "server/api/infill.h"
@@ -21,7 +23,7 @@ namespace {
 
 /// A route of the model's.
 RouteFunction with_backend(void (*serve)(const std::shared_ptr<Exchange>&, const Backend&)) {
-  return [serve](const std::shared_ptr<Exchange>& exchange, ServerState& state) { serve(exchange, *state.backend.load()); };
+  return [serve](const std::shared_ptr<Exchange>& exchange, ServerState& state) { serve(exchange, state.needed_backend()); };
 }
 
 void serve_pull(const std::shared_ptr<Exchange>& exchange, ServerState& state) {
@@ -30,7 +32,7 @@ void serve_pull(const std::shared_ptr<Exchange>& exchange, ServerState& state) {
 
 void serve_cancel(const std::shared_ptr<Exchange>& exchange, ServerState& state) {
   const std::string& id = exchange->request.path_part;
-  if (!state.service->active().cancel(id, exchange->request.owner)) {
+  if (!state.service->active.cancel(id, exchange->request.owner)) {
     throw ApiError(404, fmt::format("no request '{}' is under way", id.substr(0, 64)));
   }
   exchange->send_json(Json{{"id", id}, {"cancelled", true}});
@@ -70,6 +72,34 @@ void add_page(std::vector<Route>& routes) {
 }
 
 }  // namespace
+
+ApiError still_loading() {
+  ApiError error(503, "Loading model");
+  error.retry_after_seconds = 1;
+  error.details = {{"code", 503}};  // as llama-server's clients know it
+  return error;
+}
+
+std::optional<Backend> ServerState::backend() const {
+  const std::shared_ptr<ModelInstance> instance = service->models.first();
+  if (instance == nullptr) {
+    return std::nullopt;
+  }
+  return Backend{.instance = instance,
+                 .model = instance->facts(),
+                 .active = service->active,
+                 .responses = service->responses,
+                 .request_time = options.request_time,
+                 .strict_fields = options.strict_fields};
+}
+
+Backend ServerState::needed_backend() const {
+  std::optional<Backend> backend = this->backend();
+  if (!backend) {
+    throw still_loading();
+  }
+  return std::move(*backend);
+}
 
 std::vector<Route> server_routes(const ServerOptions& options) {
   std::vector<Route> routes;

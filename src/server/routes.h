@@ -3,6 +3,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,7 +22,11 @@ struct ServerState {
   std::shared_ptr<ModelService> service = std::make_shared<ModelService>();
   ModelPulls pulls{};
   std::atomic<bool> draining{false};
-  std::atomic<const Backend*> backend{nullptr};  ///< null while the model loads
+
+  /// For a request to the model; empty while no model is loaded.
+  [[nodiscard]] std::optional<Backend> backend() const;
+  /// The same. Throws ApiError(503) while no model is loaded.
+  [[nodiscard]] Backend needed_backend() const;
 };
 
 using RouteFunction = std::function<void(const std::shared_ptr<Exchange>&, ServerState&)>;
@@ -39,6 +44,9 @@ struct Route {
   bool is_vital = false;           ///< is answered even when all connections are taken, as monitoring must be
   ErrorForm error = openai_error;  ///< the form of its refusals
 };
+
+/// No model is loaded (503).
+ApiError still_loading();
 
 /// Every route; `docs/server.md` lists them.
 std::vector<Route> server_routes(const ServerOptions& options);

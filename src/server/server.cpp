@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "server/access.h"
+#include "server/model_service.h"
 #include "server/router.h"
 #include "service/workers.h"
 
@@ -39,7 +40,6 @@ class Server::Implementation {
         router_(server_routes(options)),
         memory_(std::make_shared<RequestMemory>(options.request_memory, options.client_share)),
         http_(std::make_unique<HttpServer>(options.host, options.port, http_limits(options), handler(), memory_)) {
-    state_.backend = state_.service->backend();
     log_->event(fmt::format("listening at {}", url()));
     log_->event(fmt::format("requests and answers may hold {} MiB together", options.request_memory >> 20));
     if (log_->has_failed()) {
@@ -72,7 +72,6 @@ class Server::Implementation {
 
   void serve(std::unique_ptr<Engine> engine) {
     state_.service->start(std::move(engine), state_.options);
-    state_.backend = state_.service->backend();
     log_->event(fmt::format("serving {}", state_.options.model_id));
   }
 
@@ -84,7 +83,7 @@ class Server::Implementation {
     workers_.interrupt_all(Interruption::shutdown);
     state_.pulls.interrupt();
     if (!is_shared()) {  // else others use the model: only this server's requests end, with their connections
-      state_.service->cancel_all();
+      state_.service->models.cancel_all();
       http_->drain(std::chrono::milliseconds(500));  // for the ends of the answers
     }
     return false;
@@ -127,7 +126,7 @@ class Server::Implementation {
     const std::string id = random_id();
     HttpResponse response = problem.response(form);
     response.headers.emplace_back("X-Request-Id", id);
-    state_.service->metrics().answered(problem.status);
+    state_.service->models.metrics().answered(problem.status);
     Json line = {{"id", id}};
     line.update(request);
     line["status"] = problem.status;
@@ -155,11 +154,8 @@ class Server::Implementation {
     if (route == nullptr) {
       throw Router::unserved(found, request.method, request.path);
     }
-    if (route->needs_model && state_.backend == nullptr) {
-      ApiError loading(503, "Loading model");
-      loading.retry_after_seconds = 1;
-      loading.details = {{"code", 503}};  // as llama-server's clients know it
-      throw loading;
+    if (route->needs_model && state_.service->models.first() == nullptr) {
+      throw still_loading();
     }
     if (route->method == "POST" && state_.draining) {
       throw shutting_down();
@@ -205,7 +201,7 @@ class Server::Implementation {
     const Route* route = request.route;
     HttpHeaders cors = access_.cors_headers(request);
     const Allowance allowed = allowance(request);
-    auto exchange = std::make_shared<Exchange>(std::move(request), std::move(reply), log_, state_.service->metrics(),
+    auto exchange = std::make_shared<Exchange>(std::move(request), std::move(reply), log_, state_.service->models.metrics(),
                                                std::move(cors), allowed);
     if (route == nullptr) {  // OPTIONS: all else has been refused
       return exchange->send(HttpResponse{.content_type = ""});

@@ -8,15 +8,14 @@
 #include <string>
 #include <vector>
 
-#include "engine/engine.h"
-#include "schedule/sampling_numbers.h"
 #include "server/access.h"
 #include "server/http/http_server.h"
 #include "server/request_log.h"
+#include "service/model.h"
 
 namespace rocmforge {
 
-class ModelService;
+struct ModelService;
 
 /// Progress of a model's download, in Ollama's words.
 struct PullStatus {
@@ -35,33 +34,22 @@ struct PullRequest {
 /// Downloads a model. Calls `tell` at least once a second, and ends when it returns false. Throws Error.
 using PullFunction = std::function<void(const PullRequest& request, const std::function<bool(const PullStatus&)>& tell)>;
 
-struct ServerOptions {
+/// client_share is that of memory and connections too.
+struct ServerOptions : ServiceOptions {
   std::string host = "127.0.0.1";  ///< or the path of a unix socket
   std::uint16_t port = 8080;       ///< 0: a free one
   HttpLimits http{};
-  std::string model_id = "model";  ///< the name that clients use
-  std::string model_path{};
-  std::string chat_template{};               ///< replaces the model's own
-  Json template_arguments = Json::object();  ///< for the template, where a request has none
-  SamplingChoices sampling{};                ///< defaults of requests, before what the model's file recommends
-  std::int32_t parallel = 8;                 ///< answers at once, as the engine was told
-  std::int32_t max_waiting = 64;             ///< more answers that may wait
   std::vector<ApiKey> keys{};
   std::vector<std::string> cors_origins{};
-  std::int32_t client_share = 50;                           ///< percent of places and memory that a client has beside others
   std::int32_t max_priority = 0;                            ///< how far below 0 a request's priority may be
   bool share_prefixes = false;                              ///< several keys use the prefixes of each other's prompts
   std::int64_t request_memory = std::int64_t{512} << 20;    ///< bytes of all requests and answers together
   std::uint64_t request_work = 200'000'000;                 ///< units of work to read a request; see WorkBudget
   std::vector<std::string> hosts = {"*"};                   ///< the server's names; see AccessRules
   std::optional<std::chrono::milliseconds> request_time{};  ///< the longest that a request may take
-  bool embeddings = true;                                   ///< false: none are given where a request names no pooling
-  std::optional<Pooling> pooling{};                         ///< of embeddings; empty: as the model's file says, else mean
   bool strict_fields = false;                               ///< unknown fields are refused, not ignored
-  /// Called when a step does not end in its time (EngineLoop::on_abandoned).
-  std::function<void(const std::string& line)> on_abandoned{};
-  PullFunction pull{};      ///< of /api/pull; empty: clients may download nothing
-  bool pull_token = false;  ///< clients without a key may use the operator's token too
+  PullFunction pull{};                                      ///< of /api/pull; empty: clients may download nothing
+  bool pull_token = false;                                  ///< clients without a key may use the operator's token too
   bool page = true;
   bool slots = true;
   std::string version = "0";

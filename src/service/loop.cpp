@@ -28,10 +28,12 @@ EngineLoop::EngineLoop(std::unique_ptr<Engine> engine, ServiceMetrics& metrics, 
   runner_ = std::jthread([this] { run(); });
 }
 
-EngineLoop::~EngineLoop() {
+void EngineLoop::stop() {
   {
     const std::lock_guard lock(mutex_);
-    stopping_ = true;
+    if (std::exchange(stopping_, true)) {
+      return;
+    }
   }
   commands_came_.notify_all();
   runner_.join();
@@ -69,7 +71,7 @@ EngineLoop::Ticket EngineLoop::submit(std::vector<Request> requests, int count, 
     entry.emplace(ticket, made.front());
     {
       const std::lock_guard lock(mutex_);
-      if (abandoned_) {
+      if (abandoned_ || stopping_) {
         places_.give_back(client, answers);
         return 0;
       }
@@ -105,6 +107,9 @@ void EngineLoop::ask(std::function<void(Engine&)> question) {
   made.push_back(std::move(question));
   {
     const std::lock_guard lock(mutex_);
+    if (stopping_) {
+      return;
+    }
     questions_.splice(questions_.end(), made);
   }
   commands_came_.notify_one();

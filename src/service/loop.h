@@ -50,20 +50,25 @@ class EngineLoop {
 
   /// `capacity`: the most answers at once, running and waiting together; one client may have `client_share` percent of them
   /// beside others.
-  EngineLoop(std::unique_ptr<Engine> engine, ServiceMetrics& metrics, std::int32_t capacity, std::int32_t client_share = 100);
-  /// Cancels running answers and delivers their end.
-  ~EngineLoop();
+  EngineLoop(std::unique_ptr<Engine> engine, ServiceMetrics& metrics, std::int32_t capacity,
+             std::int32_t client_share = 100);
+  ~EngineLoop() { stop(); }
   EngineLoop(const EngineLoop&) = delete;
   EngineLoop& operator=(const EngineLoop&) = delete;
 
   /// `count` answers to each request; Delivery::choice is the request's index times `count` plus the answer's. Returns 0
-  /// when there is no room for that many more answers of `client`. Throws std::bad_alloc; then nothing was submitted.
+  /// when there is no room for that many more answers of `client`, and after stop(). Throws std::bad_alloc; then nothing was
+  /// submitted.
   Ticket submit(std::vector<Request> requests, int count, std::shared_ptr<OutputListener> listener,
                 const std::string& client = "");
+  /// Cancels running answers, delivers their end, and frees the engine. Later submissions get no ticket. Not from a
+  /// listener.
+  void stop();
   /// The answers end with FinishReason::cancelled. Answers that have ended are not changed.
   void cancel(Ticket ticket) noexcept;
   void cancel_all() noexcept;
   /// Runs `question` on the engine's thread between two steps. An exception of it is logged.
+  /// After stop() it is dropped.
   void ask(std::function<void(Engine&)> question);
 
   /// Running and waiting answers.

@@ -38,23 +38,45 @@ std::variant<Pooling, NoPooling> pooling_of(const ModelConfig& config) {
       ranks ? 4 : 0, ranks ? "rank" : "none", ranks ? ", or use /v1/rerank" : "")};
 }
 
-}  // namespace
+Exposition::Labels cache_labels(Engine& engine) {
+  const SequenceMemory& memory = engine.memory();
+  DType dtype = KvLayout{}.dtype;
+  for (const KvGroup& group : memory.groups()) {
+    dtype = group.planes.empty() ? dtype : group.planes.front().dtype;
+  }
+  return {{"block_size", fmt::format("{}", memory.block_tokens())},
+          {"num_blocks", fmt::format("{}", memory.pages().num_blocks())},
+          {"cache_dtype", std::string(name(dtype))}};
+}
 
-ServedModel describe_model(const Engine& engine, std::string id, std::string path, std::int32_t parallel,
-                           const std::string& chat_template) {
+/// Tells the metrics whose engine it is, before the engine's loop begins.
+std::unique_ptr<Engine> announced(std::unique_ptr<Engine> engine, const ServedModel& model, ServiceMetrics& metrics) {
+  metrics.set_model({model.id, model.context_length, cache_labels(*engine)});
+  return engine;
+}
+
+/// Throws Error for a template that can't be read.
+ServedModel describe_model(const Engine& engine, const ServiceOptions& options) {
   ServedModel model;
-  model.id = std::move(id);
-  model.path = std::move(path);
+  model.id = options.model_id;
+  model.path = options.model_path;
   model.created =
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
   model.tokenizer = engine.tokenizer();
   model.context_length = engine.context_length();
   model.vocab = engine.model().config().vocab;
-  model.parallel = parallel;
+  model.parallel = options.parallel;
   model.sampling = engine.sampling();
+  options.sampling.apply(model.sampling);
+  model.template_arguments = options.template_arguments;
   const ModelConfig& config = engine.model().config();
   model.hidden = config.hidden;
   model.pooling = pooling_of(config);
+  if (!options.embeddings) {
+    model.pooling = NoPooling{"the server was started with --pooling none: it gives no embeddings"};
+  } else if (options.pooling) {
+    model.pooling = *options.pooling;
+  }
   model.details = {{"vocab_type", model.tokenizer == nullptr                                   ? "none"
                                   : model.tokenizer->vocabulary().model == TokenizerModel::spm ? "spm"
                                                                                                : "bpe"},
@@ -67,14 +89,28 @@ ServedModel describe_model(const Engine& engine, std::string id, std::string pat
                    {"architecture", config.architecture},
                    {"name", config.name}};
   if (model.tokenizer != nullptr) {
-    std::optional<ChatTemplates> templates = chat_template.empty()
+    std::optional<ChatTemplates> templates = options.chat_template.empty()
                                                  ? ChatTemplates::of_model(*model.tokenizer)
-                                                 : ChatTemplates::of_source(chat_template, *model.tokenizer);
+                                                 : ChatTemplates::of_source(options.chat_template, *model.tokenizer);
     if (templates) {
       model.templates = std::make_shared<const ChatTemplates>(std::move(*templates));
     }
   }
   return model;
+}
+
+}  // namespace
+
+ModelInstance::ModelInstance(std::unique_ptr<Engine> engine, const ServiceOptions& options,
+                             std::shared_ptr<ServiceMetrics> metrics)
+    : facts_(describe_model(*engine, options)),
+      metrics_(std::move(metrics)),
+      grammars_(facts_.tokenizer),
+      loop_(announced(std::move(engine), facts_, *metrics_), *metrics_, options.parallel + options.max_waiting,
+            options.client_share) {
+  if (options.on_abandoned) {
+    loop_.on_abandoned(options.on_abandoned);
+  }
 }
 
 }  // namespace rocmforge

@@ -1,13 +1,19 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 
 #include "chat/chat_template.h"
 #include "engine/engine.h"
+#include "grammar/cache.h"
+#include "schedule/sampling_numbers.h"
 #include "service/json.h"
+#include "service/loop.h"
+#include "service/metrics.h"
 
 namespace rocmforge {
 
@@ -16,7 +22,7 @@ struct NoPooling {
   std::string reason;
 };
 
-/// The properties of the served model that the routes need. Constant once the model is loaded.
+/// The properties of a served model that answers need. Constant once the model is loaded.
 struct ServedModel {
   std::string id;    ///< the name that clients use
   std::string path;  ///< "" for a model without a file
@@ -36,8 +42,39 @@ struct ServedModel {
   [[nodiscard]] const Tokenizer& text() const;
 };
 
-/// `chat_template` replaces the file's own unless it is "". Throws Error for a template that can't be read.
-ServedModel describe_model(const Engine& engine, std::string id, std::string path, std::int32_t parallel,
-                           const std::string& chat_template);
+/// How a model is served.
+struct ServiceOptions {
+  std::string model_id = "model";  ///< the name that clients use
+  std::string model_path{};
+  std::string chat_template{};               ///< replaces the model's own
+  Json template_arguments = Json::object();  ///< for the template, where a request has none
+  SamplingChoices sampling{};                ///< defaults of requests, before what the model's file recommends
+  std::int32_t parallel = 8;                 ///< answers at once, as the engine was told
+  std::int32_t max_waiting = 64;             ///< more answers that may wait
+  std::int32_t client_share = 50;            ///< percent of places that a client has beside others
+  bool embeddings = true;                    ///< false: none are given where a request names no pooling
+  std::optional<Pooling> pooling{};          ///< of embeddings; empty: as the model's file says, else mean
+  /// Called when a step does not end in its time (EngineLoop::on_abandoned).
+  std::function<void(const std::string& line)> on_abandoned{};
+};
+
+/// A loaded model with all that answers need of it. Whoever answers holds it by a shared_ptr. Thread-safe.
+class ModelInstance {
+ public:
+  /// Throws Error for a template that can't be read.
+  ModelInstance(std::unique_ptr<Engine> engine, const ServiceOptions& options, std::shared_ptr<ServiceMetrics> metrics);
+  ModelInstance(const ModelInstance&) = delete;
+  ModelInstance& operator=(const ModelInstance&) = delete;
+
+  [[nodiscard]] const ServedModel& facts() const { return facts_; }
+  [[nodiscard]] EngineLoop& loop() { return loop_; }
+  [[nodiscard]] GrammarCache& grammars() { return grammars_; }
+
+ private:
+  ServedModel facts_;
+  std::shared_ptr<ServiceMetrics> metrics_;
+  GrammarCache grammars_;
+  EngineLoop loop_;  // last: while it ends, answers still use the rest
+};
 
 }  // namespace rocmforge

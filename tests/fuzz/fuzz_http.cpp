@@ -46,16 +46,12 @@ class CheckingReply final : public HttpReply {
 
 /// A server without sockets, whose engine has no room.
 struct Target {
-  Target()
-      : loop(make_fake_engine({.kv_tokens = 256}).engine, state.service->metrics(), 0),
-        grammars(byte_tokenizer()),
-        log(std::make_shared<RequestLog>(LogOptions{.silent = true})) {
-    model.tokenizer = byte_tokenizer();
-    model.vocab = byte_vocab;
-    model.hidden = 8;
-    model.context_length = 256;
-    backend = std::make_unique<Backend>(Backend{model, loop, state.service->active(), grammars, responses});
-    state.backend = backend.get();
+  Target() : log(std::make_shared<RequestLog>(LogOptions{.silent = true})) {
+    ServiceOptions options;
+    options.parallel = 0;
+    options.max_waiting = 0;
+    state.service->start(make_fake_engine({.kv_tokens = 256}, byte_tokenizer(), FakeModel::Kind::attention, 256).engine,
+                         options);
     for (const Route& route : server_routes({})) {
       if (route.method == "POST") {
         routes.push_back(route);
@@ -63,12 +59,7 @@ struct Target {
     }
   }
   ServerState state;
-  EngineLoop loop;
-  GrammarCache grammars;
   std::shared_ptr<RequestLog> log;
-  ServedModel model;
-  ResponseStore responses;
-  std::unique_ptr<Backend> backend;
   std::vector<Route> routes;
 };
 
@@ -80,7 +71,7 @@ Target& target() {
 void serve(HttpRequest request) {
   for (const Route& route : target().routes) {
     const auto exchange = std::make_shared<Exchange>(request, std::make_shared<CheckingReply>(), target().log,
-                                                     target().state.service->metrics(), HttpHeaders{});
+                                                     target().state.service->models.metrics(), HttpHeaders{});
     try {
       route.serve(exchange, target().state);
     } catch (const ApiError& error) {

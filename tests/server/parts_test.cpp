@@ -14,8 +14,9 @@
 #include "server/api/fields.h"
 #include "server/api/token_logprobs_json.h"
 #include "server/api/unserved_fields.h"
-#include "service/metrics.h"
 #include "server/request_log.h"
+#include "service/embedding.h"
+#include "service/metrics.h"
 
 namespace rocmforge {
 namespace {

@@ -11,9 +11,9 @@ namespace {
 /// One message of blocks: reasoning, text and calls in their order.
 class AnthropicGeneration final : public MessageGeneration {
  public:
-  AnthropicGeneration(std::shared_ptr<Exchange> exchange, const Backend& backend, StreamOptions options, const ToolUse& use,
+  AnthropicGeneration(std::shared_ptr<Exchange> exchange, const Backend& backend, StreamOptions options, const Turn& turn,
                       std::int64_t prompt_tokens)
-      : MessageGeneration(std::move(exchange), backend, options, "msg_", use, "", 1), prompt_tokens_(prompt_tokens) {}
+      : MessageGeneration(std::move(exchange), backend, options, "msg_", turn, "", 1), prompt_tokens_(prompt_tokens) {}
 
  protected:
   void take(int index, StepOutput& output) override {
@@ -30,7 +30,7 @@ class AnthropicGeneration final : public MessageGeneration {
       message["usage"] = {{"input_tokens", prompt_tokens_}, {"output_tokens", 0}};
       list.push_back({{"type", "message_start"}, {"message", std::move(message)}});
     }
-    for (const AnswerDelta& delta : message(index).news) {
+    for (const AnswerDelta& delta : message(index).deltas()) {
       if (delta.kind == AnswerDelta::Kind::call || open_ != block_of(delta.kind)) {
         close_block(list);
         open_block(delta, list);
@@ -54,15 +54,15 @@ class AnthropicGeneration final : public MessageGeneration {
   [[nodiscard]] bool is_single() const override { return true; }
 
   Json entry(int index) override {
-    const Message& whole = message(index);
+    const AnswerMessage& whole = message(index);
     Json content = Json::array();
-    if (!whole.reasoning.empty()) {
-      content.push_back({{"type", "thinking"}, {"thinking", whole.reasoning}, {"signature", ""}});
+    if (!whole.reasoning().empty()) {
+      content.push_back({{"type", "thinking"}, {"thinking", whole.reasoning()}, {"signature", ""}});
     }
-    if (!whole.content.empty()) {
-      content.push_back({{"type", "text"}, {"text", whole.content}});
+    if (!whole.content().empty()) {
+      content.push_back({{"type", "text"}, {"text", whole.content()}});
     }
-    for (const ToolCall& call : whole_calls(index)) {
+    for (const ToolCall& call : whole.whole_calls()) {
       content.push_back({{"type", "tool_use"}, {"id", call.id}, {"name", call.name}, {"input", arguments_json(call)}});
     }
     Json json = answer(std::move(content));
@@ -177,12 +177,12 @@ Json anthropic_error(const ApiError& error) {
 void serve_anthropic_messages(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
   const Document document = exchange->take_json();
   Fields fields(document.root);
-  AskedAnswer asked = read_asked_answer(fields, read_anthropic(fields, exchange->reading), new_request(backend.model),
-                                        exchange->reading, backend, anthropic_fields);
-  const StreamOptions options = finish_asked_answer(fields, asked, *exchange, backend, anthropic_fields);
-  auto generation = std::make_shared<AnthropicGeneration>(exchange, backend, options, asked.use,
-                                                          static_cast<std::int64_t>(asked.request.prompt.size()));
-  generation->start(std::move(asked.request), 1);
+  Turn turn = read_turn(fields, read_anthropic(fields, exchange->reading), new_request(backend.model), exchange->reading,
+                        backend, anthropic_fields);
+  const StreamOptions options = finish_turn(fields, turn, *exchange, backend, anthropic_fields);
+  auto generation = std::make_shared<AnthropicGeneration>(exchange, backend, options, turn,
+                                                          static_cast<std::int64_t>(turn.request.prompt.size()));
+  generation->start(std::move(turn.request), 1);
 }
 
 void serve_anthropic_count_tokens(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {

@@ -17,11 +17,11 @@
 namespace rocmforge {
 namespace {
 
-using AskedGrammars = std::vector<AskedGrammar>;
+using AnswerGrammars = std::vector<AnswerGrammar>;
 
 /// The grammar that `make` returns. Its Error becomes an ApiError that names the field.
 template <class Make>
-AskedGrammar asked_by(const std::string& field, Make&& make) {
+AnswerGrammar asked_by(const std::string& field, Make&& make) {
   try {
     return {make(), field};
   } catch (const Error& error) {
@@ -29,7 +29,7 @@ AskedGrammar asked_by(const std::string& field, Make&& make) {
   }
 }
 
-AskedGrammar from_schema(const Json& schema, const std::string& field, Reading& reading) {
+AnswerGrammar from_schema(const Json& schema, const std::string& field, Reading& reading) {
   if (!schema.is_object() && !schema.is_boolean()) {
     throw ApiError(400, fmt::format("{} must be an object", field), field);
   }
@@ -37,7 +37,7 @@ AskedGrammar from_schema(const Json& schema, const std::string& field, Reading& 
   return asked_by(field, [&] { return json_schema_grammar(schema, budget); });
 }
 
-void read_response_format(Fields& request, Reading& reading, AskedGrammars& asked) {
+void read_response_format(Fields& request, Reading& reading, AnswerGrammars& asked) {
   const Json* object = request.object("response_format");
   if (object == nullptr) {
     return;
@@ -46,7 +46,7 @@ void read_response_format(Fields& request, Reading& reading, AskedGrammars& aske
   const std::string type = fields.needed_choice("type", {"text", "json_object", "json_schema"});
   if (type == "json_object") {
     const Json* schema = fields.find("schema");
-    asked.push_back(schema == nullptr ? AskedGrammar{json_object_grammar(), "response_format"}
+    asked.push_back(schema == nullptr ? AnswerGrammar{json_object_grammar(), "response_format"}
                                       : from_schema(*schema, "response_format.schema", reading));
   } else if (type == "json_schema") {
     // llama-server documents the schema beside the type as well.
@@ -73,14 +73,14 @@ void read_response_format(Fields& request, Reading& reading, AskedGrammars& aske
   fields.finish();
 }
 
-void read_text_grammar(Fields& fields, std::string_view name, AskedGrammars& asked) {
+void read_text_grammar(Fields& fields, std::string_view name, AnswerGrammars& asked) {
   if (const auto text = fields.text(name); text && !text->empty()) {
     asked.push_back({.field = fields.full_name(name), .gbnf = *text});
   }
 }
 
 /// A schema, or its JSON as a text.
-void read_schema(Fields& fields, std::string_view name, Reading& reading, AskedGrammars& asked) {
+void read_schema(Fields& fields, std::string_view name, Reading& reading, AnswerGrammars& asked) {
   const Json* schema = fields.find(name);
   if (schema == nullptr) {
     return;
@@ -97,13 +97,13 @@ void read_schema(Fields& fields, std::string_view name, Reading& reading, AskedG
   asked.push_back(from_schema(document.root, fields.full_name(name), reading));
 }
 
-void read_pattern(Fields& fields, std::string_view name, Reading& reading, AskedGrammars& asked) {
+void read_pattern(Fields& fields, std::string_view name, Reading& reading, AnswerGrammars& asked) {
   if (const auto pattern = fields.text(name)) {
     asked.push_back(asked_by(fields.full_name(name), [&] { return pattern_grammar(*pattern, reading.budget); }));
   }
 }
 
-void read_choices(Fields& fields, std::string_view name, Reading& reading, AskedGrammars& asked) {
+void read_choices(Fields& fields, std::string_view name, Reading& reading, AnswerGrammars& asked) {
   const Json* choices = fields.array(name);
   if (choices == nullptr) {
     return;
@@ -125,7 +125,7 @@ void read_choices(Fields& fields, std::string_view name, Reading& reading, Asked
 }
 
 /// vLLM's object. Of its other members only values without an effect are accepted.
-void read_structured_outputs(Fields& request, Reading& reading, AskedGrammars& asked) {
+void read_structured_outputs(Fields& request, Reading& reading, AnswerGrammars& asked) {
   const Json* object = request.object("structured_outputs");
   if (object == nullptr) {
     return;
@@ -149,10 +149,6 @@ void read_structured_outputs(Fields& request, Reading& reading, AskedGrammars& a
 
 }  // namespace
 
-std::string in_field(const std::string& field, std::string_view problem) {
-  return problem.starts_with(field + ": ") ? std::string(problem) : fmt::format("{}: {}", field, problem);
-}
-
 void check_schema_name(const Fields& fields, const std::string& name) {
   const auto allowed = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
@@ -162,10 +158,10 @@ void check_schema_name(const Fields& fields, const std::string& name) {
   }
 }
 
-std::optional<AskedGrammar> read_asked_grammar(Fields& fields, Reading& reading, const std::optional<AskedFormat>& own) {
-  AskedGrammars asked;
+std::optional<AnswerGrammar> read_answer_grammar(Fields& fields, Reading& reading, const std::optional<AskedFormat>& own) {
+  AnswerGrammars asked;
   if (own) {
-    asked.push_back(own->schema == nullptr ? AskedGrammar{json_object_grammar(), own->field}
+    asked.push_back(own->schema == nullptr ? AnswerGrammar{json_object_grammar(), own->field}
                                            : from_schema(*own->schema, own->field, reading));
   }
   read_text_grammar(fields, "grammar", asked);

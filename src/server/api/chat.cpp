@@ -11,8 +11,8 @@ namespace {
 class ChatGeneration final : public MessageGeneration {
  public:
   ChatGeneration(std::shared_ptr<Exchange> exchange, const Backend& backend, StreamOptions options, bool logprobs,
-                 const ToolUse& use, std::string echo, int count)
-      : MessageGeneration(std::move(exchange), backend, options, "chatcmpl-", use, echo, count),
+                 const Turn& turn, std::string echo, int count)
+      : MessageGeneration(std::move(exchange), backend, options, "chatcmpl-", turn, echo, count),
         logprobs_(logprobs),
         echo_(std::move(echo)) {}
 
@@ -27,10 +27,10 @@ class ChatGeneration final : public MessageGeneration {
       }
     }
     const bool last = output.finish != FinishReason::none;
-    for (const AnswerDelta& delta : message(index).news) {
+    for (const AnswerDelta& delta : message(index).deltas()) {
       list.push_back(chunk(index, delta_json(delta)));
     }
-    if (!message(index).news.empty()) {
+    if (!message(index).deltas().empty()) {
       add_logprobs(state, last, list.back()["choices"][0]);
     }
     if (last) {
@@ -92,16 +92,16 @@ class ChatGeneration final : public MessageGeneration {
     return {{"tool_calls", Json::array({{{"index", delta.index}, {"function", {{"arguments", delta.text}}}}})}};
   }
 
-  static Json message_json(const Message& message) {
-    Json json = {{"role", "assistant"}, {"content", message.content}, {"refusal", nullptr}};
-    if (!message.reasoning.empty()) {
-      json["reasoning_content"] = message.reasoning;
+  static Json message_json(const AnswerMessage& message) {
+    Json json = {{"role", "assistant"}, {"content", message.content()}, {"refusal", nullptr}};
+    if (!message.reasoning().empty()) {
+      json["reasoning_content"] = message.reasoning();
     }
-    if (!message.calls.empty()) {
-      if (message.content.empty()) {
+    if (!message.calls().empty()) {
+      if (message.content().empty()) {
         json["content"] = nullptr;
       }
-      for (const ToolCall& call : message.calls) {
+      for (const ToolCall& call : message.calls()) {
         json["tool_calls"].push_back(call_json(call));
       }
     }
@@ -125,8 +125,8 @@ class ChatGeneration final : public MessageGeneration {
   [[nodiscard]] Json counts() const {
     Json json = usage();
     std::int64_t tokens = 0;
-    for (const Message& message : messages()) {
-      tokens += message.reasoning_tokens;
+    for (const AnswerMessage& message : messages()) {
+      tokens += message.reasoning_tokens();
     }
     json["completion_tokens_details"]["reasoning_tokens"] = tokens;
     return json;
@@ -148,20 +148,20 @@ void serve_chat(const std::shared_ptr<Exchange>& exchange, const Backend& backen
   const Document document = exchange->take_json();
   const Json& body = document.root;
   Fields fields(body);
-  AskedAnswer asked = read_asked_answer(fields, read_chat_request(fields, exchange->reading), new_request(backend.model),
-                                        exchange->reading, backend);
+  Turn turn = read_turn(fields, read_chat_request(fields, exchange->reading), new_request(backend.model), exchange->reading,
+                        backend);
   const int count = read_count(fields, 128);
   const StreamOptions options = read_stream(fields);
-  asked.request.max_tokens = read_max_tokens(fields, asked.request.max_tokens);
-  asked.request.logprobs = read_logprobs(fields);
+  turn.request.max_tokens = read_max_tokens(fields, turn.request.max_tokens);
+  turn.request.logprobs = read_logprobs(fields);
   const bool echo = fields.boolean("echo").value_or(false);
   finish_fields(fields, *exchange, backend);
-  tell_relaxed_tools(asked.use, *exchange);
-  const std::string continued = echo ? asked.call.conversation.continued_text() : std::string();
-  exchange->reading.hold(count * ChatGeneration::bytes_of(asked.use, continued));
+  tell_relaxed_tools(turn, *exchange);
+  const std::string continued = echo ? turn.conversation.continued_text() : std::string();
+  exchange->reading.hold(count * ChatGeneration::bytes_of(turn, continued));
   auto generation =
-      std::make_shared<ChatGeneration>(exchange, backend, options, asked.request.logprobs >= 0, asked.use, continued, count);
-  generation->start(std::move(asked.request), count);
+      std::make_shared<ChatGeneration>(exchange, backend, options, turn.request.logprobs >= 0, turn, continued, count);
+  generation->start(std::move(turn.request), count);
 }
 
 }  // namespace rocmforge

@@ -4,63 +4,34 @@
 #include <utility>
 
 #include "chat/message_json.h"
-#include "grammar/grammar_constraint.h"
-#include "server/api/constraints.h"
-#include "server/api/prompts.h"
-#include "server/api/thoughts.h"
+#include "server/api/asked_grammar.h"
 #include "server/api/unserved_fields.h"
+#include "service/chat_prompt.h"
+#include "service/encoding.h"
 
 namespace rocmforge {
-namespace {
 
-/// The answer's constraint, from its tools and its format: a call, or an answer in the format. A required call leaves the
-/// format aside. In channels calls have a channel of their own, so that the format of the final one leaves them free.
-std::shared_ptr<const TokenConstraint> choose_constraint(Fields& fields, const AskedAnswer& asked, const Backend& backend,
-                                                         Reading& reading) {
-  const ToolUse& use = asked.use;
-  const GrammarTrigger after_thoughts{.text = std::string(use.format.reasoning.end)};
-  const bool waits = use.format.reasoning_is_open || use.format.header_is_open;
-  auto wanted =
-      read_constraint(fields, backend.grammars, reading, waits ? &after_thoughts : nullptr, asked.call.conversation.format);
-  if (wanted == nullptr || use.constraint == nullptr) {
-    return wanted != nullptr ? wanted : use.constraint;
-  }
-  if (use.calls == nullptr) {
-    return use.constraint;
-  }
-  return use.format.in_channels
-             ? wanted
-             : make_call_or_answer(wanted->clone(), use.calls, use.trigger, waits ? after_thoughts.text : "");
-}
-
-}  // namespace
-
-AskedAnswer read_asked_answer(Fields& fields, Conversation conversation, Request request, Reading& reading,
-                              const Backend& backend, const ApiFields& api) {
-  AskedAnswer asked{
-      .call = render_chat(std::move(conversation), backend.model, reading), .use = {}, .request = std::move(request)};
-  const bool splits_reasoning = fields.choice("reasoning_format", {"none", "auto", "deepseek"}) != "none";
-  asked.use = prepare_tools(asked.call, splits_reasoning, backend, reading);
-  asked.request.prompt = encode_prompt(reading, backend.model.text(), asked.call.prompt.segments);
+Turn read_turn(Fields& fields, Conversation conversation, Request request, Reading& reading, const Backend& backend,
+               const ApiFields& api) {
+  TurnRequest asked{.conversation = std::move(conversation), .request = std::move(request)};
+  asked.splits_reasoning = fields.choice("reasoning_format", {"none", "auto", "deepseek"}) != "none";
   read_sampling(fields, backend.model, asked.request, api);
-  asked.request.constraint = bound_thoughts(asked.call.conversation.reasoning, asked.use, backend.model,
-                                            choose_constraint(fields, asked, backend, reading));
-  return asked;
+  asked.grammar = read_answer_grammar(fields, reading, asked.conversation.format);
+  return make_turn(std::move(asked), *backend.instance, reading);
 }
 
-void tell_relaxed_tools(const ToolUse& use, Exchange& exchange) {
-  if (!use.relaxed.empty()) {
-    exchange.add_header("X-Relaxed-Tools", list_of_names({.names = use.relaxed, .count = use.relaxed.size()}));
+void tell_relaxed_tools(const Turn& turn, Exchange& exchange) {
+  if (!turn.relaxed.empty()) {
+    exchange.add_header("X-Relaxed-Tools", list_of_names({.names = turn.relaxed, .count = turn.relaxed.size()}));
   }
 }
 
-StreamOptions finish_asked_answer(Fields& fields, AskedAnswer& asked, Exchange& exchange, const Backend& backend,
-                                  const ApiFields& api) {
+StreamOptions finish_turn(Fields& fields, Turn& turn, Exchange& exchange, const Backend& backend, const ApiFields& api) {
   const StreamOptions options = read_stream(fields, api);
-  asked.request.max_tokens = read_max_tokens(fields, asked.request.max_tokens, false, api);
+  turn.request.max_tokens = read_max_tokens(fields, turn.request.max_tokens, false, api);
   finish_fields(fields, exchange, backend);
-  tell_relaxed_tools(asked.use, exchange);
-  exchange.reading.hold(MessageGeneration::bytes_of(asked.use, ""));
+  tell_relaxed_tools(turn, exchange);
+  exchange.reading.hold(MessageGeneration::bytes_of(turn, ""));
   return options;
 }
 
@@ -92,60 +63,28 @@ Json arguments_json(const ToolCall& call) {
 }
 
 MessageGeneration::MessageGeneration(std::shared_ptr<Exchange> exchange, const Backend& backend, StreamOptions options,
-                                     std::string_view prefix, const ToolUse& use, const std::string& echo, int count)
-    : Generation(std::move(exchange), backend, options, prefix), own_bytes_(count * bytes_of(use, echo)) {
+                                     std::string_view prefix, const Turn& turn, const std::string& echo, int count)
+    : Generation(std::move(exchange), backend, options, prefix), own_bytes_(count * bytes_of(turn, echo)) {
   for (int i = 0; i < count; ++i) {
-    messages_.emplace_back(use, echo);
+    messages_.emplace_back(turn, echo, std::hash<std::string>{}(id()) + static_cast<std::size_t>(64 * i));
   }
 }
 
-std::int64_t MessageGeneration::bytes_of(const ToolUse& use, const std::string& echo) {
-  std::size_t bytes = sizeof(Message) + use.opening.size() + echo.size();
-  for (const std::string& name : use.format.tool_names) {
+std::int64_t MessageGeneration::bytes_of(const Turn& turn, const std::string& echo) {
+  std::size_t bytes = sizeof(AnswerMessage) + turn.opening.size() + echo.size();
+  for (const std::string& name : turn.format.tool_names) {
     bytes += sizeof(name) + name.size();
   }
   return static_cast<std::int64_t>(bytes);
 }
 
 void MessageGeneration::take(int index, StepOutput& output) {
-  Message& message = messages_[static_cast<std::size_t>(index)];
-  message.news = message.parser.add(output.text);
-  if (output.finish != FinishReason::none) {
-    const bool is_cut = output.finish != FinishReason::stop || !output.stop.empty();
-    for (AnswerDelta& delta : message.parser.finish(is_cut)) {
-      message.news.push_back(std::move(delta));
-    }
-  }
-  for (AnswerDelta& delta : message.news) {
-    switch (delta.kind) {
-      case AnswerDelta::Kind::content:
-        message.content += delta.text;
-        break;
-      case AnswerDelta::Kind::reasoning:
-        message.reasoning += delta.text;
-        message.reasoning_tokens = static_cast<std::int64_t>(choice(index).tokens.size());
-        break;
-      case AnswerDelta::Kind::call:
-        if (delta.id.empty()) {
-          delta.id = tool_call_id(std::hash<std::string>{}(id()) + static_cast<std::size_t>(64 * index + delta.index));
-        }
-        message.calls.push_back({delta.id, delta.text, ""});
-        break;
-      case AnswerDelta::Kind::arguments:
-        message.calls.back().arguments += delta.text;
-        break;
-    }
-  }
-}
-
-std::span<const ToolCall> MessageGeneration::whole_calls(int index) const {
-  const Message& one = message(index);
-  return std::span(one.calls).first(one.calls.size() - (one.parser.is_inside_call() ? 1 : 0));
+  messages_[static_cast<std::size_t>(index)].add(output, choice(index).tokens.size());
 }
 
 bool MessageGeneration::ends_with_calls(int index) {
-  const Message& one = message(index);
-  return choice(index).finish == FinishReason::stop && !one.calls.empty() && !one.parser.is_inside_call();
+  const AnswerMessage& one = message(index);
+  return choice(index).finish == FinishReason::stop && !one.calls().empty() && !one.is_inside_call();
 }
 
 }  // namespace rocmforge

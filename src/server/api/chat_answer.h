@@ -2,33 +2,25 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "chat/tool_calls.h"
-#include "server/api/chat_prompt.h"
 #include "server/api/chat_request.h"
-#include "server/api/chat_tools.h"
 #include "server/api/generation.h"
+#include "service/stream.h"
+#include "service/turn.h"
 
 namespace rocmforge {
 
-/// A request for a conversation: the engine's request, and how its answers are parsed.
-struct AskedAnswer {
-  ChatCall call;
-  ToolUse use;
-  Request request;  ///< without max_tokens and logprobs
-};
-
 /// Makes the request for an answer to a conversation. Reads what all APIs share: `reasoning_format`, sampling and
-/// constraints. `request` has what the API's own fields say already. Throws ApiError.
-AskedAnswer read_asked_answer(Fields& fields, Conversation conversation, Request request, Reading& reading,
-                              const Backend& backend, const ApiFields& api = {});
+/// constraints. `request` has what the API's own fields say already. Throws ApiError and ServiceError.
+Turn read_turn(Fields& fields, Conversation conversation, Request request, Reading& reading, const Backend& backend,
+               const ApiFields& api = {});
 
 /// Names the tools whose schema or syntax does not bind the answer in its header X-Relaxed-Tools.
-void tell_relaxed_tools(const ToolUse& use, Exchange& exchange);
+void tell_relaxed_tools(const Turn& turn, Exchange& exchange);
 
 /// Answers how many tokens a request's prompt has, in the member `input_tokens` of `answer`.
 void send_input_tokens(const Fields& fields, Conversation conversation, Exchange& exchange, const Backend& backend,
@@ -36,8 +28,7 @@ void send_input_tokens(const Fields& fields, Conversation conversation, Exchange
 
 /// Reads the remaining fields of a request for one answer: `stream` and the number of tokens. Checks that no other field is
 /// left.
-StreamOptions finish_asked_answer(Fields& fields, AskedAnswer& asked, Exchange& exchange, const Backend& backend,
-                                  const ApiFields& api = {});
+StreamOptions finish_turn(Fields& fields, Turn& turn, Exchange& exchange, const Backend& backend, const ApiFields& api = {});
 
 /// `logprobs` and `top_logprobs`: how many other tokens are listed with each token of the answer, or -1.
 std::int32_t read_logprobs(Fields& fields);
@@ -52,35 +43,23 @@ class MessageGeneration : public Generation {
  public:
   /// `echo` is put at the beginning of each of the `count` messages.
   MessageGeneration(std::shared_ptr<Exchange> exchange, const Backend& backend, StreamOptions options,
-                    std::string_view prefix, const ToolUse& use, const std::string& echo, int count);
+                    std::string_view prefix, const Turn& turn, const std::string& echo, int count);
 
-  /// The first event of one message.
-  static std::int64_t bytes_of(const ToolUse& use, const std::string& echo);
+  /// The memory of one message at its beginning.
+  static std::int64_t bytes_of(const Turn& turn, const std::string& echo);
 
  protected:
-  struct Message {
-    Message(const ToolUse& use, const std::string& echo) : parser(use.format), content(echo) { parser.add(use.opening); }
-
-    AnswerParser parser;
-    std::vector<AnswerDelta> news;  ///< of the last output; calls have their ids
-    std::string content, reasoning;
-    std::vector<ToolCall> calls;
-    std::int64_t reasoning_tokens = 0;
-  };
-
   void take(int index, StepOutput& output) override;
   [[nodiscard]] std::int64_t own_bytes() const override { return own_bytes_; }
 
-  [[nodiscard]] const Message& message(int index) const { return messages_[static_cast<std::size_t>(index)]; }
-  [[nodiscard]] const std::vector<Message>& messages() const { return messages_; }
-  /// All calls, except one that was cut at the answer's end.
-  [[nodiscard]] std::span<const ToolCall> whole_calls(int index) const;
+  [[nodiscard]] const AnswerMessage& message(int index) const { return messages_[static_cast<std::size_t>(index)]; }
+  [[nodiscard]] const std::vector<AnswerMessage>& messages() const { return messages_; }
   /// The answer ended with calls, and none was cut.
   [[nodiscard]] bool ends_with_calls(int index);
 
  private:
   std::int64_t own_bytes_ = 0;
-  std::vector<Message> messages_;
+  std::vector<AnswerMessage> messages_;
 };
 
 }  // namespace rocmforge

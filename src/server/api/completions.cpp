@@ -6,7 +6,7 @@
 #include <limits>
 #include <utility>
 
-#include "server/api/constraints.h"
+#include "server/api/asked_grammar.h"
 #include "server/api/infill.h"
 #include "server/api/prompts.h"
 #include "server/api/unserved_fields.h"
@@ -140,7 +140,8 @@ void serve_completion(const std::shared_ptr<Exchange>& exchange, const Backend& 
   std::vector<Ids> prompts = read_raw_prompts(fields, backend.model, exchange->reading);
   Request request = new_request(backend.model);
   read_sampling(fields, backend.model, request);
-  request.constraint = read_constraint(fields, backend.grammars, exchange->reading);
+  request.constraint =
+      constrain(read_answer_grammar(fields, exchange->reading), backend.instance->grammars(), exchange->reading);
   const int count = read_count(fields, 128);
   CompletionOptions options;
   options.stream = read_stream(fields);

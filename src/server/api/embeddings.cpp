@@ -3,17 +3,15 @@
 #include <fmt/format.h>
 
 #include <bit>
-#include <cmath>
-#include <cstring>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
-#include <variant>
 
 #include "server/api/ollama.h"
 #include "server/api/prompts.h"
 #include "server/api/unserved_fields.h"
+#include "service/embedding.h"
 
 namespace rocmforge {
 namespace {
@@ -85,11 +83,6 @@ class EmbeddingGeneration final : public Generation {
   std::vector<std::vector<float>> vectors_;
 };
 
-/// The ids for an empty text: one token that begins or ends a text.
-Ids ids_of_nothing(const Vocabulary& vocabulary) {
-  return {std::max(vocabulary.bos >= 0 ? vocabulary.bos : vocabulary.eos, 0)};
-}
-
 }  // namespace
 
 std::string base64_floats(std::span<const float> values) {
@@ -115,20 +108,6 @@ std::string base64_floats(std::span<const float> values) {
   return text;
 }
 
-std::vector<float> normalised(std::vector<float> values, std::size_t size) {
-  values.resize(std::min(size, values.size()));
-  double sum = 0.0;
-  for (const float value : values) {
-    sum += static_cast<double>(value) * value;
-  }
-  if (sum > 0.0) {
-    for (float& value : values) {
-      value = static_cast<float>(value / std::sqrt(sum));
-    }
-  }
-  return values;
-}
-
 namespace {
 
 /// The pooling that a request names, else the model's.
@@ -136,10 +115,7 @@ Pooling pooling_of(const std::optional<std::string>& named, const ServedModel& m
   if (named) {
     return *named == "mean" ? Pooling::mean : *named == "last" ? Pooling::last : Pooling::cls;
   }
-  if (const auto* none = std::get_if<NoPooling>(&model.pooling)) {
-    throw ApiError(400, none->reason, "pooling");
-  }
-  return std::get<Pooling>(model.pooling);
+  return default_pooling(model);
 }
 
 /// Starts one answer to the inputs that the field `name` holds. `truncates`: of a text that is longer than the context, only
@@ -158,9 +134,7 @@ void start_embeddings(Fields& fields, std::string_view name, VectorForm form, co
   const Pooling pooling = pooling_of(named, model);
   std::vector<Request> requests;
   for (Ids& ids : inputs) {
-    if (ids.empty()) {
-      ids = ids_of_nothing(model.text().vocabulary());
-    }
+    ids = embedded_ids(std::move(ids), model);
     const auto most = static_cast<std::size_t>(model.context_length);
     if (truncates && ids.size() > most) {
       const std::int32_t last = ids.back();
@@ -175,9 +149,7 @@ void start_embeddings(Fields& fields, std::string_view name, VectorForm form, co
                                  model.context_length),
                      std::string(name), "context_length_exceeded");
     }
-    Request& request = requests.emplace_back();
-    request.prompt = std::move(ids);
-    request.embedding = pooling;
+    requests.push_back(embedding_request(std::move(ids), pooling));
   }
   auto generation = std::make_shared<EmbeddingGeneration>(exchange, backend, form,
                                                           static_cast<std::size_t>(dimensions.value_or(model.hidden)));

@@ -22,7 +22,4 @@ void serve_embeddings(const std::shared_ptr<Exchange>& exchange, const Backend& 
 /// Little-endian f32 in base64.
 std::string base64_floats(std::span<const float> values);
 
-/// The first `size` values, scaled to length 1; zeros stay zeros.
-std::vector<float> normalised(std::vector<float> values, std::size_t size);
-
 }  // namespace rocmforge

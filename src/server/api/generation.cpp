@@ -85,7 +85,7 @@ Generation::~Generation() { backend_.active.remove(id_); }
 
 void Generation::start(std::vector<Request> requests, int count) {
   const std::size_t answers = requests.size() * static_cast<std::size_t>(count);
-  const FairShares& places = backend_.loop.places();
+  const FairShares& places = backend_.instance->loop().places();
   const std::size_t most = std::min(most_answers, static_cast<std::size_t>(places.most_alone()));
   if (answers > most) {
     throw ApiError(400, fmt::format("the request asks for {} answers, the server takes at most {} at once", answers, most));
@@ -111,7 +111,7 @@ void Generation::start(std::vector<Request> requests, int count) {
     }
   });
   const std::string& client = exchange_->request.account;
-  const EngineLoop::Ticket ticket = backend_.loop.submit(std::move(requests), count, shared_from_this(), client);
+  const EngineLoop::Ticket ticket = backend_.instance->loop().submit(std::move(requests), count, shared_from_this(), client);
   if (ticket == 0) {
     ApiError error(429,
                    places.used() + static_cast<std::int64_t>(answers) > places.open()
@@ -128,7 +128,7 @@ void Generation::start(std::vector<Request> requests, int count) {
     cancel_now = cancelled_;
   }
   if (cancel_now) {
-    backend_.loop.cancel(ticket);
+    backend_.instance->loop().cancel(ticket);
   }
 }
 
@@ -148,7 +148,7 @@ void Generation::check_priority(std::int32_t priority) const {
 void Generation::cancel() noexcept {
   const std::lock_guard lock(mutex_);
   if (!std::exchange(cancelled_, true) && ticket_ != 0) {
-    backend_.loop.cancel(ticket_);
+    backend_.instance->loop().cancel(ticket_);
   }
 }
 
@@ -208,19 +208,7 @@ void Generation::handle(Delivery delivery) {
   }
   count(output);
   Choice& into = choice(delivery.choice);
-  for (std::size_t i = 0; i < output.tokens.size(); ++i) {
-    const std::int32_t token = output.tokens[i];
-    if (output.by_token) {
-      break;
-    }
-    into.tokens.push_back(token);
-    ++into.stats.generated_tokens;
-    into.stats.decode_seconds = delivery.decode_seconds;
-    if (!output.logprobs.empty()) {
-      into.logprobs.add(std::move(output.logprobs[i]), model().text().token_bytes(token).size());
-    }
-  }
-  into.text_bytes += output.text.size();
+  into.count(delivery, model());
   take(delivery.choice, output);
   into.finish = output.finish;
   if (output.stats) {

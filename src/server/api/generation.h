@@ -14,14 +14,13 @@
 #include "server/api/json_pieces.h"
 #include "server/api/response_store.h"
 #include "server/api/sampling_fields.h"
-#include "service/model.h"
 #include "server/api/token_logprobs_json.h"
-#include "service/loop.h"
 #include "server/exchange.h"
+#include "service/loop.h"
+#include "service/model.h"
+#include "service/stream.h"
 
 namespace rocmforge {
-
-class GrammarCache;
 
 class Generation;
 
@@ -38,12 +37,11 @@ class ActiveGenerations {
   std::unordered_map<std::string, std::weak_ptr<Generation>> generations_;
 };
 
-/// State that generations share; it outlives them.
+/// What answers one request: a model, which it holds, and the state that generations share, which outlives them.
 struct Backend {
-  ServedModel model;
-  EngineLoop& loop;
+  std::shared_ptr<ModelInstance> instance;
+  const ServedModel& model;  ///< of the instance
   ActiveGenerations& active;
-  GrammarCache& grammars;
   ResponseStore& responses;
   std::optional<std::chrono::milliseconds> request_time{};  ///< the longest that a request may take
   bool strict_fields = false;                               ///< unknown fields are refused
@@ -76,13 +74,8 @@ class Generation : public OutputListener, public std::enable_shared_from_this<Ge
   void on_failure() noexcept final;
 
  protected:
-  struct Choice {
-    std::string text;            ///< the text so far, unless it is streamed and not logged
-    std::size_t text_bytes = 0;  ///< of the text so far
-    std::vector<std::int32_t> tokens;
-    PendingLogprobs logprobs;
-    FinishReason finish = FinishReason::none;
-    RequestStats stats;  ///< before the last output it has only the number and time of the tokens so far
+  /// The text of one that is streamed is kept only for the log.
+  struct Choice : AnswerState {
     bool begun = false;  ///< its first event has been sent
   };
 
@@ -159,7 +152,7 @@ class Generation : public OutputListener, public std::enable_shared_from_this<Ge
   void add_notes();
 
   std::shared_ptr<Exchange> exchange_;
-  const Backend& backend_;
+  const Backend backend_;
   StreamOptions options_;
   std::string id_;
   std::int64_t created_;

@@ -11,13 +11,6 @@
 namespace rocmforge {
 namespace {
 
-ApiError loading() {
-  ApiError error(503, "Loading model");
-  error.retry_after_seconds = 1;
-  error.details = {{"code", 503}};  // as llama-server's clients know it
-  return error;
-}
-
 Json describe(const ServedModel& model) {
   return {
       {"id", model.id}, {"object", "model"}, {"created", model.created}, {"owned_by", "rocmforge"}, {"meta", model.details}};
@@ -35,11 +28,7 @@ Json template_abilities(const ServedModel& model) {
 }
 
 void require_working(const ServerState& state) {
-  const Backend* backend = state.backend;
-  if (backend == nullptr) {
-    throw loading();
-  }
-  if (const std::string failure = backend->loop.failure(); !failure.empty()) {
+  if (const std::string failure = state.needed_backend().instance->loop().failure(); !failure.empty()) {
     throw ApiError(503, fmt::format("the engine has failed: {}", failure));
   }
 }
@@ -64,16 +53,17 @@ void serve_version(const std::shared_ptr<Exchange>& exchange, ServerState& state
 }
 
 void serve_metrics(const std::shared_ptr<Exchange>& exchange, ServerState& state) {
-  exchange->send(
-      HttpResponse{.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = state.service->metrics().text()});
+  exchange->send(HttpResponse{.content_type = "text/plain; version=0.0.4; charset=utf-8",
+                              .body = state.service->models.metrics().text()});
 }
 
 void serve_models(const std::shared_ptr<Exchange>& exchange, ServerState& state) {
-  exchange->send_json(Json{{"object", "list"}, {"data", Json::array({describe(state.backend.load()->model)})}});
+  exchange->send_json(Json{{"object", "list"}, {"data", Json::array({describe(state.needed_backend().model)})}});
 }
 
 void serve_model(const std::shared_ptr<Exchange>& exchange, ServerState& state) {
-  const ServedModel& model = state.backend.load()->model;
+  const Backend backend = state.needed_backend();
+  const ServedModel& model = backend.model;
   const std::string id = decode_percent(exchange->request.path_part);
   if (id != model.id) {
     throw ApiError(404, fmt::format("there is no model '{}'", id.substr(0, 64)), "model", "model_not_found");
@@ -82,7 +72,8 @@ void serve_model(const std::shared_ptr<Exchange>& exchange, ServerState& state) 
 }
 
 void serve_props(const std::shared_ptr<Exchange>& exchange, ServerState& state) {
-  const ServedModel& model = state.backend.load()->model;
+  const Backend backend = state.needed_backend();
+  const ServedModel& model = backend.model;
   Json params = sampling_json(model.sampling);
   params["n_predict"] = -1;
   exchange->send_json(Json{{"default_generation_settings", {{"n_ctx", model.context_length}, {"params", params}}},
@@ -100,36 +91,38 @@ void serve_slots(const std::shared_ptr<Exchange>& exchange, ServerState& state) 
   if (!state.options.slots) {
     throw ApiError(501, "/slots is switched off");
   }
-  const Backend* backend = state.backend;
+  const Backend backend = state.needed_backend();
   const bool asks_for_room = ("&" + exchange->request.query + "&").find("&fail_on_no_slot=1&") != std::string::npos;
-  backend->loop.ask([exchange, backend, asks_for_room](Engine& engine) {
-    if (asks_for_room && engine.status().running >= backend->model.parallel) {
-      return exchange->send(ApiError(503, "no slot is free").response());
-    }
-    Json slots = Json::array();
-    for (const SequenceStatus& sequence : engine.sequences()) {
-      slots.push_back({{"id", slots.size()},
-                       {"id_task", sequence.id},
-                       {"n_ctx", backend->model.context_length},
-                       {"is_processing", sequence.phase != SequencePhase::waiting},
-                       {"state", name(sequence.phase)},
-                       {"priority", sequence.priority},
-                       {"n_prompt_tokens", sequence.prompt_tokens},
-                       {"n_prompt_tokens_cached", sequence.cached_tokens},
-                       {"n_computed", sequence.computed_tokens},
-                       {"n_decoded", sequence.generated_tokens},
-                       {"kv_blocks", sequence.kv_blocks},
-                       {"age_seconds", sequence.age_seconds}});
-    }
-    while (slots.size() < static_cast<std::size_t>(backend->model.parallel)) {
-      slots.push_back({{"id", slots.size()}, {"n_ctx", backend->model.context_length}, {"is_processing", false}});
-    }
-    try {
-      exchange->send_json(slots);
-    } catch (const ServiceError& problem) {  // no memory
-      exchange->send(ApiError(problem).response());
-    }
-  });
+  // The model is not held: the question ends with it.
+  backend.instance->loop().ask(
+      [exchange, parallel = backend.model.parallel, n_ctx = backend.model.context_length, asks_for_room](Engine& engine) {
+        if (asks_for_room && engine.status().running >= parallel) {
+          return exchange->send(ApiError(503, "no slot is free").response());
+        }
+        Json slots = Json::array();
+        for (const SequenceStatus& sequence : engine.sequences()) {
+          slots.push_back({{"id", slots.size()},
+                           {"id_task", sequence.id},
+                           {"n_ctx", n_ctx},
+                           {"is_processing", sequence.phase != SequencePhase::waiting},
+                           {"state", name(sequence.phase)},
+                           {"priority", sequence.priority},
+                           {"n_prompt_tokens", sequence.prompt_tokens},
+                           {"n_prompt_tokens_cached", sequence.cached_tokens},
+                           {"n_computed", sequence.computed_tokens},
+                           {"n_decoded", sequence.generated_tokens},
+                           {"kv_blocks", sequence.kv_blocks},
+                           {"age_seconds", sequence.age_seconds}});
+        }
+        while (slots.size() < static_cast<std::size_t>(parallel)) {
+          slots.push_back({{"id", slots.size()}, {"n_ctx", n_ctx}, {"is_processing", false}});
+        }
+        try {
+          exchange->send_json(slots);
+        } catch (const ServiceError& problem) {  // no memory
+          exchange->send(ApiError(problem).response());
+        }
+      });
 }
 
 }  // namespace rocmforge

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "server/api/constraints.h"
+#include "server/api/asked_grammar.h"
 #include "server/api/prompts.h"
 #include "server/api/token_logprobs_json.h"
 #include "server/api/unserved_fields.h"
@@ -171,7 +171,8 @@ void start_native(Fields& fields, const std::shared_ptr<Exchange>& exchange, con
   options.prompts = std::move(prompts.sent);
   Request request = new_request(backend.model);
   read_sampling(fields, backend.model, request);
-  request.constraint = read_constraint(fields, backend.grammars, exchange->reading);
+  request.constraint =
+      constrain(read_answer_grammar(fields, exchange->reading), backend.instance->grammars(), exchange->reading);
   options.stream = read_stream(fields);
   options.count = read_count(fields, 128);
   if (const auto number = fields.integer("n_probs", 0, max_logprobs); number && *number > 0) {

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "server/api/asked_grammar.h"
 #include "server/api/chat_answer.h"
-#include "server/api/constraints.h"
 #include "server/api/infill.h"
 #include "server/api/ollama_request.h"
 
@@ -26,16 +26,16 @@ std::int64_t nanoseconds(double seconds) { return static_cast<std::int64_t>(seco
 class OllamaGeneration final : public MessageGeneration {
  public:
   /// `is_chat`: answers are messages, otherwise texts.
-  OllamaGeneration(std::shared_ptr<Exchange> exchange, const Backend& backend, StreamOptions options, const ToolUse& use,
+  OllamaGeneration(std::shared_ptr<Exchange> exchange, const Backend& backend, StreamOptions options, const Turn& turn,
                    bool is_chat, bool logprobs)
-      : MessageGeneration(std::move(exchange), backend, options, "ollama-", use, "", 1),
+      : MessageGeneration(std::move(exchange), backend, options, "ollama-", turn, "", 1),
         is_chat_(is_chat),
         logprobs_(logprobs) {}
 
  protected:
   std::vector<Json> events(int index, const StepOutput& output) override {
     std::vector<Json> list;
-    for (const AnswerDelta& delta : message(index).news) {
+    for (const AnswerDelta& delta : message(index).deltas()) {
       if (delta.kind == AnswerDelta::Kind::content) {
         list.push_back(line(delta.text, "", Json()));
       } else if (delta.kind == AnswerDelta::Kind::reasoning) {
@@ -60,7 +60,7 @@ class OllamaGeneration final : public MessageGeneration {
   Json envelope() override { return nullptr; }
   [[nodiscard]] bool is_single() const override { return true; }
   Json entry(int index) override {
-    Json whole = line(message(index).content, message(index).reasoning, calls_json());
+    Json whole = line(message(index).content(), message(index).reasoning(), calls_json());
     end(whole);
     if (logprobs_) {
       whole["logprobs"] = nullptr;
@@ -98,7 +98,7 @@ class OllamaGeneration final : public MessageGeneration {
 
   [[nodiscard]] Json calls_json() const {
     Json list = Json::array();
-    for (const ToolCall& call : whole_calls(0)) {
+    for (const ToolCall& call : message(0).whole_calls()) {
       list.push_back({{"function", {{"name", call.name}, {"arguments", arguments_json(call)}}}});
     }
     return list;
@@ -134,23 +134,23 @@ void send_loaded(Exchange& exchange, const Backend& backend, bool is_chat) {
 }
 
 /// Reads the rest of a request and answers it.
-void answer(const std::shared_ptr<Exchange>& exchange, const Backend& backend, Fields& fields, AskedAnswer asked,
-            bool is_chat) {
-  asked.request.logprobs = read_logprobs(fields);
-  const StreamOptions options = finish_asked_answer(fields, asked, *exchange, backend, ollama_fields);
+void answer(const std::shared_ptr<Exchange>& exchange, const Backend& backend, Fields& fields, Turn turn, bool is_chat) {
+  turn.request.logprobs = read_logprobs(fields);
+  const StreamOptions options = finish_turn(fields, turn, *exchange, backend, ollama_fields);
   auto generation =
-      std::make_shared<OllamaGeneration>(exchange, backend, options, asked.use, is_chat, asked.request.logprobs >= 0);
-  generation->start(std::move(asked.request), 1);
+      std::make_shared<OllamaGeneration>(exchange, backend, options, turn, is_chat, turn.request.logprobs >= 0);
+  generation->start(std::move(turn.request), 1);
 }
 
 /// A text that is continued, or with a suffix the text before a gap.
-AskedAnswer read_raw(Fields& fields, const OllamaText& text, Request request, Reading& reading, const Backend& backend) {
-  AskedAnswer asked{.call = {}, .use = {}, .request = std::move(request)};
-  asked.use.format.splits_reasoning = false;
-  asked.request.prompt = encode_raw_prompt(fields, text.prompt, text.suffix, backend.model, reading);
-  read_sampling(fields, backend.model, asked.request);
-  asked.request.constraint = read_constraint(fields, backend.grammars, reading, nullptr, text.conversation.format);
-  return asked;
+Turn read_raw(Fields& fields, const OllamaText& text, Request request, Reading& reading, const Backend& backend) {
+  Turn turn{.request = std::move(request)};
+  turn.format.splits_reasoning = false;
+  turn.request.prompt = encode_raw_prompt(fields, text.prompt, text.suffix, backend.model, reading);
+  read_sampling(fields, backend.model, turn.request);
+  turn.request.constraint =
+      constrain(read_answer_grammar(fields, reading, text.conversation.format), backend.instance->grammars(), reading);
+  return turn;
 }
 
 Json details_of(const ServedModel& model) {
@@ -185,7 +185,7 @@ void serve_ollama_chat(const std::shared_ptr<Exchange>& exchange, const Backend&
   Request request = new_request(backend.model);
   read_ollama_options(fields, request);
   answer(exchange, backend, fields,
-         read_asked_answer(fields, std::move(conversation), std::move(request), exchange->reading, backend), true);
+         read_turn(fields, std::move(conversation), std::move(request), exchange->reading, backend), true);
 }
 
 void serve_ollama_generate(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
@@ -197,10 +197,9 @@ void serve_ollama_generate(const std::shared_ptr<Exchange>& exchange, const Back
   }
   Request request = new_request(backend.model);
   read_ollama_options(fields, request);
-  AskedAnswer asked =
-      text.is_raw ? read_raw(fields, text, std::move(request), exchange->reading, backend)
-                  : read_asked_answer(fields, std::move(text.conversation), std::move(request), exchange->reading, backend);
-  answer(exchange, backend, fields, std::move(asked), false);
+  Turn turn = text.is_raw ? read_raw(fields, text, std::move(request), exchange->reading, backend)
+                          : read_turn(fields, std::move(text.conversation), std::move(request), exchange->reading, backend);
+  answer(exchange, backend, fields, std::move(turn), false);
 }
 
 void serve_ollama_tags(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {

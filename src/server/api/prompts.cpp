@@ -20,34 +20,7 @@ std::int32_t read_id(Fields& fields, std::string_view name, const Json& value, c
   return static_cast<std::int32_t>(id);
 }
 
-/// The most bytes that encoding needs for each byte of a text while it runs: pieces, symbols and their candidates if
-/// the text is a single word.
-constexpr std::int64_t encoding_bytes = 48;
-
-template <class Encode>
-Ids encode_counted(Reading& reading, std::size_t text_bytes, const Encode& encode) {
-  const std::int64_t before = reading.held();
-  reading.hold(encoding_bytes * static_cast<std::int64_t>(text_bytes));
-  Ids ids = encode();
-  reading.keep(before + static_cast<std::int64_t>(ids.size() * sizeof(std::int32_t)));
-  reading.release();
-  return ids;
-}
-
 }  // namespace
-
-Ids encode_text(Reading& reading, const Tokenizer& tokenizer, std::string_view text,
-                const Tokenizer::EncodeOptions& options) {
-  return encode_counted(reading, text.size(), [&] { return tokenizer.encode(text, options, &reading.budget); });
-}
-
-Ids encode_prompt(Reading& reading, const Tokenizer& tokenizer, std::span<const ChatSegment> segments) {
-  std::size_t bytes = 0;
-  for (const ChatSegment& segment : segments) {
-    bytes += segment.text.size();
-  }
-  return encode_counted(reading, bytes, [&] { return encode_chat(tokenizer, segments, &reading.budget); });
-}
 
 bool is_one_prompt(const Json& value) {
   const auto is_number = [](const Json& part) { return part.is_number(); };

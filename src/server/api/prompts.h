@@ -1,18 +1,16 @@
 #pragma once
 
-#include <cstdint>
-#include <span>
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "server/api/fields.h"
+#include "service/encoding.h"
 #include "service/model.h"
 #include "service/reading.h"
 
 namespace rocmforge {
-
-using Ids = std::vector<std::int32_t>;
 
 constexpr std::size_t most_prompts = 2048;
 
@@ -31,10 +29,5 @@ bool is_one_prompt(const Json& value);
 /// One prompt: a text, ids, or an array that mixes texts and ids.
 Ids read_prompt(Fields& fields, std::string_view name, const Json& value, const ServedModel& model, Reading& reading,
                 Tokenizer::EncodeOptions rules);
-
-/// The ids of texts; counts their work and memory. Throws ApiError and Error.
-Ids encode_text(Reading& reading, const Tokenizer& tokenizer, std::string_view text,
-                const Tokenizer::EncodeOptions& options);
-Ids encode_prompt(Reading& reading, const Tokenizer& tokenizer, std::span<const ChatSegment> segments);
 
 }  // namespace rocmforge

@@ -65,14 +65,14 @@ std::string without_end(const Json& object) {
 /// A response of items: reasoning, text and calls in their order.
 class ResponseGeneration final : public MessageGeneration {
  public:
-  ResponseGeneration(std::shared_ptr<Exchange> exchange, const Backend& backend, StreamOptions options, const ToolUse& use,
+  ResponseGeneration(std::shared_ptr<Exchange> exchange, const Backend& backend, StreamOptions options, const Turn& turn,
                      Place place)
-      : MessageGeneration(std::move(exchange), backend, options, "resp_", use, "", 1), place_(std::move(place)) {}
+      : MessageGeneration(std::move(exchange), backend, options, "resp_", turn, "", 1), place_(std::move(place)) {}
 
  protected:
   void take(int index, StepOutput& output) override {
     MessageGeneration::take(index, output);
-    for (const AnswerDelta& delta : message(index).news) {
+    for (const AnswerDelta& delta : message(index).deltas()) {
       if (delta.kind == AnswerDelta::Kind::call || !is_open_ || kind_of(delta.kind) != kind_) {
         close_item("completed");
         open_item(delta);
@@ -82,8 +82,7 @@ class ResponseGeneration final : public MessageGeneration {
       }
     }
     if (output.finish != FinishReason::none) {
-      close_item(output.finish == FinishReason::stop && !message(index).parser.is_inside_call() ? "completed"
-                                                                                                : "incomplete");
+      close_item(output.finish == FinishReason::stop && !message(index).is_inside_call() ? "completed" : "incomplete");
     }
   }
 
@@ -254,7 +253,7 @@ class ResponseGeneration final : public MessageGeneration {
 
   /// The response at its end; it is stored from now on.
   [[nodiscard]] Json complete() {
-    const bool whole = choice(0).finish == FinishReason::stop && !message(0).parser.is_inside_call();
+    const bool whole = choice(0).finish == FinishReason::stop && !message(0).is_inside_call();
     Json json = response(whole ? "completed" : "incomplete", items_);
     if (!whole) {
       json["incomplete_details"] = {{"reason", "max_output_tokens"}};
@@ -263,7 +262,7 @@ class ResponseGeneration final : public MessageGeneration {
     json["usage"] = {{"input_tokens", stats.prompt_tokens},
                      {"input_tokens_details", {{"cached_tokens", stats.cached_tokens}}},
                      {"output_tokens", stats.generated_tokens},
-                     {"output_tokens_details", {{"reasoning_tokens", message(0).reasoning_tokens}}},
+                     {"output_tokens_details", {{"reasoning_tokens", message(0).reasoning_tokens()}}},
                      {"total_tokens", stats.prompt_tokens + stats.generated_tokens}};
     if (std::exchange(place_.is_stored, false)) {
       responses().add(id(), {.client = client(),
@@ -278,10 +277,10 @@ class ResponseGeneration final : public MessageGeneration {
 
   /// The end of the array of messages.
   [[nodiscard]] std::string answer_as_message() {
-    const auto& answer = message(0);
-    rocmforge::Message kept = text_message(Role::assistant, answer.content);
-    kept.reasoning = answer.reasoning;
-    for (const ToolCall& call : whole_calls(0)) {
+    const AnswerMessage& answer = message(0);
+    Message kept = text_message(Role::assistant, answer.content());
+    kept.reasoning = answer.reasoning();
+    for (const ToolCall& call : answer.whole_calls()) {
       kept.calls.push_back({.id = call.id, .name = call.name, .arguments = call.arguments});
     }
     return fmt::format("{}{}]", place_.messages->size() > 1 ? "," : "", to_text(json_of(kept)));
@@ -354,11 +353,10 @@ void serve_response(const std::shared_ptr<Exchange>& exchange, const Backend& ba
   if (place.is_stored) {
     place.messages = kept_messages(conversation.messages, fields.has("instructions"));
   }
-  AskedAnswer asked =
-      read_asked_answer(fields, std::move(conversation), new_request(backend.model), reading, backend, responses_fields);
-  const StreamOptions options = finish_asked_answer(fields, asked, *exchange, backend, responses_fields);
-  auto generation = std::make_shared<ResponseGeneration>(exchange, backend, options, asked.use, std::move(place));
-  generation->start(std::move(asked.request), 1);
+  Turn turn = read_turn(fields, std::move(conversation), new_request(backend.model), reading, backend, responses_fields);
+  const StreamOptions options = finish_turn(fields, turn, *exchange, backend, responses_fields);
+  auto generation = std::make_shared<ResponseGeneration>(exchange, backend, options, turn, std::move(place));
+  generation->start(std::move(turn.request), 1);
 }
 
 void serve_response_input_tokens(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {

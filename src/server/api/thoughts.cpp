@@ -2,28 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <string>
 #include <string_view>
-#include <utility>
-
-#include "grammar/thought_budget.h"
-#include "tokenizer/answer_formats.h"
 
 namespace rocmforge {
 namespace {
 
 constexpr std::int64_t most_tokens = std::int64_t{1} << 30;
-
-/// What ends reasoning at its limit. A grammar begins directly after the mark. In the harmony format the answer's message is
-/// begun, too, or where it may be a call, a message whose channel the model chooses.
-std::string closing_of(const ToolUse& use, bool has_grammar) {
-  if (!use.format.in_channels) {
-    return fmt::format("\n{}{}", use.format.reasoning.end, has_grammar ? "" : "\n\n");
-  }
-  return fmt::format("{}{}assistant{}", harmony_marks::end, harmony_marks::start,
-                     use.format.has_tools ? "" : use.format.reasoning.end);
-}
 
 }  // namespace
 
@@ -57,23 +42,6 @@ void read_reasoning_limits(Fields& fields, Reasoning& reasoning) {
     Fields inner(*thinking, "thinking.");
     read_reasoning_limit(inner, "budget_tokens", reasoning);
   }
-}
-
-std::shared_ptr<const TokenConstraint> bound_thoughts(const Reasoning& reasoning, const ToolUse& use,
-                                                      const ServedModel& model,
-                                                      std::shared_ptr<const TokenConstraint> constraint) {
-  if (!reasoning.budget || *reasoning.budget < 0) {
-    return constraint;
-  }
-  const ReasoningMarks& marks = use.format.reasoning;
-  const std::string closing = closing_of(use, constraint != nullptr);
-  const std::array parts = {Tokenizer::TextPart{closing, true}};
-  ThoughtBudget budget{.begin = std::string(marks.begin),
-                       .end = std::string(use.format.in_channels ? harmony_marks::end : marks.end),
-                       .is_open = use.format.reasoning_is_open,
-                       .tokens = static_cast<std::int32_t>(*reasoning.budget),
-                       .closing = model.text().encode(parts, false)};
-  return make_thought_budget(model.tokenizer, std::move(budget), constraint.get());
 }
 
 }  // namespace rocmforge

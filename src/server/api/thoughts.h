@@ -1,10 +1,8 @@
 #pragma once
 
-#include <memory>
 #include <string_view>
 
 #include "chat/conversation.h"
-#include "server/api/chat_tools.h"
 #include "server/api/fields.h"
 
 namespace rocmforge {
@@ -18,10 +16,5 @@ void read_thinking(Fields& fields, Reasoning& reasoning);
 void read_reasoning_limits(Fields& fields, Reasoning& reasoning);
 /// The same for the one field `name`.
 void read_reasoning_limit(Fields& fields, std::string_view name, Reasoning& reasoning);
-
-/// Adds the limit of reasoning tokens to `constraint`.
-std::shared_ptr<const TokenConstraint> bound_thoughts(const Reasoning& reasoning, const ToolUse& use,
-                                                      const ServedModel& model,
-                                                      std::shared_ptr<const TokenConstraint> constraint);
 
 }  // namespace rocmforge

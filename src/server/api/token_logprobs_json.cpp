@@ -80,21 +80,6 @@ std::string token_text(const Tokenizer& tokenizer, std::int32_t token, bool spec
   return take_utf8(bytes, true);
 }
 
-void PendingLogprobs::add(TokenLogprobs logprobs, std::size_t bytes) {
-  entries_.push_back({std::move(logprobs), end_, end_ + bytes});
-  end_ += bytes;
-}
-
-std::vector<TokenLogprobs> PendingLogprobs::take(std::size_t text_bytes, bool last) {
-  std::vector<TokenLogprobs> taken;
-  auto entry = entries_.begin();
-  for (; entry != entries_.end() && (entry->end <= text_bytes || (last && entry->begin < text_bytes)); ++entry) {
-    taken.push_back(std::move(entry->logprobs));
-  }
-  entries_.erase(entries_.begin(), last ? entries_.end() : entry);
-  return taken;
-}
-
 Json chat_logprobs(const std::vector<TokenLogprobs>& tokens, const Tokenizer& tokenizer) {
   Json content = Json::array();
   for (const TokenLogprobs& token : tokens) {

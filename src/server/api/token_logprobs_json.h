@@ -12,24 +12,6 @@
 
 namespace rocmforge {
 
-/// The log probabilities of an answer's tokens. They are sent with the text of their tokens, so
-/// that the texts of the sent tokens together are the sent text.
-class PendingLogprobs {
- public:
-  /// Adds a drawn token and its bytes.
-  void add(TokenLogprobs logprobs, std::size_t bytes);
-  /// Returns those whose text is within the first `text_bytes` of the answer; at the end also one that began before the cut.
-  std::vector<TokenLogprobs> take(std::size_t text_bytes, bool last);
-
- private:
-  struct Entry {
-    TokenLogprobs logprobs;
-    std::size_t begin = 0, end = 0;
-  };
-  std::vector<Entry> entries_;
-  std::size_t end_ = 0;
-};
-
 /// {"content": [{"token", "logprob", "bytes", "top_logprobs": [...]}], "refusal": null}
 Json chat_logprobs(const std::vector<TokenLogprobs>& tokens, const Tokenizer& tokenizer);
 

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "base/utf8.h"
-#include "server/api/chat_prompt.h"
 #include "server/api/chat_request.h"
 #include "server/api/json_pieces.h"
 #include "server/api/prompts.h"
 #include "server/api/unserved_fields.h"
+#include "service/chat_prompt.h"
 
 namespace rocmforge {
 namespace {

@@ -5,9 +5,10 @@
 #include <vector>
 
 #include "chat/tool_grammar.h"
+#include "grammar/cache.h"
 #include "grammar/grammar_constraint.h"
 #include "grammar/token_constraint.h"
-#include "server/api/chat_prompt.h"
+#include "service/chat_prompt.h"
 
 namespace rocmforge {
 
@@ -22,8 +23,9 @@ struct ToolUse {
 };
 
 /// Chooses the answer's format. Where a call is required, puts its beginning at the end of the prompt.
-/// `splits_reasoning`: text between <think> and </think> is not content. Throws ApiError(400) for a `strict` tool whose
+/// `splits_reasoning`: text between <think> and </think> is not content. Throws ServiceError for a `strict` tool whose
 /// schema is not supported; the arguments of a tool that is not strict are then any JSON object (ToolUse::relaxed).
-ToolUse prepare_tools(ChatCall& call, bool splits_reasoning, const Backend& backend, Reading& reading);
+ToolUse prepare_tools(ChatCall& call, bool splits_reasoning, const Tokenizer& tokenizer, GrammarCache& grammars,
+                      Reading& reading);
 
 }  // namespace rocmforge

@@ -1,15 +1,20 @@
-#include "server/api/constraints.h"
+#include "service/constraints.h"
 
-#include <optional>
+#include <fmt/format.h>
+
+#include <cstdint>
 #include <utility>
 
 #include "base/error.h"
 #include "grammar/grammar_constraint.h"
-#include "server/api/api_error.h"
-#include "server/api/asked_grammar.h"
 #include "service/reading.h"
+#include "service/service_error.h"
 
 namespace rocmforge {
+
+std::string in_field(const std::string& field, std::string_view problem) {
+  return problem.starts_with(field + ": ") ? std::string(problem) : fmt::format("{}: {}", field, problem);
+}
 
 namespace {
 
@@ -18,7 +23,7 @@ std::shared_ptr<GrammarMatcher> held(std::shared_ptr<GrammarMatcher> matcher, Re
   return matcher;
 }
 
-std::shared_ptr<GrammarMatcher> grammar_of(AskedGrammar asked, GrammarCache& grammars, Reading& reading) {
+std::shared_ptr<GrammarMatcher> grammar_of(AnswerGrammar asked, GrammarCache& grammars, Reading& reading) {
   return asked.gbnf.empty() ? held_grammar(std::move(asked.grammar), grammars, reading)
                             : held(grammars.get(asked.gbnf, reading.budget), reading);
 }
@@ -29,10 +34,8 @@ std::shared_ptr<GrammarMatcher> held_grammar(Grammar grammar, GrammarCache& gram
   return held(grammars.get(std::move(grammar), reading.budget), reading);
 }
 
-std::shared_ptr<const TokenConstraint> read_constraint(Fields& fields, GrammarCache& grammars, Reading& reading,
-                                                       const GrammarTrigger* trigger,
-                                                       const std::optional<AskedFormat>& own) {
-  std::optional<AskedGrammar> asked = read_asked_grammar(fields, reading, own);
+std::shared_ptr<const TokenConstraint> constrain(std::optional<AnswerGrammar> asked, GrammarCache& grammars,
+                                                 Reading& reading, const GrammarTrigger* trigger) {
   if (!asked) {
     return nullptr;
   }
@@ -41,7 +44,7 @@ std::shared_ptr<const TokenConstraint> read_constraint(Fields& fields, GrammarCa
     return trigger != nullptr ? make_lazy_grammar_constraint(std::move(matcher), *trigger)
                               : make_grammar_constraint(std::move(matcher));
   } catch (const Error& error) {
-    throw ApiError(400, in_field(asked->field, error.what()), asked->field);
+    throw ServiceError(ServiceError::Kind::invalid, in_field(asked->field, error.what()), asked->field);
   }
 }
 

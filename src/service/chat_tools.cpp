@@ -1,4 +1,4 @@
-#include "server/api/chat_tools.h"
+#include "service/chat_tools.h"
 
 #include <fmt/format.h>
 
@@ -7,12 +7,16 @@
 
 #include "base/error.h"
 #include "grammar/byte_automaton.h"
-#include "server/api/api_error.h"
-#include "server/api/constraints.h"
+#include "service/constraints.h"
 #include "service/reading.h"
+#include "service/service_error.h"
 
 namespace rocmforge {
 namespace {
+
+ServiceError invalid(std::string message, std::string field) {
+  return ServiceError(ServiceError::Kind::invalid, std::move(message), std::move(field));
+}
 
 std::string name_of(const Json& tool) { return tool.at("function").at("name").get<std::string>(); }
 
@@ -23,7 +27,7 @@ struct CompiledTools {
 };
 
 /// Makes the grammar of tools. A tool whose schema can't be enforced takes any JSON object as arguments, and is added to
-/// `relaxed`; it does not change what other tools take. Throws ApiError(400) if such a tool is strict.
+/// `relaxed`; it does not change what other tools take. Throws ServiceError if such a tool is strict.
 class ToolGrammarMaker {
  public:
   ToolGrammarMaker(ToolCallStyle style, Json tools, ToolChoice choice, GrammarCache& grammars, Reading& reading)
@@ -36,7 +40,7 @@ class ToolGrammarMaker {
       const bool known = choice_.name.empty() ||
                          std::ranges::any_of(tools_, [&](const Json& tool) { return name_of(tool) == choice_.name; });
       if (!known) {
-        throw ApiError(400, error.what(), "tool_choice");
+        throw invalid(error.what(), "tool_choice");
       }
     }
     for (Json& tool : tools_) {
@@ -73,7 +77,7 @@ class ToolGrammarMaker {
   void relax(Json& tool, const Error& error) {
     Json& function = tool["function"];
     if (function.value("strict", Json(false)) == Json(true)) {
-      throw ApiError(400, fmt::format("tools: '{}': {}", name_of(tool), error.what()), "tools");
+      throw invalid(fmt::format("tools: '{}': {}", name_of(tool), error.what()), "tools");
     }
     function["parameters"] = {{"type", "object"}};
     relaxed_.push_back(name_of(tool));
@@ -89,7 +93,7 @@ class ToolGrammarMaker {
     try {
       return compile();
     } catch (const Error& error) {
-      throw ApiError(400, fmt::format("tools: {}", error.what()), "tools");
+      throw invalid(fmt::format("tools: {}", error.what()), "tools");
     }
   }
 
@@ -111,7 +115,8 @@ LeadingThought leading_thought(const AnswerFormat& format) {
 
 }  // namespace
 
-ToolUse prepare_tools(ChatCall& call, bool splits_reasoning, const Backend& backend, Reading& reading) {
+ToolUse prepare_tools(ChatCall& call, bool splits_reasoning, const Tokenizer& tokenizer, GrammarCache& grammars,
+                      Reading& reading) {
   const Conversation& conversation = call.conversation;
   const ToolSelection& selection = conversation.selection;
   ToolUse use;
@@ -131,13 +136,13 @@ ToolUse prepare_tools(ChatCall& call, bool splits_reasoning, const Backend& back
     }
   }
   if (tools.empty()) {
-    throw ApiError(400, "tool_choice allows none of the tools", "tool_choice");
+    throw invalid("tool_choice allows none of the tools", "tool_choice");
   }
   use.format.has_tools = true;
   use.format.single_call = selection.choice.is_single();
   use.format.tools = std::make_shared<const Json>(tools);
   use.format.style = detect_tool_call_style(*call.chat_template);
-  ToolGrammarMaker maker(use.format.style, std::move(tools), selection.choice, backend.grammars, reading);
+  ToolGrammarMaker maker(use.format.style, std::move(tools), selection.choice, grammars, reading);
   const auto [grammar, matcher] = maker.make();
   use.relaxed = maker.relaxed();
   for (const Tool& tool : *conversation.tools) {
@@ -160,7 +165,7 @@ ToolUse prepare_tools(ChatCall& call, bool splits_reasoning, const Backend& back
                          .text_is_part_of_grammar = grammar.trigger_is_part_of_grammar,
                          .thought = leading_thought(use.format),
                          .repeats = grammar.repeats};
-  if (const std::int32_t token = backend.model.text().find(grammar.trigger); token >= 0) {
+  if (const std::int32_t token = tokenizer.find(grammar.trigger); token >= 0) {
     trigger.tokens.push_back(token);
   }
   use.constraint = make_lazy_grammar_constraint(matcher, trigger);

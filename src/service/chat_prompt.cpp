@@ -1,0 +1,38 @@
+#include "service/chat_prompt.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/error.h"
+#include "service/service_error.h"
+
+namespace rocmforge {
+
+ChatCall render_chat(Conversation conversation, const ServedModel& model, Reading& reading, const ChatTemplates* templates) {
+  static_cast<void>(model.text());
+  if (templates == nullptr) {
+    templates = model.templates.get();
+  }
+  if (templates == nullptr) {
+    throw ServiceError(ServiceError::Kind::unsupported, "the model has no chat template; --chat-template-file gives it one");
+  }
+  ChatRequest request = conversation.request();
+  request.budget = &reading.budget;
+  // The model's own names are few: searching all given ones for each would take quadratic time.
+  for (const auto& [name, value] : model.template_arguments.items()) {
+    if (!request.arguments.contains(name)) {
+      request.arguments[name] = value;
+    }
+  }
+  ChatCall call{.conversation = std::move(conversation), .chat_template = &templates->choose(request)};
+  try {
+    call.prompt = call.chat_template->prompt(std::move(request));
+  } catch (const Error& error) {
+    throw ServiceError(ServiceError::Kind::invalid,
+                       fmt::format("the chat template refuses the conversation: {}", error.what()), call.conversation.field);
+  }
+  return call;
+}
+
+}  // namespace rocmforge
