@@ -84,6 +84,17 @@ TEST_F(DemoProgram, AnswersAreHeldToGrammarsAndSchemas) {
   }
 }
 
+TEST_F(DemoProgram, ReasoningStandsApartFromTheAnswer) {
+  const std::string grammar = R"(root ::= "<think>\nwhy\n</think>\n\nso")", text = "<think>\nwhy\n</think>\n\nso";
+  const std::string shown = "Thinking...\nwhy\n...done thinking.\n\nso\n";
+  EXPECT_EQ(run({"run", "-p", "Hi", "--grammar", grammar}).out, shown);
+  EXPECT_EQ(run({"chat", "--grammar", grammar}, "Hi\n").out, shown);
+  EXPECT_EQ(run({"run", "--raw", "-p", "Hi", "--grammar", grammar}).out, text + "\n");
+  const json answer = json::parse(run({"run", "--json", "-p", "Hi", "--grammar", grammar}).out);
+  EXPECT_EQ(answer.at("text"), text);
+  EXPECT_EQ(answer.at("reasoning_content").get<std::string>() + answer.at("content").get<std::string>(), "whyso");
+}
+
 TEST_F(DemoProgram, TemplatesGetVariables) {
   const TemporaryFolder folder;
   const std::string file = folder.write("t.jinja",

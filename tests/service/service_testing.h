@@ -11,10 +11,10 @@
 
 namespace rocmforge {
 
-/// An engine whose model says `text` after a prompt that ends with '>', as FakeModel::Script.
+/// An engine whose model says `text` after a prompt that ends with '|', as FakeModel::Script.
 inline FakeModel::Script saying(std::string text) {
   return [text = std::move(text)](const FakeModel::Tokens& visible) {
-    const auto found = std::find(visible.rbegin(), visible.rend(), byte_ids(">").front());
+    const auto found = std::find(visible.rbegin(), visible.rend(), byte_ids("|").front());
     const auto said = static_cast<std::size_t>(found - visible.rbegin());
     return said < text.size() ? byte_ids(text.substr(said, 1)).front() : end_token;
   };
@@ -35,7 +35,7 @@ inline ServiceOptions named(std::string name) {
 
 inline Request prompt_request(std::int32_t max_tokens = -1) {
   Request request;
-  request.prompt = byte_ids("a>");
+  request.prompt = byte_ids("a|");
   request.sampling.temperature = 0.0f;
   request.max_tokens = max_tokens;
   return request;
