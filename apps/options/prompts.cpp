@@ -122,7 +122,8 @@ Turn tokens_turn(ModelInstance& model, const Engine& engine, const GenerationFla
                  std::vector<std::int32_t> ids) {
   return as_error([&] {
     Reading reading = free_reading();
-    Turn turn{.request = generation.request(engine)};
+    Turn turn;
+    turn.request = generation.request(engine);
     turn.format.splits_reasoning = false;
     turn.request.prompt = std::move(ids);
     turn.request.constraint = constrain(generation.grammar(), model.grammars(), reading);
@@ -141,7 +142,10 @@ Turn prompt_turn(ModelInstance& model, const Engine& engine, const GenerationFla
     }
     return tokens_turn(model, engine, generation, require_tokenizer(engine).encode(text, {.parse_special = true}));
   }
-  TurnRequest asked{.request = generation.request(engine), .grammar = generation.grammar(), .templates = &*templates};
+  TurnRequest asked;
+  asked.request = generation.request(engine);
+  asked.grammar = generation.grammar();
+  asked.templates = &*templates;
   if (!system.empty()) {
     asked.conversation.messages.push_back(text_message(Role::system, system));
   }
