@@ -7,7 +7,7 @@
 
 #include "schedule/request.h"
 #include "server/api/fields.h"
-#include "server/api/served_model.h"
+#include "service/model.h"
 
 namespace rocmforge {
 
