@@ -13,9 +13,9 @@
 
 #include "server/api/json.h"
 #include "server/http/http.h"
+#include "server/request_log.h"
 #include "service/metrics.h"
 #include "service/reading.h"
-#include "server/request_log.h"
 #include "service/request_memory.h"
 #include "service/workers.h"
 

@@ -12,10 +12,6 @@
 
 namespace rocmforge {
 
-std::string in_field(const std::string& field, std::string_view problem) {
-  return problem.starts_with(field + ": ") ? std::string(problem) : fmt::format("{}: {}", field, problem);
-}
-
 namespace {
 
 std::shared_ptr<GrammarMatcher> held(std::shared_ptr<GrammarMatcher> matcher, Reading& reading) {
@@ -23,12 +19,16 @@ std::shared_ptr<GrammarMatcher> held(std::shared_ptr<GrammarMatcher> matcher, Re
   return matcher;
 }
 
-std::shared_ptr<GrammarMatcher> grammar_of(AnswerGrammar asked, GrammarCache& grammars, Reading& reading) {
+std::shared_ptr<GrammarMatcher> grammar_of(AnswerGrammar& asked, GrammarCache& grammars, Reading& reading) {
   return asked.gbnf.empty() ? held_grammar(std::move(asked.grammar), grammars, reading)
                             : held(grammars.get(asked.gbnf, reading.budget), reading);
 }
 
 }  // namespace
+
+std::string in_field(const std::string& field, std::string_view problem) {
+  return problem.starts_with(field + ": ") ? std::string(problem) : fmt::format("{}: {}", field, problem);
+}
 
 std::shared_ptr<GrammarMatcher> held_grammar(Grammar grammar, GrammarCache& grammars, Reading& reading) {
   return held(grammars.get(std::move(grammar), reading.budget), reading);

@@ -7,8 +7,8 @@
 
 namespace rocmforge {
 
-/// Why a request is not served. What an API makes of it (a status, the form of an error) is the API's matter. It is no Error:
-/// code that replaces what it could not read must not catch it.
+/// Why a request is not served. What an API makes of it (a status, the form of an error) is the API's matter. It is no
+/// Error: code that replaces what it could not read must not catch it.
 class ServiceError : public std::exception {
  public:
   enum class Kind : std::uint8_t {

@@ -191,7 +191,7 @@ AnswerEnd wait_for_answer(EngineLoop& loop, Request request, const AnswerEvents&
       }
       if (output.finish != FinishReason::none) {
         answer.last = std::move(output);
-        answer.stats = delivery->stats.value_or(RequestStats{});
+        answer.stats = answer.last.stats.value_or(RequestStats{});
         answer.last.finish = listens ? answer.last.finish : FinishReason::cancelled;
         return answer;
       }

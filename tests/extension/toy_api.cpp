@@ -20,13 +20,13 @@ Conversation read_toy(Fields& fields) {
 /// The answer, in the form of this API.
 class ToyGeneration final : public MessageGeneration {
  public:
-  ToyGeneration(std::shared_ptr<Exchange> exchange, const Backend& backend, StreamOptions options, const ToolUse& use)
-      : MessageGeneration(std::move(exchange), backend, options, "toy_", use, "", 1) {}
+  ToyGeneration(std::shared_ptr<Exchange> exchange, const Backend& backend, StreamOptions options, const Turn& turn)
+      : MessageGeneration(std::move(exchange), backend, options, "toy_", turn, "", 1) {}
 
  protected:
   std::vector<Json> events(int index, const StepOutput& output) override {
     std::vector<Json> list;
-    for (const AnswerDelta& delta : message(index).news) {
+    for (const AnswerDelta& delta : message(index).deltas()) {
       list.push_back({{delta.kind == AnswerDelta::Kind::reasoning ? "thoughts" : "reply", delta.text}});
     }
     if (output.finish != FinishReason::none) {
@@ -37,8 +37,8 @@ class ToyGeneration final : public MessageGeneration {
   Json envelope() override { return nullptr; }
   [[nodiscard]] bool is_single() const override { return true; }
   Json entry(int index) override {
-    return {{"reply", message(index).content},
-            {"thoughts", message(index).reasoning},
+    return {{"reply", message(index).content()},
+            {"thoughts", message(index).reasoning()},
             {"end", finish_text(choice(index).finish)}};
   }
   [[nodiscard]] bool says_done() const override { return false; }
@@ -47,13 +47,12 @@ class ToyGeneration final : public MessageGeneration {
 };
 
 void serve_toy(const std::shared_ptr<Exchange>& exchange, ServerState& state) {
-  const Backend& backend = *state.backend.load();
+  const Backend backend = state.needed_backend();
   const Document document = exchange->take_json();
   Fields fields(document.root);
-  AskedAnswer asked =
-      read_asked_answer(fields, read_toy(fields), new_request(backend.model), exchange->reading, backend, toy_fields);
-  const StreamOptions options = finish_asked_answer(fields, asked, *exchange, backend, toy_fields);
-  std::make_shared<ToyGeneration>(exchange, backend, options, asked.use)->start(std::move(asked.request), 1);
+  Turn turn = read_turn(fields, read_toy(fields), new_request(backend.model), exchange->reading, backend, toy_fields);
+  const StreamOptions options = finish_turn(fields, turn, *exchange, backend, toy_fields);
+  std::make_shared<ToyGeneration>(exchange, backend, options, turn)->start(std::move(turn.request), 1);
 }
 
 }  // namespace

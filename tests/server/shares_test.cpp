@@ -19,8 +19,8 @@
 #include "server/api/api_error.h"
 #include "server/api/json_pieces.h"
 #include "server/api/token_logprobs_json.h"
-#include "service/loop.h"
 #include "service/fair_shares.h"
+#include "service/loop.h"
 #include "service/request_memory.h"
 #include "service/workers.h"
 

@@ -18,9 +18,9 @@ struct Route;
 
 struct HttpRequest {
   std::string method;
-  std::string path;         ///< as sent, without the query
-  std::string query{};      ///< after '?', as sent
-  std::string path_part{};  ///< of the path, for the name in braces of its route (Route::path)
+  std::string path;              ///< as sent, without the query
+  std::string query{};           ///< after '?', as sent
+  std::string path_part{};       ///< of the path, for the name in braces of its route (Route::path)
   const Route* route = nullptr;  ///< that check_head has found
   HttpHeaders headers{};
   std::string body{};

@@ -18,13 +18,13 @@
 #include <string_view>
 #include <utility>
 
-#include "service/fair_shares.h"
 #include "server/http/counted_body.h"
 #include "server/http/http.h"
 #include "server/http/http_head.h"
 #include "server/http/http_server.h"
 #include "server/http/http_socket.h"
 #include "server/http/post_slot.h"
+#include "service/fair_shares.h"
 #include "service/request_memory.h"
 
 namespace rocmforge {
