@@ -19,14 +19,11 @@ class FakeCard {
     std::filesystem::create_directories(folder_.path() / "gfx1100");
     std::filesystem::create_symlink(test::build_path("tests/librocmforge_fake_hip_" + kind + ".so"),
                                     folder_.path() / "lib/libamdhip64.so");
-    for (const char* kernels : {"amd", "check", "gpu"}) {
-      for (const auto& entry :
-           std::filesystem::directory_iterator(test::source_path(std::string("src/kernels/") + kernels))) {
-        if (entry.path().extension() == ".hip") {
-          static_cast<void>(folder_.write("gfx1100/" + entry.path().stem().string() + ".hsaco",
-                                          "\x7f"
-                                          "ELF code"));
-        }
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(test::source_path("src/kernels"))) {
+      if (entry.path().extension() == ".hip") {
+        static_cast<void>(folder_.write("gfx1100/" + entry.path().stem().string() + ".hsaco",
+                                        "\x7f"
+                                        "ELF code"));
       }
     }
   }

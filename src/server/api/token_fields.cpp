@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -85,7 +86,19 @@ void read_stop_tokens(Fields& fields, const ServedModel& model, Request& request
   }
 }
 
-/// Each text is forbidden where it begins a text and behind a blank.
+/// The tokens of a text that stands behind another one: tokenizers put a blank of their own before what begins a text.
+std::vector<std::int32_t> tokens_inside(const Tokenizer& tokenizer, const std::string& text) {
+  const std::string before = "\n";
+  const std::vector<std::int32_t> start = tokenizer.encode(before, {.add_special = false});
+  std::vector<std::int32_t> tokens = tokenizer.encode(before + text, {.add_special = false});
+  if (tokens.size() < start.size() || !std::equal(start.begin(), start.end(), tokens.begin())) {
+    return tokenizer.encode(text, {.add_special = false});
+  }
+  tokens.erase(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(start.size()));
+  return tokens;
+}
+
+/// Each text is forbidden with and without a blank before it.
 void read_bad_words(Fields& fields, const ServedModel& model, Request& request) {
   const Json* words = fields.find("bad_words");
   if (words == nullptr) {
@@ -93,7 +106,7 @@ void read_bad_words(Fields& fields, const ServedModel& model, Request& request) 
   }
   for (const std::string& word : read_texts(fields, "bad_words", *words, bad_words)) {
     for (const std::string& text : {word, " " + word}) {
-      std::vector<std::int32_t> tokens = model.text().encode(text, {.add_special = false});
+      std::vector<std::int32_t> tokens = tokens_inside(model.text(), text);
       if (!tokens.empty()) {
         request.sampling.bad_words.push_back(std::move(tokens));
       }
