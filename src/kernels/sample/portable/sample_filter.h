@@ -176,6 +176,12 @@ __device__ inline Entropy measure_entropy(const TokenList& tokens, double top, d
   return {top, scale, log_sum, log_sum - weighted / sum};
 }
 
+/// base^exponent for a base in [0, 1]; the library's power takes more registers.
+__device__ inline double power_of(double base, double exponent, const SampleShared& shared) {
+  const double logarithm = exponent * log(base < 1e-300 ? 1e-300 : base);
+  return logarithm < -500.0 ? 0.0 : exponential(logarithm, shared);
+}
+
 /// The row's scale of logits, 1 / temperature.
 __device__ inline double scale_of_temperature(const TokenList& tokens, const SampleRow& row, double top,
                                               const Filter& filter, SampleShared& shared) {
@@ -185,7 +191,7 @@ __device__ inline double scale_of_temperature(const TokenList& tokens, const Sam
     if (count > 1.0) {
       const double share = measure_entropy(tokens, top, 1.0, filter, shared).entropy / log(count);
       const double inside = share < 0.0 ? 0.0 : share > 1.0 ? 1.0 : share;
-      temperature = dynamic_temperature(row, pow(inside, static_cast<double>(row.temperature_exponent)));
+      temperature = dynamic_temperature(row, power_of(inside, static_cast<double>(row.temperature_exponent), shared));
     }
   }
   return 1.0 / (temperature < least_temperature ? least_temperature : temperature);
