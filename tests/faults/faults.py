@@ -29,7 +29,7 @@ NVIDIA_FAULTS = [
 """, """    free_k();
     wgmma_wait<1>();
     keep(scores);
-"""),), "attention_prefill", "hopper_prefill", SMALL_FILTERS, shaken=True),
+"""),), "attention_prefill", "hopper_prefill", PREFILL_FILTERS, shaken=True),
     Fault("a fence taken out", ((f"{ATTENTION}/hopper/attention_decode_multiply.h", """    __threadfence();
     named_barrier<1, C::consumer_threads>();
     if (thread == 0) {
