@@ -76,6 +76,8 @@ void serve(HttpRequest request) {
       route.serve(exchange, target().state);
     } catch (const ApiError& error) {
       exchange->send(error.response());
+    } catch (const ServiceError& error) {
+      exchange->send(ApiError(error).response());
     }
   }
 }
