@@ -88,25 +88,7 @@ nlohmann::ordered_json describe_tried(const std::vector<TriedRuntime>& runtimes)
 nlohmann::ordered_json describe_checks(const std::vector<CheckRecord>& records) {
   auto out = nlohmann::ordered_json::array();
   for (const CheckRecord& record : records) {
-    auto avoided = nlohmann::ordered_json::array();
-    for (const AvoidedKernel& one : record.avoided) {
-      avoided.push_back({{"operation", one.operation}, {"kernel", one.kernel}, {"reason", one.reason}});
-    }
-    out.push_back({{"device", record.device.name},
-                   {"architecture", record.device.architecture},
-                   {"runtime", record.device.runtime},
-                   {"driver", record.device.driver},
-                   {"kernels", record.device.kernels},
-                   {"version", record.device.version},
-                   {"date", record.date},
-                   {"result", record.summary},
-                   {"avoided", avoided}});
-    if (record.merged) {
-      out.back()["merged_launches"] = {{"pays", record.merged->pays}, {"found", record.merged->found}};
-    }
-    if (record.product_groups) {
-      out.back()["product_groups"] = *record.product_groups;
-    }
+    out.push_back(json_of(record, "result"));
   }
   return out;
 }

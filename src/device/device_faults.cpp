@@ -18,8 +18,6 @@ namespace {
 
 std::atomic<DeviceFaultHandler> current_handler{nullptr};
 
-constexpr std::size_t named_launches = 4;
-
 // ROCr's interface (hsa_ext_amd.h), the same in ROCm 5 to 7.
 constexpr int hsa_success = 0;
 constexpr int hsa_error = 0x1000;
@@ -73,9 +71,7 @@ std::string describe(const DeviceFault& fault) {
   }
   const std::string why =
       reasons.empty() ? fmt::format("reason {:#x}", fault.reasons) : fmt::format("{}", fmt::join(reasons, ", "));
-  const std::vector<std::string> names = launch_trace().last(named_launches);
-  return fmt::format("the GPU faulted at address {:#x} ({}); launched last: {}", fault.address, why,
-                     names.empty() ? "nothing" : fmt::format("{}", fmt::join(names, ", ")));
+  return fmt::format("the GPU faulted at address {:#x} ({}); {}", fault.address, why, launched_last());
 }
 
 void on_device_fault(DeviceFaultHandler handler) { current_handler.store(handler); }

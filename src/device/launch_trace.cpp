@@ -1,5 +1,8 @@
 #include "device/launch_trace.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -38,6 +41,12 @@ std::vector<std::string> LaunchTrace::last(std::size_t most) const {
 }
 
 LaunchTrace& launch_trace() { return *current_trace.load(std::memory_order_acquire); }
+
+std::string launched_last() {
+  constexpr std::size_t named_launches = 4;
+  const std::vector<std::string> names = launch_trace().last(named_launches);
+  return fmt::format("launched last: {}", names.empty() ? "nothing" : fmt::format("{}", fmt::join(names, ", ")));
+}
 
 void use_launch_trace(LaunchTrace& trace) { current_trace.store(&trace, std::memory_order_release); }
 

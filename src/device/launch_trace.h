@@ -32,6 +32,8 @@ class LaunchTrace {
 
 /// Where this process notes its launches: kernels on a GPU, operations of a step on the CPU.
 LaunchTrace& launch_trace();
+/// "launched last: attn_qkv, attention": the last four, "nothing" before the first.
+std::string launched_last();
 /// Notes them in `trace` from now on, for instance in memory that a parent process reads. Not while others launch.
 void use_launch_trace(LaunchTrace& trace);
 

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "kernels/register_all.h"
 
@@ -42,29 +41,6 @@ std::string file_name_of(const CheckedDevice& device) {
   std::string architecture = device.architecture.substr(0, device.architecture.find(':'));
   std::erase_if(architecture, [](unsigned char letter) { return std::isalnum(letter) == 0; });
   return fmt::format("{}-{:016x}{}", architecture, hash_of(device), extension);
-}
-
-Json json_of(const CheckRecord& record) {
-  Json avoided = Json::array();
-  for (const AvoidedKernel& one : record.avoided) {
-    avoided.push_back({{"operation", one.operation}, {"kernel", one.kernel}, {"reason", one.reason}});
-  }
-  Json json = {{"device", record.device.name},
-               {"architecture", record.device.architecture},
-               {"runtime", record.device.runtime},
-               {"driver", record.device.driver},
-               {"kernels", record.device.kernels},
-               {"version", record.device.version},
-               {"date", record.date},
-               {"summary", record.summary},
-               {"avoided", avoided}};
-  if (record.merged) {
-    json["merged_launches"] = {{"pays", record.merged->pays}, {"found", record.merged->found}};
-  }
-  if (record.product_groups) {
-    json["product_groups"] = *record.product_groups;
-  }
-  return json;
 }
 
 /// Throws a JSON exception where a member is missing or of another type.
@@ -110,6 +86,29 @@ std::optional<CheckRecord> read_record(const fs::path& path) {
 }
 
 }  // namespace
+
+nlohmann::ordered_json json_of(const CheckRecord& record, const char* summary) {
+  Json avoided = Json::array();
+  for (const AvoidedKernel& one : record.avoided) {
+    avoided.push_back({{"operation", one.operation}, {"kernel", one.kernel}, {"reason", one.reason}});
+  }
+  Json json = {{"device", record.device.name},
+               {"architecture", record.device.architecture},
+               {"runtime", record.device.runtime},
+               {"driver", record.device.driver},
+               {"kernels", record.device.kernels},
+               {"version", record.device.version},
+               {"date", record.date},
+               {summary, record.summary},
+               {"avoided", avoided}};
+  if (record.merged) {
+    json["merged_launches"] = {{"pays", record.merged->pays}, {"found", record.merged->found}};
+  }
+  if (record.product_groups) {
+    json["product_groups"] = *record.product_groups;
+  }
+  return json;
+}
 
 CheckedDevice checked_device(Device& device, std::string version) {
   return {.name = device.info().name,

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "device/device.h"
 #include "ops/kernel_registry.h"
 
@@ -40,6 +41,9 @@ struct CheckRecord {
   std::optional<MergedLaunches> merged{};  ///< empty where none were checked
   std::optional<double> product_groups{};  ///< the fastest of product_group_choices(); empty where they were not measured
 };
+
+/// The record as files have it and as programs show it, with its summary under this name.
+nlohmann::ordered_json json_of(const CheckRecord& record, const char* summary = "summary");
 
 /// Writes the device's record into `folder`, which is made where it is missing; an older one is replaced. Throws Error
 /// naming the file that can't be written.

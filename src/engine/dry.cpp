@@ -97,11 +97,9 @@ void Dry::measure(std::span<const std::int32_t> window, std::size_t most) {
 }
 
 float Dry::amount_of(std::size_t length) const {
-  // Above the largest exponent the power would not be finite.
-  constexpr double log_of_largest = 88.0;
-  const double exponent = static_cast<double>(length - allowed_length_);
-  const double power = std::exp(std::min(exponent * std::log(double{base_}), log_of_largest));
-  return static_cast<float>(std::min(double{multiplier_} * power, 1e30));
+  constexpr double most = 1e30;  // stays finite in sums of logits
+  const double power = std::pow(double{base_}, static_cast<double>(length - allowed_length_));
+  return static_cast<float>(std::min(double{multiplier_} * power, most));
 }
 
 }  // namespace rocmforge

@@ -11,13 +11,14 @@
 #include <utility>
 #include <vector>
 
+#include "device/step_watch.h"
 #include "engine/engine.h"
 #include "engine/engine_parts.h"
 #include "engine/mask_work.h"
 #include "engine/model_runner.h"
 #include "engine/running.h"
 #include "engine/step_recovery.h"
-#include "engine/step_watch.h"
+#include "engine/step_time.h"
 
 namespace rocmforge {
 

@@ -33,11 +33,9 @@ std::vector<TokenLogprobs> PendingLogprobs::take(std::size_t text_bytes, bool la
 
 void AnswerState::count(Delivery& delivery, const ServedModel& model) {
   StepOutput& output = delivery.output;
-  for (std::size_t i = 0; i < output.tokens.size(); ++i) {
+  const std::size_t shown = output.tokens.size() - (output.by_token ? 1 : 0);
+  for (std::size_t i = 0; i < shown; ++i) {
     const std::int32_t token = output.tokens[i];
-    if (output.by_token) {
-      break;
-    }
     tokens.push_back(token);
     ++stats.generated_tokens;
     stats.decode_seconds = delivery.decode_seconds;

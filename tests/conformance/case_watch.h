@@ -3,10 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
+#include <cstdio>
+#include <cstdlib>
 #include <string>
-#include <thread>
+
+#include "device/step_watch.h"
 
 namespace rocmforge::test {
 
@@ -15,26 +16,25 @@ class CaseWatch : public testing::EmptyTestEventListener {
  public:
   static constexpr int exit_code = 3;
 
-  explicit CaseWatch(std::chrono::seconds limit) : limit_(limit), thread_([this] { watch(); }) {}
-  ~CaseWatch() override;
-  CaseWatch(const CaseWatch&) = delete;
-  CaseWatch& operator=(const CaseWatch&) = delete;
+  explicit CaseWatch(std::chrono::seconds limit) : limit_(limit), watch_([this](const std::string& line) { end(line); }) {}
 
-  void OnTestStart(const testing::TestInfo& test) override;
-  void OnTestEnd(const testing::TestInfo& test) override;
+  void OnTestStart(const testing::TestInfo& test) override {
+    name_ = std::string(test.test_suite_name()) + "." + test.name();
+    watch_.begin(limit_);
+  }
+  void OnTestEnd(const testing::TestInfo&) override { watch_.end(); }
 
  private:
-  using Clock = std::chrono::steady_clock;
-  void watch();
-  void set(std::string name);
+  /// The thread of the case waits for the kernel: nothing else can end the program.
+  [[noreturn]] void end(const std::string& line) const {
+    std::printf("HANGS: %s: %s\n", name_.c_str(), line.c_str());
+    std::fflush(stdout);
+    std::_Exit(exit_code);
+  }
 
-  const std::chrono::seconds limit_;
-  std::mutex mutex_;  // guards the members below
-  std::condition_variable changed_;
-  std::string name_;  ///< of the running case; empty between cases
-  Clock::time_point started_;
-  bool stopping_ = false;
-  std::thread thread_;
+  const std::chrono::milliseconds limit_;
+  std::string name_;  ///< of the running case; written before the watch begins
+  StepWatch watch_;
 };
 
 }  // namespace rocmforge::test

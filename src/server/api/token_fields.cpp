@@ -86,27 +86,24 @@ void read_stop_tokens(Fields& fields, const ServedModel& model, Request& request
   }
 }
 
-/// The tokens of a text that stands behind another one: tokenizers put a blank of their own before what begins a text.
-std::vector<std::int32_t> tokens_inside(const Tokenizer& tokenizer, const std::string& text) {
-  const std::string before = "\n";
-  const std::vector<std::int32_t> start = tokenizer.encode(before, {.add_special = false});
-  std::vector<std::int32_t> tokens = tokenizer.encode(before + text, {.add_special = false});
-  if (tokens.size() < start.size() || !std::equal(start.begin(), start.end(), tokens.begin())) {
-    return tokenizer.encode(text, {.add_special = false});
-  }
-  tokens.erase(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(start.size()));
-  return tokens;
-}
-
-/// Each text is forbidden with and without a blank before it.
+/// Each text is forbidden with and without a blank before it, as tokens that stand inside of a text: tokenizers put a blank
+/// of their own before what begins one.
 void read_bad_words(Fields& fields, const ServedModel& model, Request& request) {
   const Json* words = fields.find("bad_words");
   if (words == nullptr) {
     return;
   }
+  const auto encode = [&](const std::string& text) { return model.text().encode(text, {.add_special = false}); };
+  const std::string before = "\n";
+  const std::vector<std::int32_t> start = encode(before);
   for (const std::string& word : read_texts(fields, "bad_words", *words, bad_words)) {
     for (const std::string& text : {word, " " + word}) {
-      std::vector<std::int32_t> tokens = tokens_inside(model.text(), text);
+      std::vector<std::int32_t> tokens = encode(before + text);
+      if (std::ranges::mismatch(start, tokens).in1 == start.end()) {
+        tokens.erase(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(start.size()));
+      } else {
+        tokens = encode(text);
+      }
       if (!tokens.empty()) {
         request.sampling.bad_words.push_back(std::move(tokens));
       }

@@ -1,27 +1,12 @@
-#include "engine/step_watch.h"
+#include "device/step_watch.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
-#include <cstddef>
 #include <utility>
-#include <vector>
 
 #include "device/launch_trace.h"
 
 namespace rocmforge {
-namespace {
-
-constexpr std::size_t named_launches = 4;
-
-std::string timeout_line(std::chrono::milliseconds limit) {
-  const std::vector<std::string> names = launch_trace().last(named_launches);
-  return fmt::format("a step has not ended in {:.1f} s; launched last: {}", static_cast<double>(limit.count()) / 1000.0,
-                     names.empty() ? std::string("nothing") : fmt::format("{}", fmt::join(names, ", ")));
-}
-
-}  // namespace
 
 StepWatch::StepWatch(OnTimeout on_timeout) : on_timeout_(std::move(on_timeout)) {
   thread_ = std::thread([this] { watch(); });
@@ -65,7 +50,8 @@ void StepWatch::watch() {
       sleeping_ = false;
     } else if (Clock::now() >= *deadline_) {
       deadline_.reset();
-      const std::string line = timeout_line(limit_);
+      const double seconds = static_cast<double>(limit_.count()) / 1000.0;
+      const std::string line = fmt::format("a step has not ended in {:.1f} s; {}", seconds, launched_last());
       lock.unlock();
       on_timeout_(line);
       return;
@@ -74,13 +60,6 @@ void StepWatch::watch() {
       changed_.wait_until(lock, known, [&] { return stopping_ || (deadline_ && *deadline_ < known); });
     }
   }
-}
-
-std::chrono::milliseconds step_time_bound(const StepWork& work) {
-  const double flops = 2.0 * work.parameters * work.tokens + 4.0 * work.pairs * work.width;
-  const double seconds = 30.0 + flops / (work.on_gpu ? 1e11 : 1e9) + work.bytes_to_read / 2e7;
-  constexpr double longest = 1e6;
-  return std::chrono::milliseconds(static_cast<std::int64_t>(std::min(seconds, longest) * 1000.0));
 }
 
 }  // namespace rocmforge
