@@ -30,6 +30,8 @@ Option no_avoid_option(bool& target);
 /// The values of --without: "KERNEL" or "OPERATION:KERNEL". Throws UsageError that names similar kernels for one that does
 /// not exist.
 std::vector<AvoidedKernel> avoided_kernels(const std::vector<std::string>& names);
+/// The same for another flag that names kernels; `reason` of each is the flag with its value.
+std::vector<AvoidedKernel> kernels_of_flag(std::string_view flag, const std::vector<std::string>& names);
 
 /// Where `rocmforge check --save` writes: rocmforge/checks in $XDG_STATE_HOME or ~/.local/state. Empty without a home.
 std::filesystem::path checks_folder();

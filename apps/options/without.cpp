@@ -13,9 +13,9 @@ namespace rocmforge::app {
 namespace {
 
 /// "matmul:own" and "own".
-AvoidedKernel parse(const std::string& text) {
+AvoidedKernel parse(const std::string& text, std::string_view flag) {
   const std::size_t colon = text.find(':');
-  AvoidedKernel parsed{"", text, "--without " + text};
+  AvoidedKernel parsed{"", text, fmt::format("{} {}", flag, text)};
   if (colon != std::string::npos) {
     parsed.operation = text.substr(0, colon);
     parsed.kernel = text.substr(colon + 1);
@@ -24,7 +24,7 @@ AvoidedKernel parse(const std::string& text) {
 }
 
 /// Throws UsageError where no kernel is meant by `wanted`.
-void check_exists(const AvoidedKernel& wanted, const std::string& text, const KernelRegistry& registry) {
+void check_exists(const AvoidedKernel& wanted, const KernelRegistry& registry) {
   std::vector<std::string> kernels;
   std::vector<std::string> operations;
   bool exists = false;
@@ -40,7 +40,7 @@ void check_exists(const AvoidedKernel& wanted, const std::string& text, const Ke
   }
   const bool no_operation = kernels.empty();
   const std::string near = no_operation ? nearest(wanted.operation, operations) : nearest(wanted.kernel, kernels);
-  throw UsageError(fmt::format("--without {}: there is no {} '{}'{} (rocmforge devices lists all)", text,
+  throw UsageError(fmt::format("{}: there is no {} '{}'{} (rocmforge devices lists all)", wanted.reason,
                                no_operation ? "operation" : "kernel", no_operation ? wanted.operation : wanted.kernel,
                                near.empty() ? "" : fmt::format("; did you mean {}?", near)));
 }
@@ -55,17 +55,21 @@ Option no_avoid_option(bool& target) {
   return {"--no-avoid", &target, "Use also kernels that `rocmforge check --save` found wrong on this device"};
 }
 
-std::vector<AvoidedKernel> avoided_kernels(const std::vector<std::string>& names) {
-  std::vector<AvoidedKernel> avoided;
+std::vector<AvoidedKernel> kernels_of_flag(std::string_view flag, const std::vector<std::string>& names) {
+  std::vector<AvoidedKernel> kernels;
   if (names.empty()) {
-    return avoided;
+    return kernels;
   }
   KernelRegistry registry;
   register_all_kernels(registry);
   for (const std::string& name : names) {
-    check_exists(avoided.emplace_back(parse(name)), name, registry);
+    check_exists(kernels.emplace_back(parse(name, flag)), registry);
   }
-  return avoided;
+  return kernels;
+}
+
+std::vector<AvoidedKernel> avoided_kernels(const std::vector<std::string>& names) {
+  return kernels_of_flag("--without", names);
 }
 
 std::filesystem::path checks_folder() {

@@ -30,6 +30,7 @@
 #include "measure.h"
 #include "model_path.h"
 #include "terminal.h"
+#include "usage_error.h"
 
 namespace rocmforge::app {
 namespace {
@@ -44,7 +45,15 @@ struct CheckFlags {
   std::string text_file;
   bool save = false;
   bool list = false;
+  std::vector<std::string> only;
   EngineFlags engine;
+};
+
+/// What is checked, beside the engine's options.
+struct CheckScope {
+  std::string model;  ///< a path; empty: the list
+  double seconds;
+  std::vector<AvoidedKernel> only;  ///< these kernels alone; empty: all
 };
 
 using Json = nlohmann::ordered_json;
@@ -126,13 +135,13 @@ std::vector<KernelCase> all_cases(const DeviceInfo& device, const KernelRegistry
   return all;
 }
 
-CheckSetUp set_up_of_model(const std::string& path, const EngineOptions& options, double seconds,
+CheckSetUp set_up_of_model(const CheckScope& scope, const EngineOptions& options,
                            const std::vector<TriedRuntime>& runtimes) {
-  PlannedModel planned = plan_model(path, options);
+  PlannedModel planned = plan_model(scope.model, options);
   CheckSetUp set_up;
   const DeviceInfo& device = planned.device->info();
   const std::vector<KernelRegistry::AnyUse> uses = uses_of(*planned.model);
-  CaseOptions wanted = case_options(options, device, seconds);
+  CaseOptions wanted = case_options(options, device, scope.seconds);
   wanted.limits.max_kv_len =
       std::min<std::int64_t>(wanted.limits.max_kv_len, context_length(options, planned.model->config()) + 1);
   set_up.cases =
@@ -149,7 +158,8 @@ CheckSetUp set_up_of_model(const std::string& path, const EngineOptions& options
   return set_up;
 }
 
-CheckSetUp set_up_of_list(const EngineOptions& options, double seconds, const std::vector<TriedRuntime>& runtimes) {
+CheckSetUp set_up_of_list(const CheckScope& scope, const EngineOptions& options,
+                          const std::vector<TriedRuntime>& runtimes) {
   CheckSetUp set_up;
   const CpuIsa limit = options.isa.empty() ? CpuIsa::avx512 : cpu_isa_from_name(options.isa).value_or(CpuIsa::avx512);
   set_up.device = open_device(options.device, KernelLibrary::installed_or_from(options.kernel_dir), limit);
@@ -157,8 +167,8 @@ CheckSetUp set_up_of_list(const EngineOptions& options, double seconds, const st
   register_all_kernels(*registry, set_up.device.get());
   refuse_kernels(options, *registry);
   const DeviceInfo& device = set_up.device->info();
-  CaseOptions wanted = case_options(options, device, seconds);
-  wanted.each_code_once = true;
+  CaseOptions wanted = case_options(options, device, scope.seconds);
+  wanted.each_code_once = scope.only.empty();
   set_up.cases = all_cases(device, *registry, {}, cases_of(uses_of_models(*registry, device), *registry, device, wanted));
   set_up.checked = checked_device(*set_up.device, ROCMFORGE_VERSION);
   set_up.sensors = sensors_of(device);
@@ -227,9 +237,22 @@ void save(const CheckRun& run, const EngineOptions& options) {
   }
 }
 
-CheckSetUp make_set_up(const std::string& model, const EngineOptions& options, double seconds,
-                       const std::vector<TriedRuntime>& runtimes) {
-  return model.empty() ? set_up_of_list(options, seconds, runtimes) : set_up_of_model(model, options, seconds, runtimes);
+/// Throws Error where no call is of these kernels.
+void keep_only(const std::vector<AvoidedKernel>& only, std::vector<KernelCase>& cases) {
+  if (only.empty()) {
+    return;
+  }
+  std::erase_if(cases, [&](const KernelCase& one) { return find_avoided(only, one.operation, one.kernel) == nullptr; });
+  if (cases.empty()) {
+    throw Error(fmt::format("{}: no call of this check is of this kernel (--list shows all)", only.front().reason));
+  }
+}
+
+CheckSetUp make_set_up(const CheckScope& scope, const EngineOptions& options, const std::vector<TriedRuntime>& runtimes) {
+  CheckSetUp set_up =
+      scope.model.empty() ? set_up_of_list(scope, options, runtimes) : set_up_of_model(scope, options, runtimes);
+  keep_only(scope.only, set_up.cases);
+  return set_up;
 }
 
 /// The calls in their order. Nothing runs.
@@ -245,9 +268,14 @@ void print_list(const std::vector<KernelCase>& cases) {
 int check_kernels(const CheckFlags& flags) {
   EngineOptions options = flags.engine.options();
   options.checks_folder.clear();  // avoided kernels are checked again
-  const std::string model = flags.model.empty() ? std::string() : find_model(flags.model);
+  if (flags.save && !flags.only.empty()) {
+    throw UsageError("--save: a check of some kernels alone (--only) is not kept");
+  }
+  const CheckScope scope = {.model = flags.model.empty() ? std::string() : find_model(flags.model),
+                            .seconds = flags.seconds,
+                            .only = kernels_of_flag("--only", flags.only)};
   if (flags.list) {
-    print_list(make_set_up(model, options, flags.seconds, {}).cases);
+    print_list(make_set_up(scope, options, {}).cases);
     return 0;
   }
   const auto milliseconds = [](double seconds) {
@@ -263,7 +291,7 @@ int check_kernels(const CheckFlags& flags) {
   const std::vector<TriedRuntime> runtimes = may_be_amd ? list_hip_runtimes() : std::vector<TriedRuntime>();
   const CheckRun run = check_in_children(
       [&] {
-        CheckSetUp set_up = make_set_up(model, options, flags.seconds, runtimes);
+        CheckSetUp set_up = make_set_up(scope, options, runtimes);
         set_up.ceilings = measure_ceilings;
         return set_up;
       },
@@ -312,6 +340,9 @@ Command check_command() {
             .target = &flags->call_seconds,
             .meaning = "A kernel that takes longer hangs",
             .range = {.least = 0.1, .most = 3600.0}},
+           {"--only", &flags->only,
+            "Check this kernel only (names: rocmforge devices), with all shapes of all its uses; repeatable",
+            "[OPERATION:]KERNEL"},
            {"--list", &flags->list, "Print the calls in their order, with the products of each oracle, and run nothing"},
            {"--json", &flags->json_file, "Write the whole report as JSON", "FILE"},
            {"--text", &flags->text_file, "Write the report as Markdown, short enough for an issue of a tracker", "FILE"},

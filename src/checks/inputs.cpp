@@ -116,6 +116,8 @@ std::vector<std::int64_t> token_counts(std::int64_t most) { return up_to(most, {
 
 std::vector<std::int64_t> few_token_counts(std::int64_t most) { return up_to(most, {1, 3, 17, 129, 2048}); }
 
+std::vector<std::int64_t> expert_token_counts(std::int64_t most) { return up_to(most, {1, 3, 9, 17, 129, 2048}); }
+
 std::vector<std::int64_t> least_token_counts(std::int64_t most) { return up_to(most, {1, 17}); }
 
 BatchArrays::BatchArrays(CallArrays& arrays, BatchPlan plan) : plan_(std::make_shared<const BatchPlan>(std::move(plan))) {

@@ -35,6 +35,8 @@ std::string tokens_text(std::int64_t tokens);
 std::vector<std::int64_t> token_counts(std::int64_t most);
 /// `most`, and those of 1, 3, 17, 129 and 2048 that are less: for operations with many formats.
 std::vector<std::int64_t> few_token_counts(std::int64_t most);
+/// `most`, and those of 1, 3, 9, 17, 129 and 2048 that are less: experts have kernels of their own for some 5 to 15 tokens.
+std::vector<std::int64_t> expert_token_counts(std::int64_t most);
 /// `most`, and those of 1 and 17 that are less: for a kernel whose code other calls run, too.
 std::vector<std::int64_t> least_token_counts(std::int64_t most);
 

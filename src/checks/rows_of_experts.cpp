@@ -165,7 +165,7 @@ std::vector<CallShape<ExpertMatmul>> shapes_of(const KernelUse<ExpertMatmul>& us
   // Each expert has used / experts of the tokens.
   const std::int64_t most = std::min(
       limits.max_tokens, most_product_tokens(limits, use.spec.experts * use.spec.n) * use.spec.experts / use.spec.used);
-  for (const std::int64_t tokens : few_token_counts(most)) {
+  for (const std::int64_t tokens : expert_token_counts(most)) {
     for (const ExpertForm form : forms) {
       const std::string name = form == ExpertForm::gated ? ", gate and up" : form == ExpertForm::alone ? ", up" : ", down";
       const double products = static_cast<double>(tokens * use.spec.used * use.spec.n) * static_cast<double>(use.spec.k);

@@ -15,6 +15,7 @@ namespace {
 
 using nlohmann::json;
 using testing::HasSubstr;
+using testing::Not;
 
 std::string content_of(const std::filesystem::path& path) {
   std::ifstream file(path);
@@ -65,6 +66,31 @@ TEST_F(CheckProgram, WithoutAModelAListIsChecked) {
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
   EXPECT_THAT(result.out, HasSubstr("model: none"));
   EXPECT_THAT(result.out, HasSubstr("not reached"));
+}
+
+TEST_F(CheckProgram, OnlyTheNamedKernelsAreChecked) {
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"check", "--device", "cpu", "--only"});
+    return run(more);
+  };
+  const ProgramResult some = with({"rms_norm:cpu", "--only", "embedding:cpu", "--list"});
+  EXPECT_EQ(some.exit_code, 0) << some.out << some.err;
+  EXPECT_THAT(some.out, HasSubstr("  rms_norm cpu"));
+  EXPECT_THAT(some.out, HasSubstr("  embedding cpu"));
+  EXPECT_THAT(some.out, Not(HasSubstr("  matmul ")));
+  const ProgramResult checked = with({"rms_norm:cpu", "--threads", "2", "--seconds", "1"});
+  EXPECT_EQ(checked.exit_code, 0) << checked.out << checked.err;
+  EXPECT_THAT(checked.out, HasSubstr(" calls of 1 kernels in "));
+
+  const ProgramResult unknown = with({"rms_norm:cpy"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("--only rms_norm:cpy: there is no kernel 'cpy'"));
+  const ProgramResult elsewhere = with({"attention:hopper_prefill"});
+  EXPECT_EQ(elsewhere.exit_code, 1);
+  EXPECT_THAT(elsewhere.err, HasSubstr("--only attention:hopper_prefill: no call of this check is of this kernel"));
+  const ProgramResult saved = with({"rms_norm:cpu", "--save"});
+  EXPECT_EQ(saved.exit_code, 2);
+  EXPECT_THAT(saved.err, HasSubstr("--save: a check of some kernels alone (--only) is not kept"));
 }
 
 TEST_F(CheckProgram, WhatIsSavedIsReadByLaterRuns) {

@@ -2,6 +2,7 @@
 import dataclasses
 
 ATTENTION, EXPERTS, MATMUL = (f"src/kernels/{room}" for room in ("attention", "experts", "matmul"))
+OPERATIONS = {ATTENTION: "attention", EXPERTS: "expert_matmul", MATMUL: "matmul"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -14,6 +15,12 @@ class Fault:
     protocol: str = ""  # the test of tests/protocols that should
     shaken: bool = False  # a race: the kernels wait for pseudo-random times, or the emulator runs them in a drawn order
 
+    @property
+    def operation(self):
+        """Of its kernels. What kernels share has its fault looked for in attention."""
+        folder = self.changes[0][0]
+        return next((name for room, name in OPERATIONS.items() if folder.startswith(room)), "attention")
+
 
 PREFILL_FILTERS = "*AttentionOfModels*/llama3_8b_BF16:*AttentionOfModels*/gemma3_12b_F16"
 SMALL_FILTERS = "Tiny/AttentionConformance.*:Shapes/AttentionConformance.*"  # of races, which several seeds look for
@@ -22,14 +29,16 @@ DECODE_FILTERS = "*AttentionOfModels*/llama3_8b_F16:*AttentionOfModels*/llama3_8
 NVIDIA_FAULTS = [
     Fault("a slot less", ((f"{ATTENTION}/hopper/attention_prefill_pipeline.h", "return q_stages + 3;", "return q_stages + 2;"),),
           "attention_prefill", "hopper_prefill", PREFILL_FILTERS, protocol="prefill", shaken=True),
-    # K is free before the product that reads it has ended.
+    # V is free before the product that reads it has ended. (The product that reads K has, wherever its arrival stands.)
     Fault("an arrival moved", ((f"{ATTENTION}/hopper/attention_prefill.cu", """    wgmma_wait<1>();
     keep(scores);
-    free_k();
-""", """    free_k();
+""", """    free_v();
     wgmma_wait<1>();
     keep(scores);
-"""),), "attention_prefill", "hopper_prefill", PREFILL_FILTERS, shaken=True),
+"""), (f"{ATTENTION}/hopper/attention_prefill.cu", """    keep(out);
+    free_v();
+    if (first) {""", """    keep(out);
+    if (first) {""")), "attention_prefill", "hopper_prefill", PREFILL_FILTERS, shaken=True),
     Fault("a fence taken out", ((f"{ATTENTION}/hopper/attention_decode_multiply.h", """    __threadfence();
     named_barrier<1, C::consumer_threads>();
     if (thread == 0) {

@@ -7,7 +7,7 @@ DEVICE is `cuda` (Hopper), `hip`, or `emulated:gfx1100`. For each fault of fault
 its object alone is compiled, and a folder of kernels is made with this object among the good ones: of build/kernels, and of
 build/kernels-shaken (build_kernels.py --shaken) for a race. Then run, as far as there are any for this fault and device:
 
-    check         `rocmforge check` for N seconds (0, the default: not); not for emulated devices, which it can't open
+    check         `rocmforge check --only KERNEL` for N seconds (0, the default: not); not for emulated devices, which it can't open
     conformance   cases of tests/conformance
     protocol      a test of tests/protocols, compiled with the copied headers
 
@@ -126,25 +126,33 @@ class Checks:
         self.build = ROOT / "build" / (arguments.preset or ("tested" if self.emulated else arguments.device.split(":")[0]))
 
     def check(self, fault, folder):
-        command = [self.build / "apps/rocmforge/rocmforge", "check", "--device", self.arguments.device, "--kernel-dir", folder,
-                   "--seconds", self.arguments.seconds]
-        status, said = say(command, {}, self.arguments.seconds + 60)
-        log_of(fault, "check").write_text(said)
-        wrong = [line for line in said.splitlines() if re.match(r"(WRONG|HUNG|CRASHED):", line)]
-        return judge(status, "\n".join(wrong), fault)
+        return self._judge_seeds(fault, folder, self._run_check)
 
     def conformance(self, fault, folder):
+        return self._judge_seeds(fault, folder, self._run_cases)
+
+    def _judge_seeds(self, fault, folder, run):
         """The judgement; of a race that of the first seed that shows it."""
         if not fault.shaken:
-            return judge(*self._run_cases(fault, folder, {}), fault)
+            return judge(*run(fault, folder, {}), fault)
         for seed in SEEDS:
             if self.emulated:
-                status, said = self._run_cases(fault, folder, {"ROCMFORGE_EMULATOR_SEED": str(seed)})
+                status, said = run(fault, folder, {"ROCMFORGE_EMULATOR_SEED": str(seed)})
             else:
-                status, said = self._run_cases(fault, with_seed(folder, seed), {})
+                status, said = run(fault, with_seed(folder, seed), {})
             if status != 0:
                 return f"{judge(status, said, fault)} with seed {seed}"
         return f"not found with {len(SEEDS)} seeds"
+
+    def _run_check(self, fault, folder, environment):
+        command = [self.build / "apps/rocmforge/rocmforge", "check", "--device", self.arguments.device, "--kernel-dir", folder,
+                   "--seconds", self.arguments.seconds]
+        for name in fault.kernel.split("|"):
+            command += ["--only", f"{fault.operation}:{name}"]
+        status, said = say(command, environment, self.arguments.seconds + 60)
+        log_of(fault, "check").write_text(said)
+        wrong = [line for line in said.splitlines() if re.match(r"(WRONG|HUNG|CRASHED):", line)]
+        return status, "\n".join(wrong)
 
     def _run_cases(self, fault, folder, environment):
         environment = environment | {"ROCMFORGE_TEST_DEVICE": self.arguments.device, "ROCMFORGE_KERNEL_DIR": str(folder),
@@ -179,7 +187,7 @@ def look(fault, checks, architecture):
         folder = folder_with(fault, architecture, shaken)
     if checks.arguments.seconds > 0 and not checks.emulated:
         yield "check", checks.check(fault, folder)
-    if fault.filters:
+    if fault.filters and checks.arguments.limit > 0:
         yield "conformance", checks.conformance(fault, folder)
 
 
@@ -189,7 +197,7 @@ def main():
     parser.add_argument("--architecture", help="of its kernels; default: that of the emulated device, or sm_90a")
     parser.add_argument("--only", action="append", default=[], metavar="KIND", help="such as 'a counter not reset'; may be given several times")
     parser.add_argument("--seconds", type=float, default=0, help="for `rocmforge check`")
-    parser.add_argument("--limit", type=float, default=300, help="seconds for a case of conformance; one that takes longer hangs")
+    parser.add_argument("--limit", type=float, default=300, help="seconds for a case of conformance; one that takes longer hangs; 0: no conformance")
     parser.add_argument("--preset", help="the build whose programs run; default: cuda, hip, or tested for an emulated device")
     arguments = parser.parse_args()
     architecture = arguments.architecture or (arguments.device.split(":")[1] if ":" in arguments.device else "sm_90a")

@@ -18,8 +18,27 @@ using gpu::shake;
 /// Ordinary writes to shared memory become visible to wgmma and to bulk copies.
 __device__ inline void async_proxy_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
+#if ROCMFORGE_SHAKEN
+/// The first 128 bytes that a copy is about to write become NaN at once: the copy itself comes too late to show a reader
+/// that has not ended. Every copy's destination is free from here on.
+__device__ inline void poison_destination(std::uint32_t to, std::uint32_t bytes) {
+  if (rocmforge_shake_seed != 0) {
+    const std::uint32_t nan[4] = {~0u, ~0u, ~0u, ~0u};
+    for (std::uint32_t at = 0; at < bytes && at < 128; at += 16) {
+      store_shared(to + at, nan);
+    }
+    async_proxy_fence();
+  }
+}
+#else
+__device__ inline void poison_destination(std::uint32_t /*to*/, std::uint32_t /*bytes*/) {}
+#endif
+
+constexpr std::uint32_t least_box_bytes = 128;  // one row of 64 numbers
+
 /// Copies one box of a 4-dimensional tensor to shared memory; its bytes count towards the barrier's phase.
 __device__ inline void copy_box(void* to, const TensorMap* map, std::uint64_t* barrier, int c0, int c1, int c2, int c3) {
+  poison_destination(shared_address(to), least_box_bytes);
   shake();
   asm volatile(
       "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2];" ::
@@ -30,6 +49,7 @@ __device__ inline void copy_box(void* to, const TensorMap* map, std::uint64_t* b
 /// The same under a cache policy.
 __device__ inline void copy_box(void* to, const TensorMap* map, std::uint64_t* barrier, int c0, int c1, int c2, int c3,
                                 std::uint64_t policy) {
+  poison_destination(shared_address(to), least_box_bytes);
   shake();
   asm volatile(
       "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%3, %4, %5, "
@@ -49,6 +69,7 @@ __device__ inline void prefetch_map(const TensorMap* map) { asm volatile("prefet
 /// Copies a multiple of 16 bytes, from and to addresses that are such multiples; they count towards the
 /// barrier's phase, which expects them by barrier_expect.
 __device__ inline void copy_bytes(void* to, const void* from, std::uint32_t bytes, std::uint64_t* barrier) {
+  poison_destination(shared_address(to), bytes);
   shake();
   asm volatile(
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared_address(to)),
@@ -58,6 +79,7 @@ __device__ inline void copy_bytes(void* to, const void* from, std::uint32_t byte
 /// The same under a cache policy.
 __device__ inline void copy_bytes(void* to, const void* from, std::uint32_t bytes, std::uint64_t* barrier,
                                   std::uint64_t policy) {
+  poison_destination(shared_address(to), bytes);
   shake();
   asm volatile(
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(
@@ -77,6 +99,7 @@ __device__ inline void copy_bytes_read(bool once, void* to, const void* from, st
 /// needs no barrier_expect.
 __device__ inline void copy_bytes_expected(std::uint32_t to, const void* from, std::uint32_t bytes, std::uint32_t barrier,
                                            std::uint64_t policy) {
+  poison_destination(to, bytes);
   shake();
   asm volatile(
       "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%3], %2;\n"
@@ -85,6 +108,7 @@ __device__ inline void copy_bytes_expected(std::uint32_t to, const void* from, s
       : "memory");
 }
 __device__ inline void copy_bytes_expected(std::uint32_t to, const void* from, std::uint32_t bytes, std::uint32_t barrier) {
+  poison_destination(to, bytes);
   shake();
   asm volatile(
       "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%3], %2;\n"
