@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <map>
 
 #include "base/half.h"
@@ -239,6 +240,41 @@ TEST_P(MatmulOfModels, IsRightInEveryElement) {
     }
   }
   std::printf("%s: %lld elements compared\n", std::string(name(GetParam())).c_str(), static_cast<long long>(elements));
+}
+
+/// From 9 tokens on a token's outputs do not depend on the number of tokens, as far as one kind of kernel serves them: up to
+/// 128 where a weight has few rows, any number where it has many.
+TEST(HugeMatmulInvariance, ATokenHasTheSameBitsWithAnyNumberOfTokens) {
+  constexpr std::int64_t compared = 9;
+  for (const auto& [n, k] : std::vector<std::pair<std::int64_t, std::int64_t>>{
+           {28672, 4096}, {14336, 4096}, {128256, 2048}, {4096, 14336}, {4096, 4096}, {8192, 8192}}) {
+    for (const DType type : {DType::q4_K, DType::q8_0}) {
+      const Matmul::Spec spec{type, n, k};
+      const auto chosen = harness().registry.candidates<Matmul>(spec, harness().device);
+      const auto hopper = std::ranges::find(chosen.able, "hopper", [](const auto* kernel) { return kernel->name(); });
+      if (hopper == chosen.able.end()) {
+        GTEST_SKIP() << "for Hopper's products";
+      }
+      Random random(22);
+      const DeviceBuffer weight = packed_for(**hopper, spec, random_weight(type, n, k, random));
+      const DeviceBuffer x = random_floats(300 * k, 32);
+      std::vector<float> first;
+      for (const std::int64_t tokens : {9, 16, 17, 32, 33, 64, 65, 128, 300}) {
+        if (tokens > 128 && n < 12288) {
+          continue;
+        }
+        const Output out(DType::f32, tokens * n / chunk, chunk);
+        const DeviceBuffer workspace = poisoned_buffer((*hopper)->workspace_bytes(tokens, k));
+        multiply(**hopper, spec, weight, x, tokens, workspace, out);
+        harness().target.device->stream().synchronize();
+        std::vector<float> rows(static_cast<std::size_t>(compared * n));
+        harness().target.device->download(rows.data(), out.memory.data(), rows.size() * sizeof(float));
+        first = first.empty() ? rows : first;
+        EXPECT_EQ(std::memcmp(rows.data(), first.data(), rows.size() * sizeof(float)), 0)
+            << to_string(spec) << ", " << tokens << " tokens";
+      }
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(HugeFormats, MatmulOfModels, testing::ValuesIn(computing_types()),

@@ -1,5 +1,5 @@
 // Hopper's products with many tokens (matmul_tiles.h, also of experts): rings of boxes, of records and of scales, the lead
-// of the first consumer, the staging of outputs.
+// of the first consumer of two, the staging of outputs.
 
 #include <gtest/gtest.h>
 
@@ -24,19 +24,21 @@ using protocol::phase_of;
 using protocol::Walk;
 
 constexpr int warps = warps_of_consumer;
-constexpr TilesShape shape{1, 128, tiles_consumers};
 
 struct Version {
   int boxes;
   int slots;
   int scales;
   int boxes_of_record;
+  int consumers = tiles_consumers;  ///< four: matmul_stream, without a lead; outputs are staged with a gate only
   bool gated = false;
   int blocks = 1;  ///< multiplied at a time
-  int free_arrivals = shape.free_arrivals();
+  int more_free_arrivals = 0;
   bool frees_box_early = false;  ///< before the products that read it have ended
   bool waits_for_boxes = true;
   bool stage_barrier = true;  ///< before the staged sums are read
+  [[nodiscard]] int free_arrivals() const { return TilesShape{1, 16, consumers}.free_arrivals() + more_free_arrivals; }
+  [[nodiscard]] bool has_lead() const { return consumers == tiles_consumers && !gated; }
 };
 
 /// `records` of each tile of a work-group.
@@ -46,17 +48,19 @@ class Tiles {
       : version_(version),
         records_(records),
         x_full_(walk.mbarriers("x_full", version.boxes, TilesShape::full_arrivals)),
-        x_free_(walk.mbarriers("x_free", version.boxes, version.free_arrivals)),
+        x_free_(walk.mbarriers("x_free", version.boxes, version.free_arrivals())),
         weights_full_(walk.mbarriers("weights_full", version.slots, TilesShape::full_arrivals)),
-        weights_free_(walk.mbarriers("weights_free", version.slots, version.free_arrivals)),
+        weights_free_(walk.mbarriers("weights_free", version.slots, version.free_arrivals())),
         x_(walk.buffers("box", version.boxes)),
         weights_(walk.buffers("record", version.slots)),
         scales_(walk.buffers("scales", version.scales)),
-        stages_(walk.buffers("stage", tiles_consumers * warps)),
-        lead_(walk.named_barrier(tiles_consumers * warps)),
-        both_(walk.named_barrier(tiles_consumers * warps)) {
+        stages_(walk.buffers("stage", version.consumers * warps)),
+        lead_(walk.named_barrier(version.consumers * warps)) {
     produce(walk.actor("producer"));
-    for (int consumer = 0; consumer < tiles_consumers; ++consumer) {
+    for (int consumer = 0; consumer < version.consumers; ++consumer) {
+      if (consumer % 2 == 0) {
+        pairs_.push_back(&walk.named_barrier(2 * warps));
+      }
       own_.push_back(&walk.named_barrier(warps));
       for (int own = 0; own < warps; ++own) {
         consume(walk.actor("consumer"), consumer, own);
@@ -110,9 +114,13 @@ class Tiles {
   }
 
   void store(Actor& warp, int tile, int consumer, int own) const {
-    NamedBarrier& barrier = version_.gated ? both_ : *own_[static_cast<std::size_t>(consumer)];
-    const int readers = version_.gated ? tiles_consumers * warps : warps;
-    const int first = version_.gated ? 0 : consumer * warps;
+    if (!version_.gated && version_.consumers == stream_consumers) {
+      return;  // from registers
+    }
+    NamedBarrier& barrier =
+        version_.gated ? *pairs_[static_cast<std::size_t>(consumer / 2)] : *own_[static_cast<std::size_t>(consumer)];
+    const int readers = version_.gated ? 2 * warps : warps;
+    const int first = (version_.gated ? consumer / 2 * 2 : consumer) * warps;
     for (int chunk = 0; chunk < 2; ++chunk) {
       warp.write(in_ring(stages_, consumer * warps + own), 2 * tile + chunk);
       if (version_.stage_barrier) {
@@ -130,7 +138,7 @@ class Tiles {
     bool begins = true;
     for (int tile = 0; tile < static_cast<int>(records_.size()); ++tile) {
       int read = -1;
-      if (begins && consumer == 1 && !version_.gated) {
+      if (begins && consumer == 1 && version_.has_lead()) {
         warp.sync(lead_);
       }
       for (int record = 0; record < records_[static_cast<std::size_t>(tile)]; ++record, ++slot) {
@@ -141,7 +149,7 @@ class Tiles {
             warp.arrive(in_ring(weights_free_, slot));
           }
           multiply(warp, box, record == 0 && i == 0, read);
-          if (begins && consumer == 0 && !version_.gated) {
+          if (begins && consumer == 0 && version_.has_lead()) {
             warp.arrive(lead_);
           }
           begins = false;
@@ -158,8 +166,7 @@ class Tiles {
   const std::vector<Mbarrier*> x_full_, x_free_, weights_full_, weights_free_;
   const std::vector<Buffer*> x_, weights_, scales_, stages_;
   NamedBarrier& lead_;
-  NamedBarrier& both_;
-  std::vector<NamedBarrier*> own_;
+  std::vector<NamedBarrier*> pairs_, own_;
 };
 
 /// None, short, long and mixed tiles.
@@ -171,13 +178,13 @@ Faults faults_of(const Version& version, int walks, const std::vector<std::vecto
 
 /// The rings of all kernels.
 std::vector<Version> kernels() {
-  std::map<std::tuple<int, int, int, int>, Version> rings;
+  std::map<std::tuple<int, int, int, int, int>, Version> rings;
   for (const WeightFormat format : weight_formats) {
-    for (const int tokens : {32, 128, 256}) {
-      const TilesRings found = tiles_rings({1, tokens, tiles_consumers}, format);
+    for (const TilesShape& shape : tiles_shapes) {
+      const TilesRings found = tiles_rings(shape, format);
       const int of_record = boxes_per_record(format);
-      rings.insert(
-          {{found.boxes, found.slots, found.scales, of_record}, {found.boxes, found.slots, found.scales, of_record}});
+      rings.insert({{found.boxes, found.slots, found.scales, of_record, shape.consumers},
+                    {found.boxes, found.slots, found.scales, of_record, shape.consumers}});
     }
   }
   std::vector<Version> result;
@@ -193,7 +200,8 @@ TEST(TilesProtocol, HasNoFault) {
     for (const bool gated : {false, true}) {
       version.gated = gated;
       EXPECT_EQ(protocol::text_of(faults_of(version, 6)), "no fault")
-          << version.boxes << " boxes, " << version.slots << " slots, " << version.scales << " scales";
+          << version.boxes << " boxes, " << version.slots << " slots, " << version.scales << " scales, " << version.consumers
+          << " consumers";
     }
     version.blocks = 2;
     EXPECT_EQ(protocol::text_of(faults_of(version, 3)), "no fault") << version.boxes << " boxes, two blocks at a time";
@@ -216,7 +224,7 @@ TEST(TilesProtocol, NeedsEachArrivalAndWait) {
   const auto expect_fault = [](const Version& wrong) { EXPECT_FALSE(faults_of(wrong, 60).empty()); };
   for (const int more : {-1, 1}) {
     Version wrong = right;
-    wrong.free_arrivals += more;
+    wrong.more_free_arrivals = more;
     expect_fault(wrong);
   }
   Version wrong = right;

@@ -11,9 +11,9 @@
 
 namespace rocmforge::hopper {
 
-// Registers of a thread after the warpgroups have redistributed the registers of the launch: 168 or 128 for each thread.
-constexpr int tiles_consumer_registers(int consumers) { return consumers == 2 ? 232 : 152; }
-constexpr int tiles_producer_registers(int consumers) { return consumers == 2 ? 40 : 56; }
+// Registers of a thread after the warpgroups have redistributed the registers of the launch: 168 128 or 96 for each thread.
+constexpr int tiles_consumer_registers(int consumers) { return consumers == 2 ? 232 : consumers == 3 ? 152 : 104; }
+constexpr int tiles_producer_registers(int consumers) { return consumers == 2 ? 40 : consumers == 3 ? 56 : 64; }
 
 /// The new output, where `before` is the old one (0 where the sum is not accumulated).
 __device__ inline float joined(const MatmulTilesPart& part, float before, float y) {
@@ -97,7 +97,7 @@ struct alignas(128) TilesStage {
   float values[stage_tokens][stage_row_stride];
 };
 
-/// The output of two consumers: 128 rows of a part, or 64 of a gated pair, times the tokens.
+/// The output of a consumer: 64 rows of a part, which with a gate it shares with its neighbour, times the tokens.
 struct TilesOutput {
   const MatmulTilesArgs& args;
   const MatmulTilesPart& part;
@@ -149,11 +149,13 @@ struct SlotsOfExpert {
   Activation activation;  ///< of a gated pair
 };
 
-/// Two consumers write their sums to rows of outputs through shared memory, some tokens at a time, so that a token's rows
-/// are stored side by side. With a gate the two sums are combined there.
-template <class Tokens, int count>
-__device__ void store_tile(const TilesOutput& output, const Tokens& tokens, TilesStage (&stages)[2], int consumer,
+/// Consumers write their sums to rows of outputs through shared memory, some tokens at a time, so that a token's rows are
+/// stored side by side. With a gate the sums of two neighbours are combined there.
+template <class Tokens, int consumers, int count>
+__device__ void store_tile(const TilesOutput& output, const Tokens& tokens, TilesStage (&stages)[consumers], int consumer,
                            int thread, const float (&sums)[count]) {
+  const int pair = consumers == 2 ? 0 : consumer / 2;
+  const int which = consumers == 2 ? consumer : consumer % 2;  // of the pair
   constexpr int chunks = count * 2 / stage_tokens;
   constexpr int passes = stage_tokens / 8;  // a consumer's threads write 8 tokens of 64 rows at a time
   const MatmulTilesPart& part = output.part;
@@ -164,7 +166,7 @@ __device__ void store_tile(const TilesOutput& output, const Tokens& tokens, Tile
       own + static_cast<std::uint32_t>(((thread % 4 * 2) * stage_row_stride + thread / 32 * 16 + thread % 32 / 4) * 4);
   const std::uint32_t read = static_cast<std::uint32_t>((thread / 16 * stage_row_stride + thread % 16 * 4) * 4);
   // The four rows that this thread stores.
-  const int row = output.first_row + thread % 16 * 4 + (gated ? 0 : consumer * 64);
+  const int row = output.first_row + thread % 16 * 4;
   const int rows = part.n - row;
   const bool full = rows >= 4 && part.stride % 4 == 0 && reinterpret_cast<std::uintptr_t>(part.out) % 16 == 0;
   const float* biases = part.bias;
@@ -208,23 +210,26 @@ __device__ void store_tile(const TilesOutput& output, const Tokens& tokens, Tile
       return activate(output.args.gate, gate) * up;
     }
   };
-  float4 before[2][passes];  // of two chunks: one is loaded while the other is used
+  constexpr int ahead = consumers == 2 ? 1 : 0;  // where there are registers, a chunk is loaded while another is used
+  float4 before[ahead + 1][passes];
   const auto load_before = [&](int chunk) {
     if (part.store != TilesStore::plain) {
 #pragma unroll
       for (int pass = 0; pass < passes; ++pass) {
         const int local = chunk * stage_tokens + pass * 8;
         if (exists(local + thread / 16)) {
-          before[chunk % 2][pass] = load_rows(out_of(local), rows, full);
+          before[chunk % (ahead + 1)][pass] = load_rows(out_of(local), rows, full);
         }
       }
     }
   };
-  load_before(0);
+  if constexpr (ahead == 1) {
+    load_before(0);
+  }
 #pragma unroll
   for (int chunk = 0; chunk < chunks; ++chunk) {
-    if (chunk + 1 < chunks) {
-      load_before(chunk + 1);
+    if (chunk + ahead < chunks) {
+      load_before(chunk + ahead);
     }
 #pragma unroll
     for (int i = 0; i < stage_tokens / 2; ++i) {  // sums 4 quad + 2 half + e of the chunk
@@ -233,18 +238,19 @@ __device__ void store_tile(const TilesOutput& output, const Tokens& tokens, Tile
                    sums[chunk * stage_tokens / 2 + i]);
     }
     if (gated) {
-      named_barrier_sync(3, 2 * warpgroup_size);
-      const int local = consumer * 8 + thread / 16;
+      named_barrier_sync(consumers + 1 + pair, 2 * warpgroup_size);
+      const int local = which * 8 + thread / 16;
       const int token = chunk * stage_tokens + local;
       if (exists(token)) {
-        const std::uint32_t at = read + static_cast<std::uint32_t>(consumer * 8 * stage_row_stride * 4);
-        const float4 gate = finished(load_stage(shared_address(stages[0].values) + at), scale_of(token, 0), bias);
-        const float4 up = finished(load_stage(shared_address(stages[1].values) + at), scale_of(token, 1), up_bias);
+        const std::uint32_t at = read + static_cast<std::uint32_t>(which * 8 * stage_row_stride * 4);
+        const float4 gate = finished(load_stage(shared_address(stages[2 * pair].values) + at), scale_of(token, 0), bias);
+        const float4 up =
+            finished(load_stage(shared_address(stages[2 * pair + 1].values) + at), scale_of(token, 1), up_bias);
         const float4 y{gated_value(gate.x, up.x), gated_value(gate.y, up.y), gated_value(gate.z, up.z),
                        gated_value(gate.w, up.w)};
-        store_rows(out_of(chunk * stage_tokens + consumer * 8), y, rows, full);
+        store_rows(out_of(chunk * stage_tokens + which * 8), y, rows, full);
       }
-      named_barrier_sync(3, 2 * warpgroup_size);
+      named_barrier_sync(consumers + 1 + pair, 2 * warpgroup_size);
     } else {
       named_barrier_sync(1 + consumer, warpgroup_size);
 #pragma unroll
@@ -253,7 +259,7 @@ __device__ void store_tile(const TilesOutput& output, const Tokens& tokens, Tile
         if (exists(token)) {
           float4 y = finished(load_stage(own + read + pass * 8 * stage_row_stride * 4), scale_of(token, 0), bias);
           if (part.store != TilesStore::plain) {
-            const float4& was = before[chunk % 2][pass];
+            const float4& was = before[chunk % (ahead + 1)][pass];
             y = {joined(part, was.x, y.x), joined(part, was.y, y.y), joined(part, was.z, y.z), joined(part, was.w, y.w)};
           }
           store_rows(out_of(chunk * stage_tokens + pass * 8), y, rows, full);

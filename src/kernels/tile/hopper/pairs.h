@@ -43,10 +43,17 @@ __device__ inline std::uint32_t subtract_pair(std::uint32_t a, std::uint32_t b) 
   asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(difference) : "r"(a), "r"(b));
   return difference;
 }
-/// The low or the high half of a pair twice.
+/// The low or the high half of a pair twice. Arithmetic of pairs takes a half twice without an instruction for it, where the
+/// compiler sees that it is one.
 template <int index>
 __device__ inline std::uint32_t twice(std::uint32_t pair) {
-  return __byte_perm(pair, 0, index == 0 ? 0x1010 : 0x3232);
+  std::uint32_t both;
+  if constexpr (index == 0) {
+    asm("{.reg .b16 low, high;\nmov.b32 {low, high}, %1;\nmov.b32 %0, {low, low};}" : "=r"(both) : "r"(pair));
+  } else {
+    asm("{.reg .b16 low, high;\nmov.b32 {low, high}, %1;\nmov.b32 %0, {high, high};}" : "=r"(both) : "r"(pair));
+  }
+  return both;
 }
 /// (a & mask) | bits in one instruction.
 template <std::uint32_t mask, std::uint32_t bits>
