@@ -132,12 +132,16 @@ Turn tokens_turn(ModelInstance& model, const Engine& engine, const GenerationFla
 }
 
 Turn prompt_turn(ModelInstance& model, const Engine& engine, const GenerationFlags& generation, const TemplateFlags& flags,
-                 bool raw, const std::string& text) {
+                 bool raw, const std::string& text, OfferedTools offered) {
   const auto templates = raw ? std::nullopt : choose_templates(engine, flags);
   const std::string& system = generation.system();
   if (!templates.has_value()) {
     if (!system.empty()) {
       throw UsageError("--system needs a chat template, and this model has none; --chat-format names one of " +
+                       chat_format_names());
+    }
+    if (offered.tools) {
+      throw UsageError("--tools-file needs a chat template, and this model has none; --chat-format names one of " +
                        chat_format_names());
     }
     return tokens_turn(model, engine, generation, require_tokenizer(engine).encode(text, {.parse_special = true}));
@@ -151,6 +155,8 @@ Turn prompt_turn(ModelInstance& model, const Engine& engine, const GenerationFla
   }
   asked.conversation.messages.push_back(text_message(Role::user, text));
   asked.conversation.arguments = flags.variables();
+  asked.conversation.tools = std::move(offered.tools);
+  asked.conversation.selection = std::move(offered.selection);
   return local_turn(std::move(asked), model);
 }
 

@@ -12,6 +12,7 @@
 #include "engine/engine.h"
 #include "flags.h"
 #include "service/turn.h"
+#include "tool_flags.h"
 
 namespace rocmforge::app {
 
@@ -45,9 +46,9 @@ std::string chat_format_names();
 Turn local_turn(TurnRequest asked, ModelInstance& model);
 
 /// The turn of `run`. If the model has a chat template, `text` is a user's message after the system message; otherwise, or
-/// with `raw`, it is plain text that is continued. Throws UsageError for a system message without a template.
+/// with `raw`, it is plain text that is continued. Throws UsageError for a system message or tools without a template.
 Turn prompt_turn(ModelInstance& model, const Engine& engine, const GenerationFlags& generation, const TemplateFlags& flags,
-                 bool raw, const std::string& text);
+                 bool raw, const std::string& text, OfferedTools offered = {});
 
 /// The turn of a plain text that is there as token ids.
 Turn tokens_turn(ModelInstance& model, const Engine& engine, const GenerationFlags& generation,

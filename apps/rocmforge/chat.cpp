@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -9,6 +11,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "base/printable.h"
 #include "chat/conversation.h"
 #include "command.h"
 #include "flags.h"
@@ -33,6 +36,7 @@ constexpr const char* chat_help =
     "/retry         answer the last message once more\n"
     "/stats         speed and memory of the last answer\n"
     "/exit          leave (or Ctrl-D, or Ctrl-C twice)\n"
+    "Where an answer calls tools (--tools-file), what is typed next is the result of each call; Ctrl-D drops the calls.\n"
     "Tab completes these. Ctrl-C stops an answer. What is pasted is one message. A line that ends with \\ goes on in the "
     "next; lines between \"\"\" and \"\"\" are one "
     "message.\n";
@@ -40,6 +44,7 @@ constexpr const char* chat_help =
 struct ChatFlags {
   ModelArgument model;
   TemplateFlags chat_template;
+  ToolFlags tools;
   bool json = false;
   GenerationFlags generation;
   EngineFlags engine;
@@ -48,10 +53,11 @@ struct ChatFlags {
 /// A conversation in the terminal. The engine gets all of it each turn; its prefix cache has the earlier turns.
 class Chat {
  public:
-  Chat(LocalModel model, ChatTemplates templates, const ChatFlags& flags)
+  Chat(LocalModel model, ChatTemplates templates, OfferedTools offered, const ChatFlags& flags)
       : model_(std::move(model)),
         engine_(model_.engine),
         templates_(std::move(templates)),
+        offered_(std::move(offered)),
         context_shift_(flags.generation.context_shift()),
         json_(flags.json),
         request_(flags.generation.request(engine_)),
@@ -67,7 +73,8 @@ class Chat {
   int loop();
 
  private:
-  std::optional<std::string> read_message();
+  std::optional<std::string> read_message(const std::string& prompt, std::string_view hint);
+  bool read_results();
   /// False when the program shall end.
   bool obey(const std::string& line);
   void set_system(const std::string& text);
@@ -77,6 +84,8 @@ class Chat {
   }
   void retry();
   void answer();
+  void answer_once();
+  void drop_turn();
   void show_end() const;
   void print_reply() const;
   [[nodiscard]] bool has_system() const { return !messages_.empty() && messages_.front().role == Role::system; }
@@ -86,6 +95,7 @@ class Chat {
   LocalModel model_;
   Engine& engine_;
   ChatTemplates templates_;
+  OfferedTools offered_;
   bool context_shift_;
   bool json_;        ///< each answer is a line of JSON, and every message is a prompt
   Request request_;  ///< without the prompt and the constraint
@@ -95,6 +105,7 @@ class Chat {
   std::optional<InterruptScope> interrupt_;
   std::vector<Message> messages_;
   std::optional<Reply> last_;
+  std::uint64_t calls_ = 0;  ///< whose results were asked for
 };
 
 void Chat::set_system(const std::string& text) {
@@ -104,13 +115,14 @@ void Chat::set_system(const std::string& text) {
   }
 }
 
-/// One message of one or several lines. Empty at the end of input.
-std::optional<std::string> Chat::read_message() {
+/// One message of one or several lines. Empty at the end of input, and after Ctrl-C twice, which `hint` says after the
+/// first.
+std::optional<std::string> Chat::read_message(const std::string& prompt, std::string_view hint) {
   std::string text;
   bool quoted = false;
   bool leaving = false;
   for (bool first = true;;) {
-    const LineReader::Result input = reader_.read(first ? "> " : "... ");
+    const LineReader::Result input = reader_.read(first ? prompt : "... ");
     if (input.event == LineReader::Event::end) {
       return text.empty() ? std::nullopt : std::optional(text);
     }
@@ -121,7 +133,7 @@ std::optional<std::string> Chat::read_message() {
         return std::nullopt;
       }
       if (empty) {
-        fmt::print("(Ctrl-C once more, Ctrl-D or /exit leaves)\n");
+        fmt::print("({})\n", hint);
       }
       leaving = empty;
       text.clear();
@@ -159,18 +171,27 @@ Turn Chat::turn() {
   TurnRequest asked{.request = request_, .grammar = grammar_, .templates = &templates_};
   asked.conversation.messages = messages_;
   asked.conversation.arguments = variables_;
+  asked.conversation.tools = offered_.tools;
+  asked.conversation.selection = offered_.selection;
+  if (messages_.back().role == Role::tool) {  // a required call has been made
+    asked.conversation.selection.choice = {};
+  }
   return local_turn(std::move(asked), *model_.instance);
 }
 
-/// The turn of the conversation. With --context-shift the oldest messages are dropped until its prompt fits.
+bool is_users(const Message& message) { return message.role == Role::user; }
+
+/// The turn of the conversation. With --context-shift the oldest turns are dropped until its prompt fits.
 Turn Chat::fitting_turn() {
   Turn asked = turn();
-  const std::size_t start = has_system() ? 1 : 0;
   bool dropped = false;
-  while (context_shift_ && asked.request.prompt.size() >= static_cast<std::size_t>(engine_.context_length()) &&
-         messages_.size() > start + 2) {
-    const auto oldest = messages_.begin() + static_cast<std::ptrdiff_t>(start);
-    messages_.erase(oldest, oldest + 2);
+  while (context_shift_ && asked.request.prompt.size() >= static_cast<std::size_t>(engine_.context_length())) {
+    const auto oldest = messages_.begin() + (has_system() ? 1 : 0);
+    const auto next = std::find_if(oldest + 1, messages_.end(), is_users);
+    if (next == messages_.end()) {
+      break;
+    }
+    messages_.erase(oldest, next);
     dropped = true;
     asked = turn();
   }
@@ -180,14 +201,59 @@ Turn Chat::fitting_turn() {
   return asked;
 }
 
-/// Answers the last message, which is the user's. Removes it from the conversation if it can't be answered.
+/// Removes the user's last message and what has followed it.
+void Chat::drop_turn() {
+  while (!is_users(messages_.back())) {
+    messages_.pop_back();
+  }
+  messages_.pop_back();
+}
+
+/// Answers the last message, and goes on with the results of the calls in the answer. Removes the turn from the conversation
+/// if it can't be answered.
 void Chat::answer() {
-  AnswerPrinter printer;
-  last_ = generate(*model_.instance, fitting_turn(), [&](const AnswerDelta& delta) {
-    if (!json_) {
-      printer.add(delta);
+  answer_once();
+  while (last_->finish == FinishReason::stop && !last_->calls.empty()) {
+    if (!read_results()) {
+      drop_turn();
+      fmt::print(stderr, "(the calls were dropped, and the message before them)\n");
+      return;
     }
-  });
+    answer_once();
+  }
+}
+
+/// Asks for the results of the last answer's calls. False if one is not given.
+bool Chat::read_results() {
+  Message& message = messages_.back();
+  for (const ToolCall& call : last_->calls) {
+    message.calls.push_back({.id = call.id, .name = call.name, .arguments = call.arguments});
+  }
+  calls_ += last_->calls.size();
+  for (const ToolCall& call : last_->calls) {
+    const auto result = read_message(printable(call.name) + "> ", "Ctrl-C once more or Ctrl-D drops the calls");
+    if (!result) {
+      return false;
+    }
+    messages_.push_back({.role = Role::tool, .content = *result, .call_id = call.id, .name = call.name});
+  }
+  return true;
+}
+
+void Chat::answer_once() {
+  AnswerPrinter printer;
+  const Turn asked = fitting_turn();
+  if (!last_) {
+    tell_relaxed_tools(asked);
+  }
+  last_ = generate(
+      *model_.instance, asked,
+      [&](const AnswerDelta& delta) {
+        if (!json_) {
+          printer.add(delta);
+        }
+      },
+      calls_);
   printer.end();
   if (json_) {
     print_reply();
@@ -195,7 +261,7 @@ void Chat::answer() {
     show_end();
   }
   if (last_->finish == FinishReason::error) {
-    messages_.pop_back();
+    drop_turn();
     return;
   }
   Message& message = messages_.emplace_back(text_message(Role::assistant, last_->content));
@@ -267,7 +333,7 @@ int Chat::loop() {
   if (reader_.interactive() && !json_) {
     fmt::print("{}: /help lists the commands, /exit leaves\n", engine_.file().path().filename().string());
   }
-  while (const auto message = read_message()) {
+  while (const auto message = read_message("> ", "Ctrl-C once more, Ctrl-D or /exit leaves")) {
     if (!json_ && message->starts_with('/') && message->find('\n') == std::string::npos) {
       if (!obey(*message)) {
         break;
@@ -282,6 +348,7 @@ int Chat::loop() {
 int chat(const ChatFlags& flags) {
   flags.generation.validate();
   static_cast<void>(flags.chat_template.variables());
+  OfferedTools offered = flags.tools.read();
   const EngineOptions options = flags.engine.options();
   const std::string path = find_model(flags.model, options);
   LocalModel model = load_local_model(path, options);
@@ -290,7 +357,7 @@ int chat(const ChatFlags& flags) {
     throw UsageError(
         fmt::format("{}: the model has no chat template; --chat-format names one of {}", path, chat_format_names()));
   }
-  return Chat(std::move(model), std::move(*templates), flags).loop();
+  return Chat(std::move(model), std::move(*templates), std::move(offered), flags).loop();
 }
 
 }  // namespace
@@ -309,6 +376,7 @@ Command chat_command() {
       json_option(flags->json, "Each answer as a line of JSON; every line read is a prompt, none a command"));
   flags->generation.add_to(command);
   flags->chat_template.add_to(command);
+  flags->tools.add_to(command);
   flags->engine.add_to(command);
   return command;
 }

@@ -1,6 +1,7 @@
 #include "generate.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <atomic>
@@ -10,6 +11,8 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/printable.h"
+#include "chat/message_json.h"
 #include "flags.h"
 #include "interrupt.h"
 #include "measure.h"
@@ -51,9 +54,10 @@ class PromptProgress {
 
 }  // namespace
 
-Reply generate(ModelInstance& model, const Turn& turn, const std::function<void(const AnswerDelta&)>& show) {
+Reply generate(ModelInstance& model, const Turn& turn, const std::function<void(const AnswerDelta&)>& show,
+               std::uint64_t number) {
   PromptProgress progress(model.loop(), turn.request.prompt.size());
-  AnswerMessage message(turn, "", 0);
+  AnswerMessage message(turn, "", number);
   const AnswerEvents events{.text =
                                 [&](std::string_view) {
                                   progress.end();
@@ -83,7 +87,16 @@ Reply generate(ModelInstance& model, const Turn& turn, const std::function<void(
   }
   reply.content = message.content();
   reply.reasoning = message.reasoning();
+  const auto calls = message.whole_calls();
+  reply.calls.assign(calls.begin(), calls.end());
   return reply;
+}
+
+void tell_relaxed_tools(const Turn& turn) {
+  if (!turn.relaxed.empty()) {
+    fmt::print(stderr, "rocmforge: the arguments of {} are any JSON object: the schema can't be enforced\n",
+               printable(fmt::format("{}", fmt::join(turn.relaxed, ", "))));
+  }
 }
 
 namespace {
@@ -128,9 +141,14 @@ nlohmann::ordered_json to_json(const Reply& reply, Engine& engine) {
   const RequestStats& stats = reply.stats;
   nlohmann::ordered_json out;
   out["text"] = reply.text;
-  if (!reply.reasoning.empty()) {
+  if (!reply.reasoning.empty() || !reply.calls.empty()) {
     out["content"] = reply.content;
+  }
+  if (!reply.reasoning.empty()) {
     out["reasoning_content"] = reply.reasoning;
+  }
+  for (const ToolCall& call : reply.calls) {
+    out["tool_calls"].push_back(call_message(call.id, call.name, call.arguments));
   }
   out["finish_reason"] = name(reply.finish);
   if (!reply.error.empty()) {

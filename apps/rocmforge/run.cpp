@@ -27,6 +27,7 @@ struct RunFlags {
   std::optional<std::string> file;
   bool raw = false;
   TemplateFlags chat_template;
+  ToolFlags tools;
   bool json = false;
   GenerationFlags generation;
   EngineFlags engine;
@@ -62,13 +63,16 @@ std::string read_prompt(const RunFlags& flags, const std::optional<std::string>&
 int run(const RunFlags& flags) {
   flags.generation.validate(flags.raw);
   static_cast<void>(flags.chat_template.variables());
+  OfferedTools offered = flags.tools.read();
   const std::optional<std::string> given = given_prompt(flags);
   const EngineOptions options = flags.engine.options();
   const std::string path = find_model(flags.words.model(), options);
   const std::string text = read_prompt(flags, given);
   const LocalModel model = load_local_model(path, options);
   const Engine& engine = model.engine;
-  const Turn turn = prompt_turn(*model.instance, engine, flags.generation, flags.chat_template, flags.raw, text);
+  const Turn turn =
+      prompt_turn(*model.instance, engine, flags.generation, flags.chat_template, flags.raw, text, std::move(offered));
+  tell_relaxed_tools(turn);
 
   const InterruptScope interrupt(InterruptScope::Second::ends);
   AnswerPrinter printer;
@@ -106,17 +110,20 @@ int run(const RunFlags& flags) {
 
 Command run_command() {
   auto flags = std::make_shared<RunFlags>();
-  Command command = {.name = "run",
-                     .summary = "Answer a prompt",
-                     .notes =
-                         "The prompt is a user's message where the model has a chat template, else text to continue. "
-                         "Reasoning stands before the answer, between \"Thinking...\" and \"...done thinking.\".",
-                     .examples = {"rocmforge run -p \"What is 127 + 458?\" --greedy",
-                                  "rocmforge run model.gguf \"Why is the sky blue?\" -n 200 --temp 0.7 --seed 1",
-                                  "rocmforge run -m model.gguf \"Name three colours\" --json-schema '{\"type\": \"array\"}'",
-                                  "echo \"Once upon a time\" | rocmforge run model.gguf --raw --stop \"The end\"",
-                                  "rocmforge run -p \"Reverse the word stone.\" --greedy --json"},
-                     .action = [flags] { return run(*flags); }};
+  Command command = {
+      .name = "run",
+      .summary = "Answer a prompt",
+      .notes =
+          "The prompt is a user's message where the model has a chat template, else text to continue. "
+          "Reasoning stands before the answer, between \"Thinking...\" and \"...done thinking.\". A call of a tool stands "
+          "on a line of its own: NAME(ARGUMENTS); the program runs none.",
+      .examples = {"rocmforge run -p \"What is 127 + 458?\" --greedy",
+                   "rocmforge run model.gguf \"Why is the sky blue?\" -n 200 --temp 0.7 --seed 1",
+                   "rocmforge run -m model.gguf \"Name three colours\" --json-schema '{\"type\": \"array\"}'",
+                   "rocmforge run -p \"How warm is it in Rome?\" --tools-file tools.json --json",
+                   "echo \"Once upon a time\" | rocmforge run model.gguf --raw --stop \"The end\"",
+                   "rocmforge run -p \"Reverse the word stone.\" --greedy --json"},
+      .action = [flags] { return run(*flags); }};
   flags->words.add_to(command, "PROMPT", "Prompt; -: standard input, which is read without any prompt as well");
   auto& options = command.options;
   options.push_back({.names = "-p,--prompt", .target = &flags->prompt, .meaning = "Prompt; -: standard input"});
@@ -128,7 +135,9 @@ Command run_command() {
   options.push_back(json_option(flags->json, "The answer and its statistics as JSON"));
   flags->generation.add_to(command);
   flags->chat_template.add_to(command);
+  flags->tools.add_to(command);
   options.push_back(raw_option(flags->raw, command));
+  command.option("--tools-file").excludes.push_back("--raw");
   flags->engine.add_to(command);
   return command;
 }

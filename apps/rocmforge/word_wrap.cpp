@@ -81,12 +81,35 @@ AnswerPrinter::AnswerPrinter()
       has_colour_(has_colour(stdout)) {}
 
 void AnswerPrinter::add(const AnswerDelta& delta) {
+  if (delta.kind != AnswerDelta::Kind::arguments) {
+    end_call(")\n");
+  }
   if (delta.kind == AnswerDelta::Kind::reasoning) {
     begin_reasoning();
   } else {
-    end();
+    end_reasoning();
   }
-  write(delta.text);
+  if (delta.kind == AnswerDelta::Kind::call) {
+    begin_call(delta.text);
+  } else {
+    write(delta.text);
+  }
+}
+
+void AnswerPrinter::end() {
+  end_call(")");
+  end_reasoning();
+}
+
+void AnswerPrinter::begin_call(std::string_view name) {
+  is_call_ = true;
+  write(fmt::format("{}{}(", at_line_start_ ? "" : "\n", name));
+}
+
+void AnswerPrinter::end_call(std::string_view end) {
+  if (std::exchange(is_call_, false)) {
+    write(end);
+  }
 }
 
 void AnswerPrinter::begin_reasoning() {
@@ -96,7 +119,7 @@ void AnswerPrinter::begin_reasoning() {
   }
 }
 
-void AnswerPrinter::end() {
+void AnswerPrinter::end_reasoning() {
   if (std::exchange(is_reasoning_, false)) {
     write(at_line_start_ ? "...done thinking.\n\n" : "\n...done thinking.\n\n");
     std::fputs(has_colour_ ? style_end.data() : "", stdout);

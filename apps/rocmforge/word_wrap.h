@@ -34,21 +34,26 @@ class WordWrap {
 };
 
 /// Writes the parts of an answer to standard output, wrapped where that is a terminal. Reasoning stands dimmed between the
-/// lines "Thinking..." and "...done thinking.".
+/// lines "Thinking..." and "...done thinking."; each call on a line of its own, as NAME(ARGUMENTS).
 class AnswerPrinter {
  public:
   AnswerPrinter();
   void add(const AnswerDelta& delta);
-  /// Ends reasoning that no content follows.
+  /// Ends reasoning and a call that nothing follows.
   void end();
 
  private:
   void write(std::string_view text);
   void begin_reasoning();
+  void end_reasoning();
+  void begin_call(std::string_view name);
+  /// Writes `end` after the arguments of a call that has begun.
+  void end_call(std::string_view end);
 
   WordWrap wrap_;
   bool wraps_, has_colour_;
   bool is_reasoning_ = false;
+  bool is_call_ = false;
   bool at_line_start_ = true;
 };
 
