@@ -8,7 +8,7 @@
 #include "base/json_document.h"
 #include "read_text.h"
 #include "server/api/api_error.h"
-#include "server/api/chat_request.h"
+#include "server/api/conversation_fields.h"
 #include "usage_error.h"
 
 namespace rocmforge::app {

@@ -14,7 +14,7 @@
 #include "help.h"
 #include "option_value.h"
 #include "suggest.h"
-#include "terminal.h"
+#include "terminal/terminal.h"
 #include "usage_error.h"
 
 namespace rocmforge::app {

@@ -10,8 +10,8 @@
 #include "base/json.h"
 #include "option_value.h"
 #include "suggest.h"
-#include "terminal.h"
-#include "text.h"
+#include "terminal/terminal.h"
+#include "terminal/text.h"
 #include "usage_error.h"
 
 namespace rocmforge::app {

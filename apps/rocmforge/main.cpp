@@ -20,10 +20,10 @@
 #include "base/printable.h"
 #include "command_line.h"
 #include "commands.h"
+#include "commands/step_timeout.h"
 #include "device/device.h"
 #include "device/device_faults.h"
-#include "step_timeout.h"
-#include "terminal.h"
+#include "terminal/terminal.h"
 #include "usage_error.h"
 
 namespace rocmforge::app {

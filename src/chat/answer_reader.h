@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "chat/tool_calls.h"
+#include "chat/answer_parser.h"
 
 namespace rocmforge {
 

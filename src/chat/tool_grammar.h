@@ -5,7 +5,7 @@
 
 #include "base/json.h"
 #include "base/work_budget.h"
-#include "chat/tool_calls.h"
+#include "chat/answer_parser.h"
 #include "grammar/grammar.h"
 
 namespace rocmforge {

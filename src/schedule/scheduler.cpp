@@ -43,9 +43,9 @@ void erase_from(List& list, const Sequence& sequence) {
 }
 
 /// Chooses the running sequence that is preempted.
-class MakingWay {
+class Preemption {
  public:
-  explicit MakingWay(std::span<Sequence* const> running) : running_(running) {
+  explicit Preemption(std::span<Sequence* const> running) : running_(running) {
     for (const Sequence* sequence : running) {
       most_ = std::max(most_, ++counts_[sequence->request.client]);
     }
@@ -260,8 +260,8 @@ bool Scheduler::admit() {
   if (first == nullptr) {
     return false;
   }
-  const MakingWay making_way(running_);
-  const bool takes_place = making_way.to(*first) != nullptr;
+  const Preemption preemption(running_);
+  const bool takes_place = preemption.to(*first) != nullptr;
   // The search for a prefix takes longer for longer prompts: skip it where it can't change anything.
   const bool may_fit = num_running() < limits_.max_sequences && !still_no_room(*first);
   if ((takes_place || may_fit) && start(*first)) {
@@ -275,7 +275,7 @@ bool Scheduler::admit() {
   const auto count = std::min(waiting_.size(), static_cast<std::size_t>(limits_.max_sequences));
   const auto end = waiting_.begin() + static_cast<std::ptrdiff_t>(count);
   const auto found = std::find_if(waiting_.begin(), end, [&](const Sequence* other) {
-    return !other->awaits_prompt() && making_way.to(*other) != nullptr;
+    return !other->awaits_prompt() && preemption.to(*other) != nullptr;
   });
   return found != end && start(**found);
 }
@@ -283,7 +283,7 @@ bool Scheduler::admit() {
 bool Scheduler::start(Sequence& sequence) {
   adopt_computed(sequence);
   while (!has_room_for(sequence)) {
-    const Sequence* maker = MakingWay(running_).to(sequence);
+    const Sequence* maker = Preemption(running_).to(sequence);
     if (maker == nullptr) {
       cache_->release(sequence.cache);
       without_room_ = sequence.id;

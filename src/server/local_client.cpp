@@ -153,9 +153,9 @@ HttpResponse LocalClient::request(const std::string& method, const std::string& 
   const auto box = std::make_shared<Mailbox>();
   const Listener listener(*box);
   Router::prepare(asked, found);
-  auto exchange =
-      std::make_shared<Exchange>(std::move(asked), std::make_shared<LocalReply>(box), log_, state_.service->models.metrics(),
-                                 HttpHeaders{}, Allowance{.work = state_.options.request_work});
+  auto exchange = std::make_shared<HttpExchange>(std::move(asked), std::make_shared<LocalReply>(box), log_,
+                                                 state_.service->models.metrics(), HttpHeaders{},
+                                                 RequestLimits{.work = state_.options.request_work});
   if (const auto problem = Router::serve(*found.route, exchange, state_)) {
     Router::refuse(*found.route, *exchange, state_, *problem);
   }

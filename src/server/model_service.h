@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "server/api/generation.h"
-#include "server/api/response_store.h"
+#include "server/api/openai/response_store.h"
 #include "service/models.h"
 
 namespace rocmforge {

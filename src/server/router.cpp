@@ -26,7 +26,7 @@ std::optional<std::string_view> part_of(std::string_view pattern, std::string_vi
 }
 
 /// Why the reading was stopped, if it was.
-std::optional<ApiError> why_stopped(Exchange& exchange, const ServerState& state) {
+std::optional<ApiError> why_stopped(HttpExchange& exchange, const ServerState& state) {
   switch (exchange.interruption()) {
     case Interruption::client_left:
       exchange.note("client_left", true);
@@ -85,7 +85,8 @@ ApiError Router::unserved(const Found& found, std::string_view method, std::stri
                           : ApiError(404, fmt::format("there is no {}", path.substr(0, 64)));
 }
 
-std::optional<ApiError> Router::serve(const Route& route, const std::shared_ptr<Exchange>& exchange, ServerState& state) {
+std::optional<ApiError> Router::serve(const Route& route, const std::shared_ptr<HttpExchange>& exchange,
+                                      ServerState& state) {
   try {
     if (exchange->log().shows_texts() && !exchange->request.body.empty()) {
       exchange->note("body", exchange->request.body);
@@ -107,7 +108,7 @@ std::optional<ApiError> Router::serve(const Route& route, const std::shared_ptr<
   }
 }
 
-void Router::refuse(const Route& route, Exchange& exchange, const ServerState& state, const ApiError& found) {
+void Router::refuse(const Route& route, HttpExchange& exchange, const ServerState& state, const ApiError& found) {
   const std::optional<ApiError> stopped = why_stopped(exchange, state);
   const ApiError& problem = stopped ? *stopped : found;
   if (problem.status == 429) {

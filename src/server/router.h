@@ -30,9 +30,10 @@ class Router {
   static ApiError unserved(const Found& found, std::string_view method, std::string_view path);
 
   /// Runs the route in this thread. Returns why the request is refused, if it is.
-  static std::optional<ApiError> serve(const Route& route, const std::shared_ptr<Exchange>& exchange, ServerState& state);
+  static std::optional<ApiError> serve(const Route& route, const std::shared_ptr<HttpExchange>& exchange,
+                                       ServerState& state);
   /// Sends the refusal in the route's form. The reason is what stopped the reading, not the exception that the reader saw.
-  static void refuse(const Route& route, Exchange& exchange, const ServerState& state, const ApiError& found);
+  static void refuse(const Route& route, HttpExchange& exchange, const ServerState& state, const ApiError& found);
 
  private:
   std::vector<Route> routes_;

@@ -4,33 +4,35 @@
 
 #include <utility>
 
-#include "server/api/anthropic.h"
-#include "server/api/apply_template.h"
-#include "server/api/chat.h"
-#include "server/api/completions.h"
+#include "server/api/anthropic/anthropic.h"
 #include "server/api/embeddings.h"
-#include "server/api/infill.h"
-#include "server/api/information.h"
-#include "server/api/native.h"
-#include "server/api/ollama.h"
+#include "server/api/llama_server/apply_template.h"
+#include "server/api/llama_server/infill.h"
+#include "server/api/llama_server/llama_server.h"
+#include "server/api/llama_server/tokenization.h"
+#include "server/api/ollama/ollama.h"
+#include "server/api/openai/chat.h"
+#include "server/api/openai/completions.h"
+#include "server/api/openai/responses.h"
 #include "server/api/rerank.h"
-#include "server/api/responses.h"
-#include "server/api/tokenization.h"
+#include "server/api/status.h"
 #include "server/page_files.h"
 
 namespace rocmforge {
 namespace {
 
 /// A route of the model's.
-RouteFunction with_backend(void (*serve)(const std::shared_ptr<Exchange>&, const Backend&)) {
-  return [serve](const std::shared_ptr<Exchange>& exchange, ServerState& state) { serve(exchange, state.needed_backend()); };
+RouteFunction with_backend(void (*serve)(const std::shared_ptr<HttpExchange>&, const Backend&)) {
+  return [serve](const std::shared_ptr<HttpExchange>& exchange, ServerState& state) {
+    serve(exchange, state.needed_backend());
+  };
 }
 
-void serve_pull(const std::shared_ptr<Exchange>& exchange, ServerState& state) {
+void serve_pull(const std::shared_ptr<HttpExchange>& exchange, ServerState& state) {
   serve_ollama_pull(exchange, state.options, state.pulls);
 }
 
-void serve_cancel(const std::shared_ptr<Exchange>& exchange, ServerState& state) {
+void serve_cancel(const std::shared_ptr<HttpExchange>& exchange, ServerState& state) {
   const std::string& id = exchange->request.path_part;
   if (!state.service->active.cancel(id, exchange->request.owner)) {
     throw ApiError(404, fmt::format("no request '{}' is under way", id.substr(0, 64)));
@@ -57,7 +59,7 @@ void add_page(std::vector<Route>& routes) {
     routes.push_back({.method = "GET",
                       .path = path,
                       .serve =
-                          [file](const std::shared_ptr<Exchange>& exchange, ServerState&) {
+                          [file](const std::shared_ptr<HttpExchange>& exchange, ServerState&) {
                             exchange->send(HttpResponse{.content_type = std::string(content_type(file.name)),
                                                         .body = std::string(file.bytes),
                                                         .headers = {{"Content-Security-Policy", std::string(page_policy)},
@@ -143,9 +145,9 @@ std::vector<Route> server_routes(const ServerOptions& options) {
   get({"/api/ps"}, with_backend(serve_ollama_ps), false, ollama_error);
   state({"/api/version"}, serve_version, {.is_public = true, .error = ollama_error});
   post({"/v1/embeddings", "/embeddings"}, with_backend(serve_embeddings));
-  post({"/embedding"}, with_backend(serve_native_embedding));
+  post({"/embedding"}, with_backend(serve_llama_embedding));
   post({"/v1/rerank", "/rerank", "/v2/rerank", "/v1/reranking", "/reranking"}, with_backend(serve_rerank));
-  post({"/generate", "/completion", "/completions"}, with_backend(serve_native));
+  post({"/generate", "/completion", "/completions"}, with_backend(serve_llama_completion));
   post({"/infill"}, with_backend(serve_infill));
   post({"/tokenize"}, with_backend(serve_tokenize));
   post({"/detokenize"}, with_backend(serve_detokenize));

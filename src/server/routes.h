@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "server/api/generation.h"
-#include "server/api/ollama_pull.h"
-#include "server/exchange.h"
+#include "server/api/ollama/ollama_pull.h"
+#include "server/http_exchange.h"
 #include "server/model_service.h"
 #include "server/server.h"
 
@@ -29,7 +29,7 @@ struct ServerState {
   [[nodiscard]] Backend needed_backend() const;
 };
 
-using RouteFunction = std::function<void(const std::shared_ptr<Exchange>&, ServerState&)>;
+using RouteFunction = std::function<void(const std::shared_ptr<HttpExchange>&, ServerState&)>;
 
 /// One route, with all that the server has to know of it.
 struct Route {

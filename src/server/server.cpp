@@ -182,27 +182,27 @@ class Server::Implementation {
     return nullptr;
   }
 
-  [[nodiscard]] Allowance allowance(const HttpRequest& request) const {
+  [[nodiscard]] RequestLimits limits(const HttpRequest& request) const {
     const ServerOptions& options = state_.options;
-    Allowance allowance{.work = options.request_work, .memory = memory_, .max_priority = options.max_priority};
+    RequestLimits limits{.work = options.request_work, .memory = memory_, .max_priority = options.max_priority};
     if (options.request_time) {
-      allowance.deadline = std::chrono::steady_clock::now() + *options.request_time;
+      limits.deadline = std::chrono::steady_clock::now() + *options.request_time;
     }
     if (const auto key = access_.key_of(request)) {
-      allowance.max_priority = access_.key(*key).max_priority.value_or(options.max_priority);
+      limits.max_priority = access_.key(*key).max_priority.value_or(options.max_priority);
     }
     if (options.keys.size() > 1 && !options.share_prefixes) {
-      allowance.prefix_space = request.owner;
+      limits.prefix_space = request.owner;
     }
-    return allowance;
+    return limits;
   }
 
   void handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
     const Route* route = request.route;
     HttpHeaders cors = access_.cors_headers(request);
-    const Allowance allowed = allowance(request);
-    auto exchange = std::make_shared<Exchange>(std::move(request), std::move(reply), log_, state_.service->models.metrics(),
-                                               std::move(cors), allowed);
+    const RequestLimits allowed = limits(request);
+    auto exchange = std::make_shared<HttpExchange>(std::move(request), std::move(reply), log_,
+                                                   state_.service->models.metrics(), std::move(cors), allowed);
     if (route == nullptr) {  // OPTIONS: all else has been refused
       return exchange->send(HttpResponse{.content_type = ""});
     }
@@ -221,16 +221,16 @@ class Server::Implementation {
     read(*route, exchange, is_long);
   }
 
-  void read(const Route& route, const std::shared_ptr<Exchange>& exchange, bool is_long) {
+  void read(const Route& route, const std::shared_ptr<HttpExchange>& exchange, bool is_long) {
     workers_.post({.client = exchange->request.account,
                    .is_long = is_long,
-                   .deadline = exchange->allowance().deadline,
+                   .deadline = exchange->limits().deadline,
                    .run = [this, &route, exchange] { run(route, exchange); },
                    .interrupt = [exchange](Interruption reason) { exchange->interrupt(reason); }});
   }
 
   /// Never throws: if even the refusal fails, the reply is dropped.
-  void run(const Route& route, const std::shared_ptr<Exchange>& exchange) noexcept {
+  void run(const Route& route, const std::shared_ptr<HttpExchange>& exchange) noexcept {
     try {
       const std::optional<ApiError> problem = Router::serve(route, exchange, state_);
       if (problem && exchange->reading.budget.is_postponed()) {

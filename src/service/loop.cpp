@@ -200,7 +200,7 @@ void EngineLoop::hand_to_engine(const std::shared_ptr<Submission>& submission) {
 
 void EngineLoop::give_up(Submission& submission) {
   log_warning("a request could not be started for want of memory");
-  Parcels ends = std::move(submission.ends);
+  Events ends = std::move(submission.ends);
   for (const RequestId id : submission.running) {
     engine_->cancel(id);
     if (const auto track = tracks_.find(id); track != tracks_.end()) {
@@ -213,7 +213,7 @@ void EngineLoop::give_up(Submission& submission) {
     const std::lock_guard lock(mutex_);
     open_.erase(submission.ticket);
   }
-  Parcels notice;
+  Events notice;
   notice.splice(notice.end(), ends, ends.begin());
   notice.front().failed = true;
   send(std::move(notice));
@@ -263,19 +263,19 @@ void EngineLoop::abandon(const std::string& line) {
   }
 }
 
-void EngineLoop::end_with_failure(Parcel& parcel, const std::string& reason) {
-  parcel.delivery.output.finish = FinishReason::error;
-  parcel.delivery.output.stats = RequestStats{};
+void EngineLoop::end_with_failure(Event& event, const std::string& reason) {
+  event.delivery.output.finish = FinishReason::error;
+  event.delivery.output.stats = RequestStats{};
   try {
-    parcel.delivery.output.text = fmt::format("the engine has failed: {}", reason);
+    event.delivery.output.text = fmt::format("the engine has failed: {}", reason);
   } catch (const std::bad_alloc&) {
-    parcel.failed = true;
+    event.failed = true;
   }
 }
 
 void EngineLoop::refuse(Submission& submission, const std::string& reason) {
-  for (Parcel& parcel : submission.ends) {
-    end_with_failure(parcel, reason);
+  for (Event& event : submission.ends) {
+    end_with_failure(event, reason);
   }
   places_.give_back(submission.client, submission.answers);
   {
@@ -301,12 +301,12 @@ void EngineLoop::step() {
       return;
     }
     const Clock::time_point now = Clock::now();
-    Parcels parcels;
+    Events events;
     for (StepOutput& output : outputs) {
-      handle(output, now, parcels);
+      handle(output, now, events);
     }
     metrics_.stepped(engine_->status());
-    send(std::move(parcels));
+    send(std::move(events));
   } catch (const std::exception& error) {
     if (step_ended()) {
       fail(error.what());
@@ -327,20 +327,20 @@ void EngineLoop::fail(const std::string& reason) noexcept {
       }
     }
   }
-  Parcels parcels;
+  Events events;
   while (!tracks_.empty()) {
     const auto place = tracks_.begin();
     const RequestId id = place->first;
-    Parcel& parcel = place->second.end.front();
-    parcel.delivery.output.id = id;
-    end_with_failure(parcel, reason);
+    Event& event = place->second.end.front();
+    event.delivery.output.id = id;
+    end_with_failure(event, reason);
     metrics_.finished(FinishReason::error, {}, 0.0, true);
-    end(place, parcels);
+    end(place, events);
     if (!is_abandoned()) {
       engine_->cancel(id);
     }
   }
-  send(std::move(parcels));
+  send(std::move(events));
 }
 
 void EngineLoop::count_token(Track& track, Clock::time_point now) {
@@ -353,7 +353,7 @@ void EngineLoop::count_token(Track& track, Clock::time_point now) {
   track.last_token = now;
 }
 
-void EngineLoop::handle(StepOutput& output, Clock::time_point now, Parcels& parcels) {
+void EngineLoop::handle(StepOutput& output, Clock::time_point now, Events& events) {
   const RequestId id = output.id;
   const bool ends = output.finish != FinishReason::none;
   const auto found = tracks_.find(id);
@@ -364,26 +364,26 @@ void EngineLoop::handle(StepOutput& output, Clock::time_point now, Parcels& parc
   for (std::size_t i = 0; i < output.tokens.size(); ++i) {
     count_token(track, now);
   }
-  Parcel& last = track.end.front();
+  Event& last = track.end.front();
   last.delivery.decode_seconds = track.first_token ? seconds(now - *track.first_token) : 0.0;
   if (!ends) {
     try {
-      parcels.push_back({last.listener, {last.delivery.choice, std::move(output), last.delivery.decode_seconds}});
+      events.push_back({last.listener, {last.delivery.choice, std::move(output), last.delivery.decode_seconds}});
       return;
     } catch (const std::bad_alloc&) {
       last.failed = true;
       engine_->cancel(id);
       metrics_.finished(FinishReason::error, {}, 0.0, track.first_of_prompt);
-      return end(found, parcels);
+      return end(found, events);
     }
   }
   last.delivery.output = std::move(output);
   metrics_.finished(last.delivery.output.finish, *last.delivery.output.stats, seconds(now - track.submission->came),
                     track.first_of_prompt);
-  end(found, parcels);
+  end(found, events);
 }
 
-void EngineLoop::end(Tracks::iterator place, Parcels& parcels) {
+void EngineLoop::end(Tracks::iterator place, Events& events) {
   Submission& submission = *place->second.submission;
   const std::optional<RequestStats>& stats = place->second.end.front().delivery.output.stats;
   std::erase(submission.running, place->first);
@@ -395,47 +395,47 @@ void EngineLoop::end(Tracks::iterator place, Parcels& parcels) {
     open_.erase(submission.ticket);
     cancelled_.erase(submission.ticket);
   }
-  parcels.splice(parcels.end(), place->second.end);
+  events.splice(events.end(), place->second.end);
   tracks_.erase(place);
 }
 
-void EngineLoop::send(Parcels parcels) {
-  if (parcels.empty()) {
+void EngineLoop::send(Events events) {
+  if (events.empty()) {
     return;
   }
   {
     std::unique_lock lock(parcel_mutex_);
     parcels_changed_.wait(lock, [this] { return parcels_.size() < most_parcels; });
-    parcels_.splice(parcels_.end(), parcels);
+    parcels_.splice(parcels_.end(), events);
   }
   parcels_changed_.notify_all();
 }
 
 // One request's failure does not affect others.
-void EngineLoop::hand_out(Parcel& parcel) {
-  if (!parcel.failed) {
+void EngineLoop::hand_out(Event& event) {
+  if (!event.failed) {
     try {
-      return parcel.accepted ? parcel.listener->on_accepted() : parcel.listener->on_output(std::move(parcel.delivery));
+      return event.accepted ? event.listener->on_accepted() : event.listener->on_output(std::move(event.delivery));
     } catch (const std::exception&) {  // no memory; the listener tells its client
     }
   }
-  parcel.listener->on_failure();
+  event.listener->on_failure();
 }
 
 void EngineLoop::deliver() {
   for (;;) {
-    Parcels parcels;
+    Events events;
     {
       std::unique_lock lock(parcel_mutex_);
       parcels_changed_.wait(lock, [this] { return delivered_all_ || !parcels_.empty(); });
       if (parcels_.empty()) {
         return;
       }
-      parcels.swap(parcels_);
+      events.swap(parcels_);
     }
     parcels_changed_.notify_all();
-    for (Parcel& parcel : parcels) {
-      hand_out(parcel);
+    for (Event& event : events) {
+      hand_out(event);
     }
   }
 }

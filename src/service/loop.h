@@ -25,7 +25,7 @@ namespace rocmforge {
 struct Delivery {
   int choice = 0;
   StepOutput output{};
-  double decode_seconds = 0.0;          ///< from the answer's first token to this output
+  double decode_seconds = 0.0;  ///< from the answer's first token to this output
 };
 
 /// Receives a submission's outputs, one at a time, on the loop's delivery thread. Must not block.
@@ -42,7 +42,7 @@ class OutputListener {
 /// Owns the engine. One thread runs its steps while there is work, another delivers the outputs. Requests and
 /// cancellations come from any thread and take effect between two steps.
 ///
-/// A submission that runs out of memory fails alone. Ending an answer allocates nothing: the final parcel is allocated with
+/// A submission that runs out of memory fails alone. Ending an answer allocates nothing: the final event is allocated with
 /// the submission.
 class EngineLoop {
  public:
@@ -82,13 +82,13 @@ class EngineLoop {
 
  private:
   using Clock = std::chrono::steady_clock;
-  struct Parcel {
+  struct Event {
     std::shared_ptr<OutputListener> listener;
     Delivery delivery{};
     bool failed = false;    ///< instead of a delivery
     bool accepted = false;  ///< likewise
   };
-  using Parcels = std::list<Parcel>;  // moved between lists without allocating
+  using Events = std::list<Event>;  // moved between lists without allocating
   struct Submission {
     Ticket ticket = 0;
     std::vector<Request> requests;
@@ -96,8 +96,8 @@ class EngineLoop {
     std::shared_ptr<OutputListener> listener;
     std::string client;
     Clock::time_point came;
-    Parcels ends{};                    ///< of answers that the engine has not been given yet
-    Parcels acceptance{};              ///< the parcel that tells of it
+    Events ends{};                     ///< of answers that the engine has not been given yet
+    Events acceptance{};               ///< the event that tells of it
     std::vector<RequestId> running{};  ///< has capacity for all
     std::int32_t longest = 0;          ///< tokens of the longest answer that has ended
     std::int64_t answers = 0;          ///< in all
@@ -106,7 +106,7 @@ class EngineLoop {
   /// An answer that was passed to the engine.
   struct Track {
     std::shared_ptr<Submission> submission;
-    Parcels end;                  ///< the final parcel
+    Events end;                   ///< the final event
     bool first_of_prompt = true;  ///< the prompt's numbers count once
     std::int32_t prompt_tokens = 0;
     std::optional<Clock::time_point> first_token{}, last_token{};
@@ -128,18 +128,18 @@ class EngineLoop {
   bool step_ended();
   /// A step does not end in its time: ends all answers in place of the engine's thread, which waits for the step.
   void abandon(const std::string& line);
-  static void end_with_failure(Parcel& parcel, const std::string& reason);
+  static void end_with_failure(Event& event, const std::string& reason);
   /// Ends the answers of a submission that the engine was not given.
   void refuse(Submission& submission, const std::string& reason);
   void fail(const std::string& reason) noexcept;
-  /// Counts the output and makes its parcel.
-  void handle(StepOutput& output, Clock::time_point now, Parcels& parcels);
+  /// Counts the output and makes its event.
+  void handle(StepOutput& output, Clock::time_point now, Events& events);
   void count_token(Track& track, Clock::time_point now);
-  /// An answer has ended: appends its final parcel.
-  void end(Tracks::iterator place, Parcels& parcels);
-  void send(Parcels parcels);
+  /// An answer has ended: appends its final event.
+  void end(Tracks::iterator place, Events& events);
+  void send(Events events);
   void deliver();
-  static void hand_out(Parcel& parcel);
+  static void hand_out(Event& event);
 
   std::unique_ptr<Engine> engine_;
   ServiceMetrics& metrics_;
@@ -163,8 +163,8 @@ class EngineLoop {
 
   std::mutex parcel_mutex_;  // guards the members below
   std::condition_variable parcels_changed_;
-  Parcels parcels_;
-  bool delivered_all_ = false;  ///< no more parcels will come
+  Events parcels_;
+  bool delivered_all_ = false;  ///< no more events will come
 
   std::jthread deliverer_;
   std::jthread runner_;

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "chat/tool_calls.h"
+#include "chat/answer_parser.h"
 #include "service/loop.h"
 #include "service/model.h"
 #include "service/turn.h"

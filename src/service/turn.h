@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "chat/answer_parser.h"
 #include "chat/conversation.h"
-#include "chat/tool_calls.h"
 #include "schedule/request.h"
 #include "service/constraints.h"
 #include "service/model.h"

@@ -1,4 +1,4 @@
-#include "rocmforge/step_runner.h"
+#include "bench/step_runner.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
-#include "rocmforge/word_wrap.h"
+#include "terminal/word_wrap.h"
 
 #include <gtest/gtest.h>
 
 #include <clocale>
 
-#include "rocmforge/terminal.h"
+#include "terminal/terminal.h"
 
 namespace rocmforge::app {
 namespace {

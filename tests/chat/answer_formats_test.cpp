@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
+#include "chat/answer_parser.h"
 #include "chat/chat_template.h"
 #include "chat/tool_call_styles.h"
-#include "chat/tool_calls.h"
 #include "chat/written_calls.h"
 
 namespace rocmforge::test {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "chat/answer_parser.h"
 #include "chat/chat_template_files.h"
-#include "chat/tool_calls.h"
 
 namespace rocmforge::test {
 namespace {

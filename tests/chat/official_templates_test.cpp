@@ -7,10 +7,10 @@
 #include <string_view>
 
 #include "base/json_document.h"
+#include "chat/answer_parser.h"
 #include "chat/chat_template_files.h"
 #include "chat/message_json.h"
 #include "chat/tool_call_styles.h"
-#include "chat/tool_calls.h"
 
 namespace rocmforge::test {
 namespace {

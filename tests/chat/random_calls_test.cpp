@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "chat/answer_parser.h"
 #include "chat/chat_template_files.h"
-#include "chat/tool_calls.h"
 #include "chat/written_calls.h"
 
 namespace rocmforge::test {

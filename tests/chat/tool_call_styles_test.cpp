@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/json.h"
+#include "chat/answer_parser.h"
 #include "chat/chat_template_files.h"
-#include "chat/tool_calls.h"
 
 namespace rocmforge::test {
 namespace {

@@ -1,4 +1,4 @@
-#include "chat/tool_calls.h"
+#include "chat/answer_parser.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "check_parent.h"
+#include "check/check_parent.h"
 #include "device/device_faults.h"
 #include "device/launch_trace.h"
 #include "kernels/register_all.h"

@@ -1,9 +1,9 @@
-#include "card_sensors.h"
+#include "bench/card_sensors.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "check_report.h"
+#include "check/check_report.h"
 #include "checks/bad_kernels.h"
 
 namespace rocmforge::test {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "check_report.h"
+#include "check/check_report.h"
 #include "checks/bad_kernels.h"
 #include "error_of.h"
 

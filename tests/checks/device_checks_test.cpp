@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "check_device.h"
+#include "check/check_device.h"
 #include "device/temporary_folder.h"
 #include "kernels/check/device_checks.h"
 #include "kernels/register_all.h"

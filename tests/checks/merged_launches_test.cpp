@@ -8,7 +8,7 @@
 
 #include <thread>
 
-#include "check_report.h"
+#include "check/check_report.h"
 #include "checks/device_cases.h"
 #include "checks/oracle.h"
 #include "checks/product_groups.h"

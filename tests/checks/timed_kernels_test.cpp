@@ -5,13 +5,13 @@
 
 #include <functional>
 
+#include "bench/step_check.h"
+#include "bench/timed_attention.h"
+#include "bench/timed_matmul.h"
 #include "checks/bad_kernels.h"
 #include "checks/device_cases.h"
 #include "checks/oracle.h"
-#include "step_check.h"
 #include "test_device.h"
-#include "timed_attention.h"
-#include "timed_matmul.h"
 
 namespace rocmforge::test {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "server/api/chat_answer.h"
+#include "server/api/message_generation.h"
 
 namespace rocmforge {
 namespace {
@@ -20,7 +20,7 @@ Conversation read_toy(Fields& fields) {
 /// The answer, in the form of this API.
 class ToyGeneration final : public MessageGeneration {
  public:
-  ToyGeneration(std::shared_ptr<Exchange> exchange, const Backend& backend, StreamOptions options, const Turn& turn)
+  ToyGeneration(std::shared_ptr<HttpExchange> exchange, const Backend& backend, StreamOptions options, const Turn& turn)
       : MessageGeneration(std::move(exchange), backend, options, "toy_", turn, "", 1) {}
 
  protected:
@@ -46,7 +46,7 @@ class ToyGeneration final : public MessageGeneration {
   [[nodiscard]] ErrorForm error_form() const override { return toy_error; }
 };
 
-void serve_toy(const std::shared_ptr<Exchange>& exchange, ServerState& state) {
+void serve_toy(const std::shared_ptr<HttpExchange>& exchange, ServerState& state) {
   const Backend backend = state.needed_backend();
   const Document document = exchange->take_json();
   Fields fields(document.root);

@@ -70,8 +70,8 @@ Target& target() {
 
 void serve(HttpRequest request) {
   for (const Route& route : target().routes) {
-    const auto exchange = std::make_shared<Exchange>(request, std::make_shared<CheckingReply>(), target().log,
-                                                     target().state.service->models.metrics(), HttpHeaders{});
+    const auto exchange = std::make_shared<HttpExchange>(request, std::make_shared<CheckingReply>(), target().log,
+                                                         target().state.service->models.metrics(), HttpHeaders{});
     try {
       route.serve(exchange, target().state);
     } catch (const ApiError& error) {

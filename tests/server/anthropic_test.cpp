@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/api/anthropic_request.h"
+#include "server/api/anthropic/anthropic_request.h"
 #include "server/other_api.h"
 
 namespace rocmforge {

@@ -1,7 +1,7 @@
 // Ollama's API: the conversion of requests for the template, and the format of answers and streams.
 #include <gtest/gtest.h>
 
-#include "server/api/ollama_request.h"
+#include "server/api/ollama/ollama_request.h"
 #include "server/other_api.h"
 
 namespace rocmforge {

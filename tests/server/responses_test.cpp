@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "error_of.h"
-#include "server/api/response_store.h"
-#include "server/api/responses_request.h"
+#include "server/api/openai/response_store.h"
+#include "server/api/openai/responses_request.h"
 #include "server/other_api.h"
 
 namespace rocmforge {

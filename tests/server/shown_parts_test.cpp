@@ -2,9 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/api/anthropic_request.h"
+#include "server/api/anthropic/anthropic_request.h"
 #include "server/api/content_parts.h"
-#include "server/api/responses_request.h"
+#include "server/api/openai/responses_request.h"
 #include "server/other_api.h"
 
 namespace rocmforge {

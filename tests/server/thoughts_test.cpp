@@ -1,5 +1,5 @@
 // The limit of an answer's reasoning, by each API's field for it, and the fields that turn reasoning off.
-#include "server/api/thoughts.h"
+#include "server/api/reasoning_fields.h"
 
 #include <gtest/gtest.h>
 

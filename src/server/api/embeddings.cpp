@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "server/api/ollama.h"
+#include "server/api/ollama/ollama.h"
 #include "server/api/prompts.h"
 #include "server/api/unserved_fields.h"
 #include "service/embedding.h"
@@ -27,7 +27,8 @@ enum class VectorForm {
 
 class EmbeddingGeneration final : public Generation {
  public:
-  EmbeddingGeneration(std::shared_ptr<Exchange> exchange, const Backend& backend, VectorForm form, std::size_t dimensions)
+  EmbeddingGeneration(std::shared_ptr<HttpExchange> exchange, const Backend& backend, VectorForm form,
+                      std::size_t dimensions)
       : Generation(std::move(exchange), backend, {}, "embd-"), form_(form), dimensions_(dimensions) {}
 
  protected:
@@ -120,7 +121,7 @@ Pooling pooling_of(const std::optional<std::string>& named, const ServedModel& m
 
 /// Starts one answer to the inputs that the field `name` holds. `truncates`: of a text that is longer than the context, only
 /// the beginning counts.
-void start_embeddings(Fields& fields, std::string_view name, VectorForm form, const std::shared_ptr<Exchange>& exchange,
+void start_embeddings(Fields& fields, std::string_view name, VectorForm form, const std::shared_ptr<HttpExchange>& exchange,
                       const Backend& backend, bool truncates = false) {
   const ServedModel& model = backend.model;
   const auto dimensions = fields.integer("dimensions", 1, model.hidden);
@@ -158,14 +159,14 @@ void start_embeddings(Fields& fields, std::string_view name, VectorForm form, co
 
 }  // namespace
 
-void serve_embeddings(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
+void serve_embeddings(const std::shared_ptr<HttpExchange>& exchange, const Backend& backend) {
   const Document document = exchange->take_json();
   Fields fields(document.root);
   const bool base64 = fields.choice("encoding_format", {"float", "base64"}) == "base64";
   start_embeddings(fields, "input", base64 ? VectorForm::openai_base64 : VectorForm::openai, exchange, backend);
 }
 
-void serve_ollama_embed(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
+void serve_ollama_embed(const std::shared_ptr<HttpExchange>& exchange, const Backend& backend) {
   const Document document = exchange->take_json();
   Fields fields(document.root);
   fields.ignore({"keep_alive", "options"});
@@ -173,7 +174,7 @@ void serve_ollama_embed(const std::shared_ptr<Exchange>& exchange, const Backend
   start_embeddings(fields, "input", VectorForm::ollama, exchange, backend, truncates);
 }
 
-void serve_ollama_embeddings(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
+void serve_ollama_embeddings(const std::shared_ptr<HttpExchange>& exchange, const Backend& backend) {
   const Document document = exchange->take_json();
   Fields fields(document.root);
   fields.ignore({"keep_alive", "options"});
@@ -181,7 +182,7 @@ void serve_ollama_embeddings(const std::shared_ptr<Exchange>& exchange, const Ba
   start_embeddings(fields, "prompt", VectorForm::ollama_single, exchange, backend, truncates);
 }
 
-void serve_native_embedding(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
+void serve_llama_embedding(const std::shared_ptr<HttpExchange>& exchange, const Backend& backend) {
   const Document document = exchange->take_json();
   Fields fields(document.root);
   fields.refuse_unless("embd_normalize", Json::array({2}), "vectors have length 1");

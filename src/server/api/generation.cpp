@@ -72,7 +72,7 @@ bool ActiveGenerations::cancel(const std::string& id, std::string_view owner) {
   return true;
 }
 
-Generation::Generation(std::shared_ptr<Exchange> exchange, const Backend& backend, StreamOptions options,
+Generation::Generation(std::shared_ptr<HttpExchange> exchange, const Backend& backend, StreamOptions options,
                        std::string_view prefix)
     : exchange_(std::move(exchange)),
       backend_(backend),
@@ -95,9 +95,9 @@ void Generation::start(std::vector<Request> requests, int count) {
   for (Request& request : requests) {
     check_priority(request.priority);
     prompt_sizes_.push_back(request.prompt.size());
-    request.deadline = exchange_->allowance().deadline;
+    request.deadline = exchange_->limits().deadline;
     request.deadline_is_for_first_token = options_.stream;
-    request.cache_salt = salt_in_space(exchange_->allowance().prefix_space, request.cache_salt);
+    request.cache_salt = salt_in_space(exchange_->limits().prefix_space, request.cache_salt);
     bytes += count * bytes_of(request);
   }
   exchange_->reading.keep(bytes);
@@ -139,7 +139,7 @@ void Generation::start(Request request, int count) {
 }
 
 void Generation::check_priority(std::int32_t priority) const {
-  const std::int32_t most = exchange_->allowance().max_priority;
+  const std::int32_t most = exchange_->limits().max_priority;
   if (priority < -most) {
     throw ApiError(400, fmt::format("priority is {}, must be {} to 1000", priority, -most), "priority");
   }

@@ -12,10 +12,9 @@
 #include "server/api/api_error.h"
 #include "server/api/json.h"
 #include "server/api/json_pieces.h"
-#include "server/api/response_store.h"
 #include "server/api/sampling_fields.h"
 #include "server/api/token_logprobs_json.h"
-#include "server/exchange.h"
+#include "server/http_exchange.h"
 #include "service/loop.h"
 #include "service/model.h"
 #include "service/stream.h"
@@ -23,6 +22,7 @@
 namespace rocmforge {
 
 class Generation;
+class ResponseStore;
 
 /// The running generations, by id: for /cancel.
 class ActiveGenerations {
@@ -60,7 +60,7 @@ class Generation : public OutputListener, public std::enable_shared_from_this<Ge
  public:
   /// `prefix` begins the id of the answer. Who knows the id may cancel the answer or, if it is stored, read it: the id is
   /// not the request's, which is in the log.
-  Generation(std::shared_ptr<Exchange> exchange, const Backend& backend, StreamOptions options, std::string_view prefix);
+  Generation(std::shared_ptr<HttpExchange> exchange, const Backend& backend, StreamOptions options, std::string_view prefix);
   ~Generation() override;
 
   /// Throws ApiError when there is no room.
@@ -151,7 +151,7 @@ class Generation : public OutputListener, public std::enable_shared_from_this<Ge
   [[nodiscard]] ApiError error_of(const StepOutput& output) const;
   void add_notes();
 
-  std::shared_ptr<Exchange> exchange_;
+  std::shared_ptr<HttpExchange> exchange_;
   const Backend backend_;
   StreamOptions options_;
   std::string id_;

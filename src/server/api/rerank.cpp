@@ -65,7 +65,7 @@ RerankRequest read_request(Fields& fields) {
 
 class RerankGeneration final : public Generation {
  public:
-  RerankGeneration(std::shared_ptr<Exchange> exchange, const Backend& backend, RerankRequest request, Verdicts verdicts)
+  RerankGeneration(std::shared_ptr<HttpExchange> exchange, const Backend& backend, RerankRequest request, Verdicts verdicts)
       : Generation(std::move(exchange), backend, {}, "rerank-"), request_(std::move(request)), verdicts_(verdicts) {}
 
  protected:
@@ -168,7 +168,7 @@ Verdicts find_verdicts(const ServedModel& model) {
 
 }  // namespace
 
-void serve_rerank(const std::shared_ptr<Exchange>& exchange, const Backend& backend) {
+void serve_rerank(const std::shared_ptr<HttpExchange>& exchange, const Backend& backend) {
   const Document document = exchange->take_json();
   Fields fields(document.root);
   const ServedModel& model = backend.model;

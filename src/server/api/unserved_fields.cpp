@@ -85,7 +85,7 @@ std::string without_numbers(std::string_view name) {
 
 std::span<const UnservedField> unserved_fields() { return unserved; }
 
-void finish_fields(Fields& fields, Exchange& exchange, const Backend& backend) {
+void finish_fields(Fields& fields, HttpExchange& exchange, const Backend& backend) {
   ignore_harmless(fields);
   for (const UnservedField& field : unserved) {
     if (!fields.was_asked_for(field.name) && fields.has(field.name)) {
@@ -96,7 +96,7 @@ void finish_fields(Fields& fields, Exchange& exchange, const Backend& backend) {
   tell_unknown_fields(fields, exchange, backend);
 }
 
-void tell_unknown_fields(const Fields& fields, Exchange& exchange, const Backend& backend) {
+void tell_unknown_fields(const Fields& fields, HttpExchange& exchange, const Backend& backend) {
   const UnknownFields& unknown = fields.unknown();
   if (unknown.names.empty()) {
     return;

@@ -22,10 +22,10 @@ std::span<const UnservedField> unserved_fields();
 /// Ends the reading of a request, after the last field that its route serves. Accepts fields that change no answer, and
 /// refuses unserved ones with ApiError(400). Unknown fields are refused with `--strict-fields`, otherwise ignored; the
 /// answer's header X-Ignored-Fields and the log name them.
-void finish_fields(Fields& fields, Exchange& exchange, const Backend& backend);
+void finish_fields(Fields& fields, HttpExchange& exchange, const Backend& backend);
 
 /// The last part of it: names or refuses what fields.unknown() holds.
-void tell_unknown_fields(const Fields& fields, Exchange& exchange, const Backend& backend);
+void tell_unknown_fields(const Fields& fields, HttpExchange& exchange, const Backend& backend);
 
 /// The names for a header or a line of the log. Characters that could end either are escaped as in a URL; a long list ends
 /// with "...".

@@ -1,0 +1,170 @@
+#include "commands/plan_table.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <limits>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "base/json.h"
+#include "bench/kernel_bench.h"
+#include "bench/measure.h"
+#include "terminal/text.h"
+
+namespace rocmforge::app {
+namespace {
+
+/// Equal operations of several layers.
+struct PlanGroup {
+  std::string operation;  ///< "blk.*.attn_qkv"
+  const PlannedOperation* first = nullptr;
+  int times = 0;  ///< in a step
+  std::size_t weight_bytes = 0;
+  std::size_t activation_bytes = 0;
+  std::size_t kv_bytes_per_position = 0;
+
+  [[nodiscard]] std::size_t bytes() const { return weight_bytes + activation_bytes; }
+};
+
+/// "blk.*.attn_qkv" for the operations of all layers.
+std::string without_layer(const std::string& operation) {
+  const std::string_view kind = operation_kind(operation);
+  return kind == operation ? operation : fmt::format("blk.*.{}", kind);
+}
+
+std::vector<PlanGroup> group(const std::vector<PlannedOperation>& plan) {
+  std::vector<PlanGroup> groups;
+  std::map<std::tuple<std::string, std::string, std::string, std::string, std::int64_t>, std::size_t> index;
+  for (const PlannedOperation& operation : plan) {
+    const std::string name = without_layer(operation.operation);
+    const auto [found, added] =
+        index.try_emplace({name, operation.spec, operation.kernel, operation.part_of, operation.part_tokens}, groups.size());
+    if (added) {
+      groups.push_back({.operation = name, .first = &operation});
+    }
+    PlanGroup& here = groups[found->second];
+    const auto times = static_cast<std::size_t>(operation.times);
+    here.times += operation.times;
+    here.weight_bytes += times * operation.weight_bytes;
+    here.activation_bytes += times * operation.activation_bytes;
+    here.kv_bytes_per_position += times * operation.kv_bytes_per_position;
+  }
+  return groups;
+}
+
+/// "gpu". If the call of another operation includes this one: "in attn_qkv", or "gpu; to 8 tokens in attn_qkv" if it does so
+/// only in small steps.
+std::string kernel_text(const PlannedOperation& operation) {
+  if (operation.part_of.empty()) {
+    return operation.kernel;
+  }
+  return operation.part_tokens == std::numeric_limits<std::int64_t>::max()
+             ? fmt::format("in {}", operation.part_of)
+             : fmt::format("{}; to {} tokens in {}", operation.kernel, operation.part_tokens, operation.part_of);
+}
+
+}  // namespace
+
+std::string attention_kernels(const Model& model) {
+  std::string names;
+  for (const PlannedOperation& operation : model.plan()) {
+    if (operation.operation == Attention::name &&
+        (" + " + names + " ").find(" " + operation.kernel + " ") == std::string::npos) {
+      names += (names.empty() ? "" : " + ") + operation.kernel;
+    }
+  }
+  return names;
+}
+
+std::optional<double> read_ceiling(const DeviceInfo& device, int threads) {
+  if (!device.is_gpu()) {
+    return read_bandwidth(threads);
+  }
+  const auto ceilings = ceiling_cache().find(device);
+  return ceilings ? std::optional(ceilings->read_bytes_per_second) : std::nullopt;
+}
+
+void print_plan(const PlannedModel& planned, std::optional<double> bytes_per_second) {
+  const Model& model = *planned.model;
+  const DeviceInfo& device = planned.device->info();
+  fmt::print("\nplan: one token decoded on {}, attention {}\n", device.name, attention_kernels(model));
+  std::vector<std::string> headers = {"operation", ">times", "kernel", ">weights", ">activations", ">KV a position"};
+  if (bytes_per_second) {
+    headers.emplace_back(">us at least");
+  }
+  headers.emplace_back("what");
+  Table table(headers);
+  const std::vector<PlanGroup> groups = group(model.plan());
+  const auto shown = [](std::size_t bytes) { return bytes > 0 ? human_bytes(bytes) : std::string(); };
+  for (const PlanGroup& line : groups) {
+    std::vector<std::string> row = {
+        line.operation,           fmt::format("{}", line.times), kernel_text(*line.first),
+        shown(line.weight_bytes), shown(line.activation_bytes),  shown(line.kv_bytes_per_position)};
+    if (bytes_per_second) {
+      row.push_back(fmt::format("{:.2f}", static_cast<double>(line.bytes()) / *bytes_per_second * 1e6));
+    }
+    row.push_back(line.first->spec);
+    table.add(std::move(row));
+  }
+  table.print(stdout);
+  if (bytes_per_second) {
+    fmt::print("\nus at least: bytes over the {:.1f} GB/s that the device was measured to read, no context\n",
+               *bytes_per_second / 1e9);
+  } else {
+    fmt::print("\nno times: the memory of this device was never measured (rocmforge bench matmul does)\n");
+  }
+  fmt::print("\nnot chosen, and why\n");
+  for (const PlanGroup& line : groups) {
+    std::vector<std::string> reasons;
+    for (const Refusal& refusal : line.first->refusals) {
+      reasons.push_back(fmt::format("{} ({})", refusal.kernel, refusal.reason));
+    }
+    fmt::print("  {}: {}\n", line.operation, fmt::join(reasons, ", "));
+  }
+  if (device.is_gpu()) {
+    fmt::print("\nmerged launches of products of one token: {} ({})\n", planned.merging.on ? "on" : "off",
+               planned.merging.why);
+    if (planned.product_groups != 1.0) {
+      fmt::print("products of one token: {:g} work-groups a unit, which the saved check found fastest\n",
+                 planned.product_groups);
+    }
+  }
+  fmt::print("\nweights read per token {}, {} {}, workspace {}\n", human_bytes(model.bytes_per_token()),
+             device.is_gpu() ? "copies on the device" : "repacked copies", human_bytes(model.packed_bytes()),
+             human_bytes(model.workspace_bytes()));
+}
+
+nlohmann::ordered_json plan_json(const PlannedModel& planned, std::optional<double> bytes_per_second) {
+  const Model& model = *planned.model;
+  auto operations = nlohmann::ordered_json::array();
+  for (const PlannedOperation& operation : model.plan()) {
+    auto refusals = nlohmann::ordered_json::array();
+    for (const Refusal& refusal : operation.refusals) {
+      refusals.push_back({{"kernel", refusal.kernel}, {"reason", refusal.reason}});
+    }
+    const std::size_t bytes = operation.weight_bytes + operation.activation_bytes;
+    operations.push_back({{"operation", operation.operation},
+                          {"spec", operation.spec},
+                          {"kernel", operation.kernel},
+                          {"times", operation.times},
+                          {"weight_bytes", operation.weight_bytes},
+                          {"activation_bytes", operation.activation_bytes},
+                          {"kv_bytes_per_position", operation.kv_bytes_per_position}});
+    if (bytes_per_second) {
+      operations.back()["seconds_at_least"] = static_cast<double>(bytes) / *bytes_per_second;
+    }
+    operations.back()["refusals"] = refusals;
+  }
+  return {{"attention", attention_kernels(model)},
+          {"merged_launches", {{"on", planned.merging.on}, {"why", planned.merging.why}}},
+          {"product_groups", planned.product_groups},
+          {"operations", operations},
+          {"weights_read_per_token_bytes", model.bytes_per_token()},
+          {"repacked_bytes", model.packed_bytes()},
+          {"workspace_bytes", model.workspace_bytes()}};
+}
+
+}  // namespace rocmforge::app

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "server/api/generation.h"
+#include "server/api/prompts.h"
+
+namespace rocmforge {
+
+/// POST /generate and /completion: llama-server's own form of completion. Throws ApiError.
+void serve_llama_completion(const std::shared_ptr<HttpExchange>& exchange, const Backend& backend);
+
+struct LlamaPrompts {
+  std::vector<Json> sent;  ///< the prompts, as the answer repeats them
+  bool is_list = false;    ///< the answer is an array
+  std::function<Ids(const Json& sent, const Request& request)> encode;
+};
+
+/// Reads all fields but the prompts, and starts the answers. Checks that no other field is left. Throws ApiError.
+void start_llama_completion(Fields& fields, const std::shared_ptr<HttpExchange>& exchange, const Backend& backend,
+                            LlamaPrompts prompts);
+
+}  // namespace rocmforge

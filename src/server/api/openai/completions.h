@@ -1,0 +1,12 @@
+#pragma once
+
+#include <memory>
+
+#include "server/api/generation.h"
+
+namespace rocmforge {
+
+/// POST /v1/completions. Throws ApiError.
+void serve_completion(const std::shared_ptr<HttpExchange>& exchange, const Backend& backend);
+
+}  // namespace rocmforge
