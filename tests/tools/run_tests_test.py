@@ -12,6 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools/checks"))
 import run_tests  # noqa: E402
 from suite.registered import Selection, Test  # noqa: E402
+from suite.record import Record  # noqa: E402
 from suite.schedule import run_all  # noqa: E402
 
 # Behaves as a program of GoogleTest whose cases do what their names say.
@@ -23,6 +24,8 @@ flags = dict(word.split("=", 1) for word in words if "=" in word)
 names = flags["--gtest_filter"].split(":")
 cases = ""
 code = 0
+if "ROCMFORGE_TEST_READS" in os.environ:
+    open(os.environ["ROCMFORGE_TEST_READS"], "a").write(str(pathlib.Path(sys.argv[0]).parent / "data") + "\\n")
 for name in names:
     print(f"[ RUN      ] {name}", flush=True)
     suite, case = name.split(".")
@@ -47,7 +50,7 @@ sys.exit(code)
 '''
 
 
-class Runner(unittest.TestCase):
+class Cases(unittest.TestCase):
     def setUp(self):
         holder = tempfile.TemporaryDirectory()
         self.addCleanup(holder.cleanup)
@@ -74,6 +77,8 @@ class Runner(unittest.TestCase):
         found = self.results([self.case(name) for name in names])
         return {name.removeprefix("Suite."): result.status for name, result in found.items()}
 
+
+class Runner(Cases):
     def test_cases_share_a_process(self):
         found = self.results([self.case(f"Good{i}") for i in range(40)], shards=4)
         self.assertEqual(({result.status for result in found.values()}, len(found), self.processes), ({"passed"}, 40, 4))
@@ -116,6 +121,71 @@ class Runner(unittest.TestCase):
                   self.made("break", ["false"], provides=["broken"]), self.made("of_broken", ["true"], needs=["broken"])]
         failed = [name for name, result in self.results(tests).items() if result.status != "passed"]
         self.assertEqual(sorted(failed), ["break", "of_broken"])
+
+
+class Recorded(Cases):
+    """What has passed is known as long as nothing that it depends on has changed."""
+
+    def setUp(self):
+        super().setUp()
+        for name in ("build", "data", "cache"):
+            (self.folder / name).mkdir()
+        self.write("data/one", "1")
+        self.age(self.program)
+        before = os.environ.get("XDG_CACHE_HOME")
+        os.environ["XDG_CACHE_HOME"] = str(self.folder / "cache")
+        self.addCleanup(lambda: os.environ.pop("XDG_CACHE_HOME") if before is None else os.environ.update(XDG_CACHE_HOME=before))
+        self.tests = [self.case(name) for name in ("Good", "Good2", "Fail", "Skip")] + [self.made("command", ["true"])]
+        self.environment = {"SETTING": "1"}
+
+    def age(self, path):
+        """Only what is older than a run can have been read by it."""
+        os.utime(path, (1e9, os.stat(path).st_mtime - 1000))
+
+    def write(self, name, text):
+        (self.folder / name).write_text(text)
+        self.age(self.folder / name)
+        self.age(self.folder / "data")
+
+    def record(self):
+        return Record(self.folder / "build", self.environment, self.folder)
+
+    def known(self):
+        return [test.name.removeprefix("Suite.") for test in self.record().known(self.tests)]
+
+    def run_them(self):
+        run_all(self.tests, self.environment, 1, 1, lambda name, results: None, self.record())
+
+    def test_what_passed_is_known(self):
+        self.assertEqual(self.known(), [])
+        self.run_them()
+        self.assertEqual(self.known(), ["Good", "Good2"])
+
+    def test_a_change_of_anything_is_seen(self):
+        def change_program():
+            self.program.write_text(PROGRAM + "# another\n")
+            self.age(self.program)
+
+        changes = {"data": lambda: self.write("data/one", "2"), "more data": lambda: self.write("data/two", ""), "program": change_program,
+                   "library": lambda: self.write("fake.so", "2"), "environment": lambda: self.environment.update(SETTING="2")}
+        for what, change in changes.items():
+            with self.subTest(what):
+                self.run_them()
+                self.assertEqual(self.known(), ["Good", "Good2"])
+                change()
+                self.assertEqual(self.known(), [])
+
+    def test_data_that_changes_beside_the_run_is_not_trusted(self):
+        (self.folder / "data/one").write_text("3")
+        os.utime(self.folder / "data/one", (2e9, 4e9))
+        self.run_them()
+        self.assertEqual(self.known(), [])
+
+    def test_cases_on_cards_are_never_known(self):
+        self.tests = [self.case("Good")]
+        self.tests[0].labels.append("gpu")
+        self.run_them()
+        self.assertEqual(self.known(), [])
 
 
 class Parts(unittest.TestCase):

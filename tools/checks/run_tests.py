@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Runs parts of the tests and ends with their counts: run_tests.py [PART...]. `./forge test` calls it; tools/checks/parts.ini says what a part is.
+"""Runs parts of the tests and ends with their counts: run_tests.py [--all] [PART...]. `./forge test` calls it; tools/checks/parts.ini says what a part is.
+
+A case that passed in an earlier run with the same program, data, environment and machine counts as passed (tools/checks/suite/record.py). --all, and
+CI (the variable of that name), run every test.
 
 FORGE_JOBS: processors to use. FORGE_TEST_MINUTES: no part begins after so many minutes, and those that are left count as skipped.
 """
@@ -14,6 +17,7 @@ import threading
 import time
 
 from suite.registered import Selection, registered, select
+from suite.record import Record
 from suite.results import Tally
 from suite.schedule import run_all
 
@@ -85,7 +89,8 @@ class Report:
 class PartRun:
     """One run of a part: prepare, build, then run. The three steps are separate, because another part may run beside the build."""
 
-    def __init__(self, part, at_once=True):
+    def __init__(self, part, at_once=True, uses_record=False):
+        self.uses_record = uses_record
         self.part, self.tally, self.report = part, Tally(), Report(at_once)
         self.environment = dict(part.environment)
         self.ready, self.started = True, time.monotonic()
@@ -135,7 +140,12 @@ class PartRun:
         if not tests:
             self.fail(f"{self.part.name} selects no test")
             return
-        self.report.say(f"{self.part.name}: {len(tests)} tests")
+        record = Record(ROOT / "build" / self.part.preset, self.environment, ROOT)
+        known = {test.name for test in record.known(tests)} if self.uses_record else set()
+        self.tally.count_recorded(len(known))
+        recorded = f", {len(known)} of them passed in an earlier run with the same program, data and environment (--all runs them)" if known else ""
+        self.report.say(f"{self.part.name}: {len(tests)} tests{recorded}")
+        tests = [test for test in tests if test.name not in known]
         done = 0
 
         def say(name, results):
@@ -146,7 +156,7 @@ class PartRun:
             for result in bad:
                 self.report.say(f"--- {result.name}: {result.reason}\n{result.output[-SHOWN:]}")
         # Twice as many as processors, because tests of servers, pages and downloads mostly wait.
-        self.tally.count(run_all(tests, self.environment, 2 * JOBS, 2 * JOBS, say))
+        self.tally.count(run_all(tests, self.environment, 2 * JOBS, 2 * JOBS, say, record))
 
     def end(self, seconds):
         self.report.end()
@@ -155,8 +165,8 @@ class PartRun:
 
 
 class Suite:
-    def __init__(self, parts, asked):
-        self.parts, self.asked = parts, asked
+    def __init__(self, parts, asked, uses_record=False):
+        self.parts, self.asked, self.uses_record = parts, asked, uses_record
         self.begun = time.monotonic()
         self.total, self.summary = Tally(), []
         self.lock = threading.Lock()
@@ -166,7 +176,7 @@ class Suite:
     def add(self, run):
         with self.lock:
             self.summary += run.end(time.monotonic() - run.started)
-            for count in ("passed", "failed", "skipped"):
+            for count in ("passed", "failed", "skipped", "recorded"):
                 setattr(self.total, count, getattr(self.total, count) + getattr(run.tally, count))
 
     def out_of_time(self, run):
@@ -176,7 +186,7 @@ class Suite:
         return True
 
     def run_part(self, part, at_once=True):
-        run = PartRun(part, at_once)
+        run = PartRun(part, at_once, self.uses_record)
         beside = [each for each in map(self.parts.get, self.asked) if each.beside == part.name]
         if part.within in self.asked:
             run.tally.notes.append(f"part of {part.within}")
@@ -210,6 +220,8 @@ class Suite:
                 print(f"{name:<12} not asked for")
         # Repeated at the end, because only the end of a long log may be visible.
         print("\n".join(line for line in self.summary if line.startswith("  failed: ")) or "", end="\n" * self.total.failed.__bool__())
+        if self.total.recorded:
+            print(f"{self.total.recorded} of those that passed did so in an earlier run; ./forge test --all runs them")
         print(f"{self.total.passed} passed, {self.total.failed} failed, {self.total.skipped} skipped")
         return 0 if self.total.passed and not self.total.failed else 1
 
@@ -217,13 +229,14 @@ class Suite:
 def main(arguments):
     try:
         parts, default = read_parts()
-        asked = list(dict.fromkeys(arguments)) or default
+        runs_all = "--all" in arguments or os.environ.get("CI", "") not in ("", "false") or os.environ.get("FORGE_GREEN") == "0"
+        asked = list(dict.fromkeys(word for word in arguments if word != "--all")) or default
         if unknown := [name for name in asked if name not in parts]:
             raise Problem(f"no part '{unknown[0]}' of the tests; there are {', '.join(parts)}")
     except (Problem, ValueError, configparser.Error) as problem:
         print(f"forge: {problem}", file=sys.stderr)
         return 1
-    return Suite(parts, asked).run()
+    return Suite(parts, asked, not runs_all).run()
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ class Tally:
 
     def __init__(self):
         self.passed = self.failed = self.skipped = 0
+        self.recorded = 0  # of those that passed: in an earlier run
         self.notes = []
 
     def count(self, results):
@@ -42,6 +43,10 @@ class Tally:
         for reason, names in skipped.items():
             more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
             self.notes.append(f"skipped: {', '.join(names[:NAMED])}{more}: {reason}")
+
+    def count_recorded(self, number):
+        self.passed += number
+        self.recorded += number
 
     def fail(self, what):
         self.failed += 1
@@ -62,4 +67,5 @@ class Tally:
         self.notes += [f"{kind.lower()}: {rest}" for kind, rest in re.findall(r"^(FAILED|SKIPPED): (.*)$", output, re.M)]
 
     def __str__(self):
-        return f"{self.passed:5} passed, {self.failed:3} failed, {self.skipped:4} skipped"
+        recorded = f" ({self.recorded} of them in an earlier run)" if self.recorded else ""
+        return f"{self.passed:5} passed, {self.failed:3} failed, {self.skipped:4} skipped{recorded}"

@@ -72,8 +72,8 @@ class Running:
             self.changed.notify_all()
 
 
-def run_all(tests, environment, slots, most_shards, say):
-    """The results of all tests. `say` is called with a line for each job that ends, and the output of what failed."""
+def run_all(tests, environment, slots, most_shards, say, record=None):
+    """The results of all tests. `say` is called with a line for each job that ends, and the output of what failed. `record`: keeps what passed."""
     jobs = jobs_of(tests, most_shards)
     running, results = Running(jobs), []
 
@@ -83,7 +83,7 @@ def run_all(tests, environment, slots, most_shards, say):
                 found = [Result(job.first.name, "failed", f"what it needs has failed: {', '.join(sorted(broken))}")]
             else:
                 try:
-                    found = job.run(environment)
+                    found = record.run(job, environment) if record else job.run(environment)
                 except Exception as error:  # of the runner: no test may be lost by it
                     found = [Result(test.name, "failed", f"the runner: {error!r}") for test in job.tests]
             running.ended(job, found)
