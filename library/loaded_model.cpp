@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/json_document.h"
+#include "chat_call.h"
 #include "model_path.h"
 #include "named_options.h"
 #include "service/embedding.h"
@@ -58,66 +59,24 @@ Json read_request(const std::string& text) {
   return std::move(request.root);
 }
 
-/// Passes on the JSON of each event of a stream. An event may be divided between parts.
-class EventReader {
- public:
-  explicit EventReader(const TakeText& take) : take_(take) {}
-
-  bool operator()(std::string_view part) {
-    rest_ += part;
-    constexpr std::string_view end = "\n\n", data = "data: ";
-    std::size_t begin = 0;
-    bool goes_on = true;
-    for (std::size_t at; goes_on && (at = rest_.find(end, begin)) != std::string::npos; begin = at + end.size()) {
-      std::string event = rest_.substr(begin, at - begin);
-      if (!event.starts_with(data) || event == "data: [DONE]") {
-        continue;
-      }
-      event.erase(0, data.size());
-      if (const Document json(read_json(event).value); json.root.is_object() && json.root.contains("error")) {
-        throw Error(error_message(event));
-      }
-      goes_on = take_(event);
+/// Runs `body`. What it says of a status becomes the exception that other calls throw for it.
+template <class Body>
+std::string without_status(Body&& body) {
+  try {
+    return body();
+  } catch (const ApiError& error) {
+    switch (error.status) {
+      case 429:
+        throw ServiceError(ServiceError::Kind::busy, error.message);
+      case 503:
+        throw std::bad_alloc();
+      default:
+        throw Error(error.message);
     }
-    rest_.erase(0, begin);
-    return goes_on;
-  }
-
- private:
-  const TakeText& take_;
-  std::string rest_;
-};
-
-/// Throws the exception for a status of 400 or more.
-void check_answer(const HttpResponse& response) {
-  switch (response.status) {
-    case 429:
-      throw ServiceError(ServiceError::Kind::busy, error_message(response.body));
-    case 503:
-      throw std::bad_alloc();
-    default:
-      break;
-  }
-  if (response.status >= 400) {
-    throw Error(error_message(response.body));
   }
 }
 
 }  // namespace
-
-std::string error_message(const std::string& body) {
-  const Document json(read_json(body).value);
-  if (json.root.is_object() && json.root.contains("error")) {
-    const Json& error = json.root["error"];
-    if (error.is_string()) {  // Ollama's form
-      return error.get<std::string>();
-    }
-    if (error.is_object() && error.contains("message") && error["message"].is_string()) {
-      return error["message"].get<std::string>();
-    }
-  }
-  return body;
-}
 
 app::Command LoadedModel::CallFlags::command() {
   app::Command command;
@@ -202,6 +161,15 @@ std::string LoadedModel::answer(Request request, const TakeText& take) {
                       {"decode_seconds", answer.stats.decode_seconds}});
 }
 
+Backend LoadedModel::backend() const {
+  return {.instance = model_,
+          .model = model_->facts(),
+          .active = service_->active,
+          .responses = service_->responses,
+          .request_time = server_options_.request_time,
+          .strict_fields = server_options_.strict_fields};
+}
+
 std::string LoadedModel::chat(const std::string& text, NamedOptions options, const TakeText& take) {
   const CallFlags flags = read(options);
   Document request(read_request(text));
@@ -216,14 +184,14 @@ std::string LoadedModel::chat(const std::string& text, NamedOptions options, con
     request.root.emplace("chat_template_kwargs", std::move(variables));
   }
   request.root["stream"] = take != nullptr;
-  if (take == nullptr) {
-    HttpResponse response = client_->request("POST", "/v1/chat/completions", to_text(request.root), {});
-    check_answer(response);
-    return std::move(response.body);
-  }
-  EventReader reader(take);
-  check_answer(client_->request("POST", "/v1/chat/completions", to_text(request.root), std::ref(reader)));
-  return "";
+  return without_status([&] {
+    try {
+      Reading reading(server_options_.request_work, nullptr, "local");
+      return answer_chat(request.root, reading, backend(), take);
+    } catch (const ServiceError& error) {
+      throw ApiError(error);
+    }
+  });
 }
 
 HttpResponse LoadedModel::request(const std::string& method, const std::string& path, std::string body,

@@ -61,6 +61,8 @@ class LoadedModel {
 
   /// Throws UsageError.
   [[nodiscard]] CallFlags read(NamedOptions options) const;
+  /// What answers requests in the forms of APIs.
+  [[nodiscard]] Backend backend() const;
   /// Waits for the answer, and returns it as JSON.
   std::string answer(Request request, const TakeText& take);
   void check_tokens(std::span<const std::int32_t> tokens) const;
@@ -72,8 +74,5 @@ class LoadedModel {
   std::shared_ptr<ModelInstance> model_;
   std::unique_ptr<LocalClient> client_;
 };
-
-/// The member "message" of a route's error; the whole text if it has none.
-std::string error_message(const std::string& body);
 
 }  // namespace rocmforge

@@ -123,12 +123,12 @@ class Inbox final : public OutputListener {
   bool failed_ = false;
 };
 
-/// One answer to each request. Cancels the submission when destroyed, unless it has ended.
+/// Answers to requests. Cancels the submission when destroyed, unless it has ended.
 class Submitted {
  public:
   /// Throws ServiceError (busy).
-  Submitted(EngineLoop& loop, std::vector<Request> requests, std::shared_ptr<OutputListener> listener)
-      : loop_(loop), ticket_(loop.submit(std::move(requests), 1, std::move(listener), "local")) {
+  Submitted(EngineLoop& loop, std::vector<Request> requests, std::shared_ptr<OutputListener> listener, int count = 1)
+      : loop_(loop), ticket_(loop.submit(std::move(requests), count, std::move(listener), "local")) {
     if (ticket_ == 0) {
       throw ServiceError(ServiceError::Kind::busy,
                          fmt::format("the queue is full: {} answers are under way", loop.in_flight()));
@@ -199,6 +199,24 @@ AnswerEnd wait_for_answer(EngineLoop& loop, Request request, const AnswerEvents&
       submitted.cancel();
     }
   }
+}
+
+bool wait_for_outputs(EngineLoop& loop, Request request, int count, const std::function<bool(Delivery&)>& take) {
+  const auto inbox = std::make_shared<Inbox>();
+  std::vector<Request> requests;
+  requests.push_back(std::move(request));
+  const Submitted submitted(loop, std::move(requests), inbox, count);
+  for (int left = count; left > 0;) {
+    std::optional<Delivery> delivery = inbox->wait();
+    if (!delivery) {
+      continue;
+    }
+    left -= delivery->output.finish == FinishReason::none ? 0 : 1;
+    if (!take(*delivery)) {
+      return false;
+    }
+  }
+  return true;
 }
 
 std::vector<StepOutput> wait_for_ends(EngineLoop& loop, std::vector<Request> requests) {

@@ -97,6 +97,11 @@ struct AnswerEnd {
 AnswerEnd wait_for_answer(EngineLoop& loop, Request request, const AnswerEvents& events = {},
                           AnswerMessage* message = nullptr);
 
+/// Submits a request for `count` answers and passes on each of their outputs, in the calling thread, also one with
+/// FinishReason::error. Returns true when all have ended, and false where `take` does, which cancels the request. Throws
+/// ServiceError (busy), std::bad_alloc, and what `take` throws.
+bool wait_for_outputs(EngineLoop& loop, Request request, int count, const std::function<bool(Delivery&)>& take);
+
 /// Submits the requests together and waits for their last outputs, which are returned in the order of the requests. Throws
 /// as wait_for_answer() does.
 std::vector<StepOutput> wait_for_ends(EngineLoop& loop, std::vector<Request> requests);

@@ -9,9 +9,6 @@
 namespace rocmforge {
 namespace {
 
-constexpr std::size_t most_answers = 2048;  // of one request
-constexpr std::string_view fingerprint = "b-rocmforge";
-
 /// The memory of an answer until it ends; the engine and the scheduler each have a copy of it.
 std::int64_t bytes_of(const Request& request) {
   constexpr std::size_t base = 4096;
@@ -30,21 +27,6 @@ std::int64_t bytes_of(const TokenLogprobs& token) {
   constexpr std::size_t entry = 64;  // of PendingLogprobs, which grows by doubling
   return static_cast<std::int64_t>(entry + sizeof(token) + token.top.size() * sizeof(TokenLogprob));
 }
-
-ApiError no_memory() {
-  ApiError error(503, "not enough memory for this answer");
-  error.retry_after_seconds = 1;
-  return error;
-}
-
-/// The salt of a request in the space of its client. It holds a secret: with the salts of others known, a client could
-/// choose tokens whose keys in the prefix cache collide with theirs, and so find out what they have asked.
-std::string salt_in_space(const std::string& space, const std::string& salt) {
-  static const std::string secret = random_id();
-  return space.empty() && salt.empty() ? "" : fmt::format("{} {}\n{}", secret, space, salt);
-}
-
-double per_second(double count, double seconds) { return seconds > 0.0 ? count / seconds : 0.0; }
 
 }  // namespace
 
@@ -74,23 +56,15 @@ bool ActiveGenerations::cancel(const std::string& id, std::string_view owner) {
 
 Generation::Generation(std::shared_ptr<HttpExchange> exchange, const Backend& backend, StreamOptions options,
                        std::string_view prefix)
-    : exchange_(std::move(exchange)),
-      backend_(backend),
-      options_(options),
-      id_(fmt::format("{}{}", prefix, random_id())),
-      created_(
-          std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count()) {}
+    : exchange_(std::move(exchange)), backend_(backend), options_(options), answers_(backend.model, prefix) {}
 
-Generation::~Generation() { backend_.active.remove(id_); }
+Generation::~Generation() { backend_.active.remove(answers_.id); }
 
 void Generation::start(std::vector<Request> requests, int count) {
   const std::size_t answers = requests.size() * static_cast<std::size_t>(count);
   const FairShares& places = backend_.instance->loop().places();
-  const std::size_t most = std::min(most_answers, static_cast<std::size_t>(places.most_alone()));
-  if (answers > most) {
-    throw ApiError(400, fmt::format("the request asks for {} answers, the server takes at most {} at once", answers, most));
-  }
-  count_ = count;
+  check_answer_count(answers, places);
+  answers_.count = count;
   std::int64_t bytes = own_bytes() + exchange_->reading.held_to_end();
   for (Request& request : requests) {
     check_priority(request.priority);
@@ -101,8 +75,8 @@ void Generation::start(std::vector<Request> requests, int count) {
     bytes += count * bytes_of(request);
   }
   exchange_->reading.keep(bytes);
-  choices_.resize(answers);
-  backend_.active.add(id_, weak_from_this());
+  answers_.choices.resize(answers);
+  backend_.active.add(answers_.id, weak_from_this());
   exchange_->reading.budget.spend(0);
   exchange_->on_drop([weak = weak_from_this()] {
     if (const auto self = weak.lock()) {
@@ -175,7 +149,7 @@ void Generation::on_output(Delivery delivery) {
 // Reports the failure if that is possible; without memory for it the connection is closed.
 void Generation::on_failure() noexcept {
   try {
-    fail(no_memory());
+    fail(no_memory_for_answer());
   } catch (const std::exception&) {
     ended_ = true;
     exchange_->drop();
@@ -201,7 +175,7 @@ void Generation::count(const StepOutput& output) {
 void Generation::handle(Delivery delivery) {
   StepOutput& output = delivery.output;
   if (output.finish == FinishReason::error || output.finish == FinishReason::timeout) {
-    return fail(error_of(output));
+    return fail(error_of_answer(output, std::ranges::max(prompt_sizes_), model(), backend_.request_time));
   }
   if (output.finish == FinishReason::cancelled && !may_be_partial()) {
     return fail(ApiError(503, "the request was cancelled before its answer was complete"));
@@ -221,7 +195,7 @@ void Generation::handle(Delivery delivery) {
   if (options_.stream) {
     stream(delivery.choice, output);
   }
-  if (finished_ == choices_.size()) {
+  if (finished_ == answers_.choices.size()) {
     finish();
   }
 }
@@ -263,10 +237,7 @@ void Generation::begin_stream() {
 
 void Generation::stream(int index, const StepOutput& output) {
   for (Json& event : events(index, output)) {
-    if (options_.timings_per_token && !event.contains("timings")) {
-      const RequestStats& stats = choice(index).stats;
-      event["timings"] = output.finish == FinishReason::none ? decode_timings(stats) : timings(stats);
-    }
+    add_timings(event, options_, choice(index), output);
     write(event);
   }
   if (events_.empty() && long_events_.empty()) {
@@ -280,7 +251,7 @@ void Generation::stream(int index, const StepOutput& output) {
 
 void Generation::finish() {
   ended_ = true;
-  backend_.active.remove(id_);
+  backend_.active.remove(answers_.id);
   add_notes();
   if (!options_.stream) {
     return exchange_->send_pieces(whole());
@@ -310,7 +281,7 @@ void Generation::fail(const ApiError& error) {
   ended_ = true;
   events_.clear();
   long_events_.clear();
-  backend_.active.remove(id_);
+  backend_.active.remove(answers_.id);
   exchange_->note("error", error.message);
   if (begun_) {
     write(error_event(error));
@@ -322,36 +293,6 @@ void Generation::fail(const ApiError& error) {
   cancel();
 }
 
-ApiError Generation::error_of(const StepOutput& output) const {
-  if (output.finish == FinishReason::timeout) {
-    return took_too_long(backend_.request_time.value_or(std::chrono::milliseconds(0)));
-  }
-  switch (output.error) {
-    case RequestError::too_long: {
-      // The words by which clients of both vendors know it.
-      ApiError error(400,
-                     fmt::format("prompt is too long: {} tokens > {} maximum, which is this model's maximum context length",
-                                 std::ranges::max(prompt_sizes_), model().context_length),
-                     "", "context_length_exceeded");
-      error.type = "exceed_context_size_error";
-      error.details = {{"n_prompt_tokens", std::ranges::max(prompt_sizes_)}, {"n_ctx", model().context_length}};
-      return error;
-    }
-    case RequestError::queue_full: {
-      ApiError error(429, output.text);
-      error.retry_after_seconds = 1;
-      return error;
-    }
-    case RequestError::no_memory:
-      return no_memory();
-    case RequestError::invalid:
-      return ApiError(400, output.text);
-    case RequestError::none:
-      break;
-  }
-  return ApiError(500, output.text);
-}
-
 void Generation::add_notes() {
   const Json counts = usage();
   exchange_->note("stream", options_.stream);
@@ -360,61 +301,14 @@ void Generation::add_notes() {
   exchange_->note("completion_tokens", counts["completion_tokens"]);
   if (exchange_->log().shows_texts()) {
     Json texts = Json::array();
-    for (const Choice& one : choices_) {
+    for (const Choice& one : answers_.choices) {
       texts.push_back(one.text);
     }
     exchange_->note("answers", std::move(texts));
   }
-  exchange_->note("finish", name(choices_.front().finish));
-  exchange_->note("queue_seconds", choices_.front().stats.queue_seconds);
-  exchange_->note("first_token_seconds", choices_.front().stats.prompt_seconds);
+  exchange_->note("finish", name(answers_.choices.front().finish));
+  exchange_->note("queue_seconds", answers_.choices.front().stats.queue_seconds);
+  exchange_->note("first_token_seconds", answers_.choices.front().stats.prompt_seconds);
 }
-
-Json Generation::head(std::string_view object) const {
-  return {
-      {"id", id_}, {"object", object}, {"created", created_}, {"model", model().id}, {"system_fingerprint", fingerprint}};
-}
-
-Json Generation::usage() const {
-  std::int64_t prompt = 0;
-  std::int64_t cached = 0;
-  std::int64_t completion = 0;
-  for (std::size_t i = 0; i < choices_.size(); ++i) {
-    const RequestStats& stats = choices_[i].stats;
-    if (i % static_cast<std::size_t>(count_) == 0) {
-      prompt += stats.prompt_tokens;
-      cached += stats.cached_tokens;
-    }
-    completion += stats.generated_tokens;
-  }
-  return {{"prompt_tokens", prompt},
-          {"completion_tokens", completion},
-          {"total_tokens", prompt + completion},
-          {"prompt_tokens_details", {{"cached_tokens", cached}}},
-          {"completion_tokens_details", {{"reasoning_tokens", 0}}}};
-}
-
-Json Generation::decode_timings(const RequestStats& stats) {
-  const double predicted = stats.generated_tokens;
-  return {{"predicted_n", stats.generated_tokens},
-          {"predicted_ms", stats.decode_seconds * 1e3},
-          {"predicted_per_token_ms", predicted > 1 ? stats.decode_seconds * 1e3 / (predicted - 1) : 0.0},
-          {"predicted_per_second", per_second(predicted - 1, stats.decode_seconds)}};
-}
-
-Json Generation::timings(const RequestStats& stats) {
-  const double computed = stats.prompt_tokens - stats.cached_tokens;
-  const double prompt_seconds = std::max(0.0, stats.prompt_seconds - stats.queue_seconds);
-  Json json = {{"cache_n", stats.cached_tokens},
-               {"prompt_n", stats.prompt_tokens - stats.cached_tokens},
-               {"prompt_ms", prompt_seconds * 1e3},
-               {"prompt_per_token_ms", computed > 0 ? prompt_seconds * 1e3 / computed : 0.0},
-               {"prompt_per_second", per_second(computed, prompt_seconds)}};
-  json.update(decode_timings(stats));
-  return json;
-}
-
-// A cancelled answer was cut short; OpenAI's list has no better word for it.
-std::string_view Generation::finish_text(FinishReason reason) { return reason == FinishReason::stop ? "stop" : "length"; }
 
 }  // namespace rocmforge

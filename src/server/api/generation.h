@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "server/api/answers.h"
 #include "server/api/api_error.h"
 #include "server/api/json.h"
 #include "server/api/json_pieces.h"
@@ -74,10 +75,7 @@ class Generation : public OutputListener, public std::enable_shared_from_this<Ge
   void on_failure() noexcept final;
 
  protected:
-  /// The text of one that is streamed is kept only for the log.
-  struct Choice : AnswerState {
-    bool begun = false;  ///< its first event has been sent
-  };
+  using Choice = AnswerChoice;
 
   /// Called for each output of a choice, before its text is added.
   virtual void take(int /*index*/, StepOutput& /*output*/) {}
@@ -94,7 +92,7 @@ class Generation : public OutputListener, public std::enable_shared_from_this<Ge
   /// fails, and envelope() and entry() are not called.
   [[nodiscard]] virtual bool may_be_partial() const { return true; }
   /// One entry of a whole answer; called after envelope().
-  [[nodiscard]] virtual std::size_t num_entries() const { return choices_.size(); }
+  [[nodiscard]] virtual std::size_t num_entries() const { return answers_.choices.size(); }
   /// The entry of a choice without its log probabilities: they replace the member logprobs_name(), which is null here.
   virtual Json entry(int index) = 0;
   /// The same as text with its log probabilities.
@@ -116,25 +114,18 @@ class Generation : public OutputListener, public std::enable_shared_from_this<Ge
   [[nodiscard]] ResponseStore& responses() { return backend_.responses; }
   [[nodiscard]] const std::string& client() const { return exchange_->request.account; }
   [[nodiscard]] const StreamOptions& options() const { return options_; }
-  [[nodiscard]] const std::string& id() const { return id_; }
-  [[nodiscard]] std::int64_t created() const { return created_; }
-  [[nodiscard]] std::vector<Choice>& choices() { return choices_; }
-  [[nodiscard]] Choice& choice(int index) { return choices_[static_cast<std::size_t>(index)]; }
+  [[nodiscard]] const std::string& id() const { return answers_.id; }
+  [[nodiscard]] std::int64_t created() const { return answers_.created; }
+  [[nodiscard]] std::vector<Choice>& choices() { return answers_.choices; }
+  [[nodiscard]] Answers& answers() { return answers_; }
+  [[nodiscard]] Choice& choice(int index) { return answers_.choices[static_cast<std::size_t>(index)]; }
   /// The choices of one prompt.
-  [[nodiscard]] int count() const { return count_; }
+  [[nodiscard]] int count() const { return answers_.count; }
 
-  /// {"id", "object", "created", "model", "system_fingerprint"}
-  [[nodiscard]] Json head(std::string_view object) const;
-  /// Each prompt counts once.
-  [[nodiscard]] Json usage() const;
-  /// In the form of llama-server.
-  [[nodiscard]] static Json timings(const RequestStats& stats);
-  /// "stop" or "length"
-  [[nodiscard]] static std::string_view finish_text(FinishReason reason);
+  [[nodiscard]] Json head(std::string_view object) const { return answers_.head(object); }
+  [[nodiscard]] Json usage() const { return answers_.usage(); }
 
  private:
-  /// The part of timings() that is known while the answer is generated.
-  [[nodiscard]] static Json decode_timings(const RequestStats& stats);
   /// Throws ApiError for a priority that the client is not allowed to use.
   void check_priority(std::int32_t priority) const;
   void handle(Delivery delivery);
@@ -148,16 +139,12 @@ class Generation : public OutputListener, public std::enable_shared_from_this<Ge
   bool flush();
   void fail(const ApiError& error);
   void finish();
-  [[nodiscard]] ApiError error_of(const StepOutput& output) const;
   void add_notes();
 
   std::shared_ptr<HttpExchange> exchange_;
   const Backend backend_;
   StreamOptions options_;
-  std::string id_;
-  std::int64_t created_;
-  int count_ = 1;
-  std::vector<Choice> choices_;
+  Answers answers_;
   std::vector<std::size_t> prompt_sizes_;
   std::size_t finished_ = 0;
   std::int64_t uncounted_bytes_ = 0;

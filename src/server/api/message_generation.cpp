@@ -62,13 +62,23 @@ Json arguments_json(const ToolCall& call) {
   return std::move(document.value);
 }
 
+std::vector<AnswerMessage> new_messages(const Turn& turn, const std::string& echo, const std::string& id, int count) {
+  std::vector<AnswerMessage> messages;
+  for (int i = 0; i < count; ++i) {
+    messages.emplace_back(turn, echo, std::hash<std::string>{}(id) + static_cast<std::size_t>(64 * i));
+  }
+  return messages;
+}
+
+bool ends_with_calls(const AnswerState& answer, const AnswerMessage& message) {
+  return answer.finish == FinishReason::stop && !message.calls().empty() && !message.is_inside_call();
+}
+
 MessageGeneration::MessageGeneration(std::shared_ptr<HttpExchange> exchange, const Backend& backend, StreamOptions options,
                                      std::string_view prefix, const Turn& turn, const std::string& echo, int count)
-    : Generation(std::move(exchange), backend, options, prefix), own_bytes_(count * bytes_of(turn, echo)) {
-  for (int i = 0; i < count; ++i) {
-    messages_.emplace_back(turn, echo, std::hash<std::string>{}(id()) + static_cast<std::size_t>(64 * i));
-  }
-}
+    : Generation(std::move(exchange), backend, options, prefix),
+      own_bytes_(count * bytes_of(turn, echo)),
+      messages_(new_messages(turn, echo, id(), count)) {}
 
 std::int64_t MessageGeneration::bytes_of(const Turn& turn, const std::string& echo) {
   std::size_t bytes = sizeof(AnswerMessage) + turn.opening.size() + echo.size();
@@ -80,11 +90,6 @@ std::int64_t MessageGeneration::bytes_of(const Turn& turn, const std::string& ec
 
 void MessageGeneration::take(int index, StepOutput& output) {
   messages_[static_cast<std::size_t>(index)].add(output, choice(index).tokens.size());
-}
-
-bool MessageGeneration::ends_with_calls(int index) {
-  const AnswerMessage& one = message(index);
-  return choice(index).finish == FinishReason::stop && !one.calls().empty() && !one.is_inside_call();
 }
 
 }  // namespace rocmforge

@@ -39,6 +39,11 @@ Json call_json(const ToolCall& call);
 /// A call's arguments as an object. Text that is no object is wrapped in one, as Anthropic's documentation proposes.
 Json arguments_json(const ToolCall& call);
 
+/// The messages of `count` answers. `echo` is put at the beginning of each, `id` makes the ids of their calls.
+std::vector<AnswerMessage> new_messages(const Turn& turn, const std::string& echo, const std::string& id, int count);
+/// The answer ended with calls, and none was cut.
+bool ends_with_calls(const AnswerState& answer, const AnswerMessage& message);
+
 /// Answers as messages: reasoning, content and tool calls. A subclass for each API writes its form.
 class MessageGeneration : public Generation {
  public:
@@ -55,8 +60,7 @@ class MessageGeneration : public Generation {
 
   [[nodiscard]] const AnswerMessage& message(int index) const { return messages_[static_cast<std::size_t>(index)]; }
   [[nodiscard]] const std::vector<AnswerMessage>& messages() const { return messages_; }
-  /// The answer ended with calls, and none was cut.
-  [[nodiscard]] bool ends_with_calls(int index);
+  [[nodiscard]] bool ends_with_calls(int index) { return rocmforge::ends_with_calls(choice(index), message(index)); }
 
  private:
   std::int64_t own_bytes_ = 0;

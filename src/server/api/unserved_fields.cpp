@@ -81,11 +81,18 @@ std::string without_numbers(std::string_view name) {
   return kind;
 }
 
+void refuse_unknown(const Fields& fields, const Backend& backend) {
+  if (backend.strict_fields && !fields.unknown().names.empty()) {
+    const std::string& first = fields.unknown().names.front();
+    throw ApiError(400, fmt::format("'{}' is not a field this server knows", first), first);
+  }
+}
+
 }  // namespace
 
 std::span<const UnservedField> unserved_fields() { return unserved; }
 
-void finish_fields(Fields& fields, HttpExchange& exchange, const Backend& backend) {
+void refuse_unserved_fields(Fields& fields, const Backend& backend) {
   ignore_harmless(fields);
   for (const UnservedField& field : unserved) {
     if (!fields.was_asked_for(field.name) && fields.has(field.name)) {
@@ -93,17 +100,19 @@ void finish_fields(Fields& fields, HttpExchange& exchange, const Backend& backen
     }
   }
   fields.finish();
+  refuse_unknown(fields, backend);
+}
+
+void finish_fields(Fields& fields, HttpExchange& exchange, const Backend& backend) {
+  refuse_unserved_fields(fields, backend);
   tell_unknown_fields(fields, exchange, backend);
 }
 
 void tell_unknown_fields(const Fields& fields, HttpExchange& exchange, const Backend& backend) {
+  refuse_unknown(fields, backend);
   const UnknownFields& unknown = fields.unknown();
   if (unknown.names.empty()) {
     return;
-  }
-  if (backend.strict_fields) {
-    const std::string& first = unknown.names.front();
-    throw ApiError(400, fmt::format("'{}' is not a field this server knows", first), first);
   }
   exchange.add_header("X-Ignored-Fields", list_of_names(unknown));
   for (const std::string& name : unknown.names) {

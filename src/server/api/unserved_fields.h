@@ -24,7 +24,10 @@ std::span<const UnservedField> unserved_fields();
 /// answer's header X-Ignored-Fields and the log name them.
 void finish_fields(Fields& fields, HttpExchange& exchange, const Backend& backend);
 
-/// The last part of it: names or refuses what fields.unknown() holds.
+/// The same for a caller in the same process: unknown fields are refused with `--strict-fields`, else left out.
+void refuse_unserved_fields(Fields& fields, const Backend& backend);
+
+/// The last part of finish_fields(): names or refuses what fields.unknown() holds.
 void tell_unknown_fields(const Fields& fields, HttpExchange& exchange, const Backend& backend);
 
 /// The names for a header or a line of the log. Characters that could end either are escaped as in a URL; a long list ends

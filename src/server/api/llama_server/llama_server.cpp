@@ -136,7 +136,7 @@ class NativeGeneration final : public Generation {
                  {"truncated", state.finish == FinishReason::context},
                  {"stop_type", stop_type(index)},
                  {"stopping_word", stops_[static_cast<std::size_t>(index)]},
-                 {"timings", timings(state.stats)}};
+                 {"timings", timings_json(state.stats)}};
     if (!options().stream && options_.probabilities) {  // a stream has sent them with their texts
       json["completion_probabilities"] = nullptr;
     }

@@ -49,7 +49,7 @@ class CompletionGeneration final : public Generation {
       Json event = head("text_completion");
       event["choices"] = Json::array({streamed_entry(index, output.text, output.finish)});
       if (last) {
-        event["timings"] = timings(choice(index).stats);
+        event["timings"] = timings_json(choice(index).stats);
       }
       if (options().include_usage) {
         event["usage"] = nullptr;
@@ -73,7 +73,7 @@ class CompletionGeneration final : public Generation {
     Json answer = head("text_completion");
     answer["choices"] = nullptr;
     answer["usage"] = usage();
-    answer["timings"] = timings(choices().front().stats);
+    answer["timings"] = timings_json(choices().front().stats);
     return answer;
   }
 
