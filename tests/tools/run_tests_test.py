@@ -13,6 +13,7 @@ sys.path.insert(0, str(ROOT / "tools/checks"))
 import run_tests  # noqa: E402
 from suite.registered import Selection, Test  # noqa: E402
 from suite.record import Record  # noqa: E402
+from suite.results import Result, Tally  # noqa: E402
 from suite.schedule import run_all  # noqa: E402
 
 # Behaves as a program of GoogleTest whose cases do what their names say.
@@ -86,6 +87,12 @@ class Runner(Cases):
     def test_failures_and_skips_are_counted_by_case(self):
         self.assertEqual(self.statuses("Good", "Fail", "Skip", "Good2"), {"Good": "passed", "Fail": "failed", "Skip": "skipped", "Good2": "passed"})
         self.assertEqual(self.results([self.case("Good"), self.case("Skip")])["Suite.Skip"].reason, "no device")
+
+    def test_the_slowest_are_named(self):
+        tally = Tally()
+        tally.note_times([Result("long", "passed", seconds=7.4), Result("short", "passed", seconds=0.2), Result("longer", "failed", seconds=9.0)])
+        self.assertEqual(tally.notes, ["took 17 s of one processor or of waiting; the slowest: longer 9 s, long 7 s"])
+        self.assertGreater(self.results([self.made("wait", ["sleep", "0.2"])])["wait"].seconds, 0.1)
 
     def test_what_a_crash_hides_runs_alone(self):
         self.assertEqual(self.statuses("Good", "Crash", "Fail", "Skip", "Good2"),

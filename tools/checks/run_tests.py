@@ -156,7 +156,9 @@ class PartRun:
             for result in bad:
                 self.report.say(f"--- {result.name}: {result.reason}\n{result.output[-SHOWN:]}")
         # Twice as many as processors, because tests of servers, pages and downloads mostly wait.
-        self.tally.count(run_all(tests, self.environment, 2 * JOBS, 2 * JOBS, say, record))
+        results = run_all(tests, self.environment, 2 * JOBS, 2 * JOBS, say, record)
+        self.tally.count(results)
+        self.tally.note_times(results)
 
     def end(self, seconds):
         self.report.end()

@@ -46,9 +46,11 @@ def how_it_ended(code, seconds):
 
 def run_test(test, environment):
     """A test that is a command of its own, or one case of a program by itself."""
+    begun = time.monotonic()
     code, output = run(test.command, {**environment, **test.environment}, test.folder, test.seconds)
+    seconds = time.monotonic() - begun
     if code == test.skip_code or any(re.search(words, output) for words in test.skip_words):
-        return Result(test.name, "skipped", skip_reason(output))
+        return Result(test.name, "skipped", skip_reason(output), seconds=seconds)
     if code == 0:
-        return Result(test.name, "passed")
-    return Result(test.name, "failed", how_it_ended(code, test.seconds), output)
+        return Result(test.name, "passed", seconds=seconds)
+    return Result(test.name, "failed", how_it_ended(code, test.seconds), output, seconds)

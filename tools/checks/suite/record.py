@@ -85,7 +85,9 @@ class Record:
             self.programs[program] = digest_of_program(program, str(self.build))
         settings = {**self.environment, **test.environment}
         kernels = settings.get("ROCMFORGE_KERNEL_DIR")
-        return digest(self.programs[program], machine(), test.folder, digest_of(kernels) if kernels else "",
+        # The program that tests run also finds models by name in the folder it is started in.
+        models = [f"{each.name} {each.stat().st_size}" for each in sorted(pathlib.Path(test.folder).glob("*.gguf"))]
+        return digest(self.programs[program], machine(), test.folder, digest_of(kernels) if kernels else "", *models,
                       *(f"{name}={value}" for name, value in sorted(settings.items())))
 
     def file_of(self, test):

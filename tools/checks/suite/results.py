@@ -4,6 +4,7 @@ import dataclasses
 import re
 
 NAMED = 4  # tests named beside a reason
+SLOWEST = 6  # tests named with their time
 COUNTS = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", re.M)
 
 
@@ -13,6 +14,7 @@ class Result:
     status: str  # "passed", "failed" or "skipped"
     reason: str = ""
     output: str = ""
+    seconds: float = 0.0
 
 
 def skip_reason(text):
@@ -31,6 +33,13 @@ class Tally:
         self.passed = self.failed = self.skipped = 0
         self.recorded = 0  # of those that passed: in an earlier run
         self.notes = []
+
+    def note_times(self, results):
+        """Where the time has gone: of all, and of the tests that took longest."""
+        slow = sorted((result for result in results if result.seconds >= 1), key=lambda result: -result.seconds)[:SLOWEST]
+        if slow:
+            named = ", ".join(f"{result.name} {result.seconds:.0f} s" for result in slow)
+            self.notes.append(f"took {sum(result.seconds for result in results):.0f} s of one processor or of waiting; the slowest: {named}")
 
     def count(self, results):
         skipped = collections.defaultdict(list)

@@ -26,14 +26,15 @@ def from_report(path, names):
         name = f"{case.get('classname')}.{case.get('name')}"
         if name not in names or case.get("status") != "run":
             continue
+        seconds = float(case.get("time") or 0)
         failure, skip = case.find("failure"), case.find("skipped")
         if failure is not None:
-            found[name] = Result(names[name], "failed", output="\n".join(each.text or "" for each in case.findall("failure")))
+            found[name] = Result(names[name], "failed", output="\n".join(each.text or "" for each in case.findall("failure")), seconds=seconds)
         elif skip is not None:
             words = (skip.get("message") or skip.text or "").strip().splitlines()
-            found[name] = Result(names[name], "skipped", words[-1] if words else "no reason given")
+            found[name] = Result(names[name], "skipped", words[-1] if words else "no reason given", seconds=seconds)
         else:
-            found[name] = Result(names[name], "passed")
+            found[name] = Result(names[name], "passed", seconds=seconds)
     return found
 
 
