@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <initializer_list>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -53,21 +54,33 @@ std::optional<bool> read_flag(const GgufFile& file, std::string_view name) {
   return file.contains(key) ? std::optional(file.boolean(key, false)) : std::nullopt;
 }
 
+/// An array of bytes, signed or not; "" when the file has none.
+std::string read_bytes(const GgufFile& file, std::string_view name) {
+  std::string bytes;
+  if (const auto numbers = file.integers(key_of(name))) {
+    std::ranges::transform(*numbers, std::back_inserter(bytes),
+                           [](std::int64_t number) { return static_cast<char>(number); });
+  }
+  return bytes;
+}
+
 void read_special_ids(const GgufFile& file, Vocabulary& vocabulary) {
   const std::size_t count = vocabulary.tokens.size();
   const auto read = [&](std::initializer_list<std::string_view> names, std::int32_t fallback = -1) {
     return read_id(file, names, fallback, count);
   };
   const bool is_spm = vocabulary.model == TokenizerModel::spm;
-  if (!is_spm && !file.contains(key_of("eos_token_id"))) {
+  const bool is_wordpiece = vocabulary.model == TokenizerModel::wordpiece,
+             is_unigram = vocabulary.model == TokenizerModel::unigram;
+  if (!is_spm && !is_wordpiece && !is_unigram && !file.contains(key_of("eos_token_id"))) {
     log_warning("{} is missing: the end of an answer is known by the texts of tokens alone", key_of("eos_token_id"));
   }
-  vocabulary.bos = read({"bos_token_id"}, is_spm ? 1 : -1);
-  vocabulary.eos = read({"eos_token_id"}, is_spm ? 2 : -1);
-  vocabulary.unknown = read({"unknown_token_id"}, is_spm ? 0 : -1);
+  vocabulary.bos = read({"bos_token_id", "cls_token_id"}, is_spm ? 1 : is_wordpiece ? 101 : -1);
+  vocabulary.eos = read({"eos_token_id"}, is_spm ? 2 : is_unigram ? 1 : -1);
+  vocabulary.unknown = read({"unknown_token_id"}, is_spm ? 0 : is_unigram ? 2 : is_wordpiece ? 100 : -1);
   vocabulary.eot = read({"eot_token_id"});
   vocabulary.eom = read({"eom_token_id"});
-  vocabulary.separator = read({"separator_token_id", "seperator_token_id"});
+  vocabulary.separator = read({"separator_token_id", "seperator_token_id"}, is_wordpiece ? 102 : -1);
   vocabulary.padding = read({"padding_token_id"});
   vocabulary.fim_pre = read({"fim_pre_token_id", "prefix_token_id"});
   vocabulary.fim_suf = read({"fim_suf_token_id", "suffix_token_id"});
@@ -95,10 +108,14 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const GgufFile& file) {
     vocabulary.pre = pre;
   } else if (model == "gemma4") {
     vocabulary.model = TokenizerModel::marked_bpe;
+  } else if (model == "bert") {
+    vocabulary.model = TokenizerModel::wordpiece;
+  } else if (model == "t5") {
+    vocabulary.model = TokenizerModel::unigram;
   } else {
     throw Error("tokenizer '" + model +
-                "' is not supported; known are llama (SentencePiece-style BPE), gpt2 (byte-level BPE) and gemma4 (BPE of "
-                "characters)");
+                "' is not supported; known are llama (SentencePiece-style BPE), gpt2 (byte-level BPE), gemma4 (BPE of "
+                "characters), bert (WordPiece) and t5 (unigram)");
   }
   const auto required_strings = [&file](std::string_view name) -> const std::vector<std::string>& {
     const std::vector<std::string>* strings = file.strings(key_of(name));
@@ -114,13 +131,18 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const GgufFile& file) {
       vocabulary.scores.push_back(static_cast<float>(score));
     }
   }
-  if (vocabulary.model != TokenizerModel::spm) {
+  if (vocabulary.model == TokenizerModel::bpe || vocabulary.model == TokenizerModel::marked_bpe) {
     vocabulary.merges = required_strings("merges");
   }
   read_special_ids(file, vocabulary);
   vocabulary.add_bos = read_flag(file, "add_bos_token");
   vocabulary.add_eos = read_flag(file, "add_eos_token");
   vocabulary.add_space_prefix = read_flag(file, "add_space_prefix");
+  vocabulary.add_sep = read_flag(file, "add_sep_token");
+  vocabulary.lowercase = read_flag(file, "normalizer.lowercase");
+  vocabulary.strip_accents = read_flag(file, "normalizer.strip_accents");
+  vocabulary.remove_extra_whitespaces = read_flag(file, "remove_extra_whitespaces");
+  vocabulary.charsmap = read_bytes(file, "precompiled_charsmap");
   vocabulary.chat_template = file.string("tokenizer.chat_template", "");
   vocabulary.tool_use_template = file.string("tokenizer.chat_template.tool_use", "");
   vocabulary.rerank_template = file.string("tokenizer.chat_template.rerank", "");

@@ -11,6 +11,8 @@
 #include "tokenizer/bpe_tokenizer.h"
 #include "tokenizer/marked_bpe_tokenizer.h"
 #include "tokenizer/spm_tokenizer.h"
+#include "tokenizer/unigram_tokenizer.h"
+#include "tokenizer/wordpiece_tokenizer.h"
 
 namespace rocmforge {
 namespace {
@@ -108,6 +110,12 @@ std::shared_ptr<const Tokenizer> Tokenizer::create(Vocabulary vocabulary) {
   }
   if (vocabulary.model == TokenizerModel::marked_bpe) {
     return std::make_shared<MarkedBpeTokenizer>(std::move(vocabulary));
+  }
+  if (vocabulary.model == TokenizerModel::wordpiece) {
+    return std::make_shared<WordPieceTokenizer>(std::move(vocabulary));
+  }
+  if (vocabulary.model == TokenizerModel::unigram) {
+    return std::make_shared<UnigramTokenizer>(std::move(vocabulary));
   }
   return std::make_shared<BpeTokenizer>(std::move(vocabulary));
 }
@@ -230,6 +238,26 @@ std::vector<std::int32_t> Tokenizer::encode(std::span<const TextPart> parts, boo
   if (add_special && adds_eos_ && (ids.empty() || ids.back() != vocabulary_.eos)) {
     ids.push_back(vocabulary_.eos);
   }
+  return ids;
+}
+
+std::vector<std::int32_t> Tokenizer::encode_pair(std::string_view first, std::string_view second, WorkBudget* budget) const {
+  std::vector<std::int32_t> ids;
+  const auto add = [&ids](bool wanted, std::int32_t id) {
+    if (wanted) {
+      ids.push_back(id);
+    }
+  };
+  const auto add_text = [&](std::string_view text) {
+    const std::vector<std::int32_t> encoded = encode(text, EncodeOptions{.add_special = false}, budget);
+    ids.insert(ids.end(), encoded.begin(), encoded.end());
+    add(adds_eos_, vocabulary_.eos);
+  };
+  add(adds_bos_, vocabulary_.bos);
+  add_text(first);
+  const bool is_apart = vocabulary_.model != TokenizerModel::wordpiece;  // there the separator ends both texts
+  add(is_apart && vocabulary_.add_sep.value_or(false) && vocabulary_.separator >= 0, vocabulary_.separator);
+  add_text(second);
   return ids;
 }
 

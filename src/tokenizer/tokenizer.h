@@ -46,6 +46,11 @@ class Tokenizer {
   [[nodiscard]] std::vector<std::int32_t> encode(std::span<const TextPart> parts, bool add_special,
                                                  WorkBudget* budget = nullptr) const;
 
+  /// The ids of two texts that a model reads together, such as a query and a document: BOS, the first, EOS, the separator,
+  /// the second, EOS, each mark if the model wants it.
+  [[nodiscard]] std::vector<std::int32_t> encode_pair(std::string_view first, std::string_view second,
+                                                      WorkBudget* budget = nullptr) const;
+
   /// The text of all ids, equal to the result of a StreamDecoder. Control tokens are left out unless `special` is set or
   /// they mark a part of an answer ("<think>").
   [[nodiscard]] std::string decode(std::span<const std::int32_t> ids, bool special = false) const;

@@ -149,6 +149,25 @@ TEST(Golden, BytesThatLlamasVocabularyLacks) {
   expect_random(*load_lacking("llama-spm"), "lacking.llama-spm", nullptr, false);
 }
 
+TEST(Golden, RandomStringsOfBert) { expect_random(*load_golden("bert-bge"), "bert-bge", nullptr, false); }
+TEST(Golden, RandomStringsOfCasedBert) {
+  Vocabulary vocabulary = load_golden("bert-bge")->vocabulary();
+  vocabulary.lowercase = false;
+  expect_random(*Tokenizer::create(std::move(vocabulary)), "cased.bert-bge", nullptr, false);
+}
+
+TEST(Golden, RandomStringsOfUnigram) { expect_random(*load_golden("unigram"), "unigram", nullptr, false); }
+TEST(Golden, RandomStringsOfUnigramWithAllSpaces) {
+  Vocabulary vocabulary = load_golden("unigram")->vocabulary();
+  vocabulary.remove_extra_whitespaces = false;
+  expect_random(*Tokenizer::create(std::move(vocabulary)), "spaces.unigram", nullptr, false);
+}
+TEST(Golden, RandomStringsOfUnigramWithoutPrefix) {
+  Vocabulary vocabulary = load_golden("unigram")->vocabulary();
+  vocabulary.add_space_prefix = false;
+  expect_random(*Tokenizer::create(std::move(vocabulary)), "plain.unigram", nullptr, false);
+}
+
 struct PreCase {
   const char* pre;   ///< name under test
   const char* file;  ///< golden file of its kind

@@ -38,7 +38,7 @@ constexpr std::string_view units[] = {"a",          "A",       "1",      " ",   
 TEST(PreTokenizerScale, NoTextTakesMoreThanItsLength) {
   constexpr std::size_t large = 256 * kib;
   constexpr std::size_t small = large / growth_of_input;
-  for (const char* name : {"gpt-2", "deepseek-coder", "llama-spm", "phi-3"}) {
+  for (const char* name : {"gpt-2", "deepseek-coder", "llama-spm", "phi-3", "bert-bge", "unigram"}) {
     const auto tokenizer = load_golden(name);
     for (const std::string_view unit : units) {
       EXPECT_LT(growth(*tokenizer, repeated(unit, small), repeated(unit, large)), most_linear_growth)

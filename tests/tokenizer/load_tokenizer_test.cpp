@@ -183,7 +183,7 @@ TEST(LoadTokenizer, FileThatSaysItHasNone) {
 
 TEST(LoadTokenizer, MissingOrUnsupportedIsAnErrorNeverASubstitute) {
   EXPECT_THAT(Metadata().text("general.architecture", "llama").error(), HasSubstr("tokenizer.ggml.model"));
-  for (const char* model : {"bert", "t5", "rwkv", "plamo2", "sentencepiece"}) {
+  for (const char* model : {"rwkv", "plamo2", "sentencepiece"}) {
     EXPECT_THAT(Metadata().text(prefix + "model", model).error(), HasSubstr("tokenizer '" + std::string(model) + "'"));
   }
   EXPECT_THAT(Metadata().text(prefix + "model", "gpt2").error(), HasSubstr("tokenizer.ggml.tokens"));

@@ -24,7 +24,7 @@ inline std::string read_golden(const std::string& file) {
   return text.str();
 }
 
-/// The tokenizer of one of the vocabularies beside the golden files: gpt-2, deepseek-coder, llama-spm, phi-3.
+/// The tokenizer of one of the vocabularies beside the golden files: gpt-2, deepseek-coder, llama-spm, phi-3, bert-bge, unigram.
 inline std::shared_ptr<const Tokenizer> load_golden(const std::string& name) {
   return load_tokenizer(GgufFile(golden(name + ".gguf")));
 }

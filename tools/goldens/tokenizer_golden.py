@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes tests/golden/tokenizer/*.hashes: what Hugging Face `tokenizers` makes of 10,000 random strings.
 
-    pip install tokenizers gguf
+    pip install tokenizers gguf sentencepiece
     tools/goldens/tokenizer_golden.py                      # all files
     tools/goldens/tokenizer_golden.py --show llama-spm 17  # string 17 and its ids, to study a difference
 
@@ -13,14 +13,22 @@ NAME.hashes covers the ids. lacking.NAME.hashes is the same for the vocabulary w
 holds them (a SentencePiece one: the characters, and all tokens of bytes), where the library leaves characters out or has the unknown token for them. pre.NAME.hashes, one for each kind of pre-tokenizer, is made over GPT-2's vocabulary and covers
 the ids and then the byte lengths of the pieces, since many cuts show in no id of a vocabulary that was made with others.
 
+bert-bge is a WordPiece vocabulary; cased.bert-bge reads it without lower case and with accents. unigram.gguf has a small
+model that `--train-unigram` trains with SentencePiece on such strings, with SentencePiece's own normalisation (nmt_nfkc);
+SentencePiece's ids are the expected ones.
+
 Where tokenizer.json files hold more than a GGUF file can say, the GGUF meaning is built: no normalizer (qwen2 has NFC), and
 for falcon the expressions alone (its Digits step sees bytes written as characters, some of which count as numbers).
 """
 import argparse
+import io
 import pathlib
+import random
 import struct
 
-from gguf import GGUFReader
+import sentencepiece
+from gguf import GGUFReader, GGUFWriter
+from sentencepiece import sentencepiece_model_pb2
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "tests/golden/tokenizer"
@@ -211,7 +219,7 @@ PASSES = {
     "default": [r"[\p{P}\$\+<=>\^~\|]+", GPT2, r"\p{N}+", "[0-9][0-9][0-9]"],
 }
 IGNORE_MERGES = {"llama-bpe", "tekken", "minicpm5", "youtu"}
-NORMAL, USER_DEFINED, UNUSED = 1, 4, 5
+NORMAL, CONTROL_TYPE, USER_DEFINED, UNUSED = 1, 3, 4, 5
 # Letters, white space, and bytes that begin and continue characters.
 LACKING = b"qX7\t\xc3\xe2\x9f\xa9"
 
@@ -284,6 +292,72 @@ def sentence_piece(vocabulary, prefix="\u2581"):
     return tokenizer
 
 
+def wordpiece(vocabulary, cased=False):
+    """The file has U+2581 where a word begins, the library "##" where it does not; control tokens are as they are."""
+    def piece(text, kind):
+        return text if kind == CONTROL_TYPE else text[1:] if text[0] == "\u2581" else "##" + text
+
+    ids = {piece(text, kind): i for i, (text, kind) in enumerate(zip(vocabulary.tokens, vocabulary.types))}
+    tokenizer = Tokenizer(models.WordPiece(ids, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(strip_accents=not cased, lowercase=not cased)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    return tokenizer
+
+
+def training_texts():
+    """Strings other than those of the test, with few ideographs, and words whose parts recur."""
+    chance = random.Random(5)
+    parts = ["".join(chance.choice("etaoinshrdlu") for _ in range(chance.randint(1, 4))) for _ in range(400)]
+    for index in range(20000, 26000):
+        text = "".join(c for c in RandomText(index).make() if c not in "\n\0" and (ord(c) < 0x3000 or ord(c) % 64 == 0))
+        yield text + " " + " ".join(chance.choice(parts) + chance.choice(parts) for _ in range(8))
+
+
+def train_unigram():
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=training_texts(), model_writer=model, vocab_size=3000, model_type="unigram",
+        character_coverage=0.985, max_sentence_length=100000, hard_vocab_limit=False, user_defined_symbols=["<mark>"],
+        minloglevel=2)
+    proto = sentencepiece_model_pb2.ModelProto.FromString(model.getvalue())
+    writer = GGUFWriter(FOLDER / "unigram.gguf", "t5")
+    writer.add_tokenizer_model("t5")
+    writer.add_token_list([piece.piece.encode() for piece in proto.pieces])
+    writer.add_token_scores([piece.score for piece in proto.pieces])
+    writer.add_token_types([piece.type for piece in proto.pieces])
+    writer.add_bos_token_id(proto.trainer_spec.bos_id)
+    writer.add_eos_token_id(proto.trainer_spec.eos_id)
+    writer.add_unk_token_id(proto.trainer_spec.unk_id)
+    writer.add_add_bos_token(True)
+    writer.add_add_eos_token(True)
+    writer.add_add_space_prefix(proto.normalizer_spec.add_dummy_prefix)
+    writer.add_remove_extra_whitespaces(proto.normalizer_spec.remove_extra_whitespaces)
+    writer.add_precompiled_charsmap(proto.normalizer_spec.precompiled_charsmap)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
+
+
+class Unigram:
+    """SentencePiece, made of the GGUF file."""
+
+    def __init__(self, prefix=True, merges_spaces=True):
+        fields = GGUFReader(FOLDER / "unigram.gguf").fields
+        read = lambda key: fields["tokenizer.ggml." + key].contents()
+        proto = sentencepiece_model_pb2.ModelProto()
+        proto.trainer_spec.model_type = 1
+        for text, score, kind in zip(read("tokens"), read("scores"), read("token_type")):
+            proto.pieces.add(piece=text, score=score, type=kind)
+        proto.normalizer_spec.precompiled_charsmap = bytes(byte & 255 for byte in read("precompiled_charsmap"))
+        proto.normalizer_spec.add_dummy_prefix = prefix
+        proto.normalizer_spec.remove_extra_whitespaces = merges_spaces
+        self.processor = sentencepiece.SentencePieceProcessor(model_proto=proto.SerializeToString())
+
+    def encode(self, text, add_special_tokens):
+        self.ids = self.processor.encode(text)
+        return self
+
+
 def all_tokenizers():
     """Name of the golden file, and how to make its tokenizer."""
     for name in ("gpt-2", "deepseek-coder"):
@@ -293,6 +367,11 @@ def all_tokenizers():
     yield "gemma4", lambda: sentence_piece(Vocabulary("llama-spm"), "")
     yield "lacking.gpt-2", lambda: byte_level(without_bytes(Vocabulary("gpt-2")), "gpt-2")
     yield "lacking.llama-spm", lambda: sentence_piece(without_bytes(Vocabulary("llama-spm")))
+    yield "bert-bge", lambda: wordpiece(Vocabulary("bert-bge"))
+    yield "cased.bert-bge", lambda: wordpiece(Vocabulary("bert-bge"), cased=True)
+    yield "unigram", Unigram
+    yield "spaces.unigram", lambda: Unigram(prefix=True, merges_spaces=False)
+    yield "plain.unigram", lambda: Unigram(prefix=False)
     for pre in PASSES:
         yield "pre." + pre, lambda pre=pre: byte_level(Vocabulary("gpt-2"), pre)
 
@@ -310,7 +389,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--show", nargs=2, metavar=("NAME", "INDEX"))
     parser.add_argument("--only", metavar="NAME", help="write this file alone")
+    parser.add_argument("--train-unigram", action="store_true", help="write unigram.gguf anew first")
     arguments = parser.parse_args()
+    if arguments.train_unigram:
+        train_unigram()
     for name, make in all_tokenizers():
         if arguments.show and arguments.show[0] != name or arguments.only and arguments.only != name:
             continue
