@@ -205,7 +205,7 @@ std::vector<float> LoadedModel::embed(std::span<const std::string> texts) {
   if (texts.empty()) {
     return values;
   }
-  const Pooling pooling = default_pooling(model);
+  const Pooling pooling = choose_pooling(model);
   constexpr std::size_t most = 256;  // texts at once, so that other requests find room in the queue
   for (std::size_t first = 0; first < texts.size(); first += most) {
     std::vector<Request> requests;

@@ -19,18 +19,22 @@ namespace rocmforge {
 namespace {
 
 SchedulerLimits scheduler_limits(const EngineParts& parts, const EngineOptions& options) {
-  return {.max_batch_tokens = options.max_batch_tokens,
+  const ModelConfig& config = parts.model->config();
+  return {.max_batch_tokens = step_tokens(options, config),
           .max_sequences = options.max_sequences,
-          .context_length = context_length(options, parts.model->config()),
+          .context_length = context_length(options, config),
           .max_prefill_tokens = options.max_prefill_tokens,
           .max_waiting = options.max_waiting,
-          .max_logit_rows = std::max(options.model.max_logit_rows, options.max_sequences)};
+          .max_logit_rows = std::max(options.model.max_logit_rows, options.max_sequences),
+          .whole_prompts = config.encoder.is_encoder};
 }
 
-SequenceCache::Size cache_size(const SequenceMemory& memory, const EngineOptions& options) {
+SequenceCache::Size cache_size(const EngineParts& parts, const EngineOptions& options) {
+  const SequenceMemory& memory = *parts.memory;
+
   SequenceCache::Size size{.blocks = memory.pages().num_blocks(),
                            .block_tokens = memory.block_tokens(),
-                           .prefixes = options.prefix_cache,
+                           .prefixes = options.prefix_cache && !parts.model->config().encoder.is_encoder,
                            .slots = memory.states().num_slots};
   for (std::int32_t group = 1; group < memory.num_groups(); ++group) {
     const std::int32_t window = memory.groups()[static_cast<std::size_t>(group)].window;
@@ -43,7 +47,7 @@ SequenceCache::Size cache_size(const SequenceMemory& memory, const EngineOptions
 
 Engine::State::State(EngineParts engine_parts, const EngineOptions& options)
     : parts(std::move(engine_parts)),
-      cache(cache_size(*parts.memory, options)),
+      cache(cache_size(parts, options)),
       scheduler(scheduler_limits(parts, options), cache),
       runner(*parts.model, *parts.memory),
       recovery(static_cast<std::size_t>(scheduler.limits().max_sequences)),
@@ -56,7 +60,11 @@ Engine::State::State(EngineParts engine_parts, const EngineOptions& options)
 
 RequestRefusal Engine::State::refusal(const Request& request, int count) const {
   const auto invalid = [](std::string reason) { return RequestRefusal{RequestError::invalid, std::move(reason)}; };
-  const std::int32_t vocab = parts.model->config().vocab;
+  const ModelConfig& config = parts.model->config();
+  if (config.encoder.is_encoder && !request.embedding) {
+    return invalid(fmt::format("the model ({}) is an encoder: it gives embeddings or scores, no text", config.architecture));
+  }
+  const std::int32_t vocab = config.vocab;
   const auto outside = [vocab](std::int32_t token) { return token < 0 || token >= vocab; };
   if (const auto token = std::ranges::find_if(request.prompt, outside); token != request.prompt.end()) {
     return invalid(fmt::format("the prompt's token {} is {}, the vocabulary has {} tokens", token - request.prompt.begin(),

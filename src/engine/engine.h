@@ -176,6 +176,8 @@ class Engine {
 
 /// Positions that a sequence may hold under these options.
 std::int32_t context_length(const EngineOptions& options, const ModelConfig& config);
+/// Tokens of the largest step: for an encoder, which computes a text in one step, at least those of the longest text.
+std::int32_t step_tokens(const EngineOptions& options, const ModelConfig& config);
 
 /// Opens the file and the device, chooses kernels, prepares weights and cache. Throws Error; if memory does not suffice, the
 /// message has the numbers. A file without a tokenizer can be loaded: requests and outputs then have token ids and no text.

@@ -108,7 +108,7 @@ std::span<const ChunkResult> ModelRunner::results(std::span<const ScheduledChunk
     }
     const std::int32_t scored = chunk.scored().count();
     results_[i].scored_logits = take(raw, scored, config.vocab);
-    results_[i].hidden = take(hidden, chunk.pooled().count(), config.hidden);
+    results_[i].hidden = take(hidden, chunk.pooled().count(), config.state_width());
     row += static_cast<std::size_t>(scored);
     if (chunk.draws > 0) {
       const auto drawn = sampled.subspan(row, static_cast<std::size_t>(chunk.draws));

@@ -169,7 +169,7 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& options, s
   planned.threads = options.threads > 0 ? options.threads : available_processors();
 
   ModelOptions model_options = options.model;
-  model_options.max_batch_tokens = std::max(model_options.max_batch_tokens, options.max_batch_tokens);
+  model_options.max_batch_tokens = std::max(model_options.max_batch_tokens, step_tokens(options, config));
   model_options.max_logit_rows = std::max(model_options.max_logit_rows, options.max_sequences);
   model_options.max_sequences = options.max_sequences;
   model_options.context_length = context_length(options, config);
@@ -180,7 +180,7 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& options, s
     });
     planned.memory = memory_needs(planned.file->file_bytes(), *planned.model, *planned.device,
                                   options.kv_tokens > 0 ? options.kv_tokens : model_options.context_length,
-                                  std::min(options.max_sequences, options.max_batch_tokens), options.max_batch_tokens);
+                                  std::min(options.max_sequences, options.max_batch_tokens), step_tokens(options, config));
   };
   plan();
   // Some GPU kernels are fast because their layouts are larger than the file's. If these do not fit, smaller layouts are
@@ -190,6 +190,11 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& options, s
     plan();
   }
   return planned;
+}
+
+std::int32_t step_tokens(const EngineOptions& options, const ModelConfig& config) {
+  return config.encoder.is_encoder ? std::max(options.max_batch_tokens, context_length(options, config))
+                                   : options.max_batch_tokens;
 }
 
 std::int32_t context_length(const EngineOptions& options, const ModelConfig& config) {

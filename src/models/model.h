@@ -115,7 +115,8 @@ class Model {
   [[nodiscard]] virtual std::span<const float> logits() = 0;
   /// Logits [raw rows, vocab] of the last step as the model computed them, before adjustments and masks: waits.
   [[nodiscard]] virtual std::span<const float> raw_logits() = 0;
-  /// Hidden states [hidden rows, hidden] of the last step after the final norm, in host memory until the next one: waits.
+  /// Hidden states [hidden rows, ModelConfig::state_width()] of the last step after the final norm, of an encoder after its
+  /// dense layers or its classifier, in host memory until the next one: waits.
   [[nodiscard]] virtual std::span<const float> hidden() = 0;
   /// Waits until the last step is done.
   virtual void wait() = 0;

@@ -28,18 +28,35 @@ Transformer::Transformer(const GgufFile& file, const KernelRegistry& registry, c
       on_gpu_(device.is_gpu()),
       plan_{WeightTable(file), BufferPlan(options_.max_batch_tokens, options_.max_logit_rows)} {
   Planner planner(plan_, registry, device, num_threads, options_);
+  plan_input(planner, file);
+  plan_blocks(planner);
+  if (config_.encoder.is_encoder) {
+    encoder_output_.emplace(planner, config_);
+  } else {
+    plan_output(planner);
+  }
+  plan_mtp(planner, file);
+  kv_groups_ = plan_.memory.groups();
+  add_operations();
+}
+
+void Transformer::plan_input(Planner& planner, const GgufFile& file) {
   embedding_ = planner.embedding("token_embd.weight", config_.vocab, config_.hidden);
   if (config_.learned_positions) {
     plan_positions(planner, file);
   }
+  if (config_.encoder.token_types > 0) {
+    token_types_ = planner.embedding("token_types.weight", config_.encoder.token_types, config_.hidden);
+    zeros_.assign(static_cast<std::size_t>(options_.max_batch_tokens), 0.0f);
+    first_type_ = planner.weights().constants(zeros_);
+  }
+  if (!config_.embedding_norm.empty()) {
+    embedding_norm_ =
+        planner.norm({config_.embedding_norm, config_.norm_kind, config_.norm_eps, config_.norm_needs_bias}, config_.hidden);
+  }
   if (config_.per_layer_width > 0) {
     per_layer_.emplace(planner, config_);
   }
-  plan_blocks(planner);
-  plan_output(planner);
-  plan_mtp(planner, file);
-  kv_groups_ = plan_.memory.groups();
-  add_operations();
 }
 
 void Transformer::plan_positions(Planner& planner, const GgufFile& file) {
@@ -115,8 +132,24 @@ void Transformer::add_operations() {
                                 step);
     }));
   }
+  if (token_types_ != nullptr) {
+    embed_.push_back(operation(EmbeddingRows::name, [this](const Step& step) {
+      token_types_->operation.run({.ids = reinterpret_cast<const std::int32_t*>(first_type_->data),
+                                   .tokens = step.tokens,
+                                   .table = token_types_->data,
+                                   .out = step.buffers.hidden,
+                                   .add = true},
+                                  step);
+    }));
+  }
+  if (embedding_norm_) {
+    embedding_norm_->append(embed_, &Buffers::hidden, &Buffers::hidden);
+  }
   if (per_layer_) {
     per_layer_->append(embed_);
+  }
+  if (encoder_output_) {
+    return;
   }
   draw_.push_back(operation(SampleTokens::name, [this](const Step& step) {
     const StepArrays& arrays = *step.arrays;
@@ -142,9 +175,10 @@ Pass Transformer::layers_pass() const {
   return {.begin = &embed_,
           .blocks = blocks_,
           .kept_blocks = kept_blocks_,
-          .output = &*output_,
+          .states = encoder_output_ ? &encoder_output_->operations() : &output_->hidden_states(),
+          .output = output_ ? &*output_ : nullptr,
           .draw = &draw_,
-          .gathers = !per_layer_};
+          .gathers = output_.has_value() && !per_layer_};
 }
 
 void Transformer::forward(const BatchPlan& batch, SequenceMemory& memory) {
@@ -159,6 +193,7 @@ void Transformer::forward_mtp(std::int32_t block, const BatchPlan& batch, Sequen
   pass.begin = &own.begin();
   pass.blocks = own.block();
   pass.kept_blocks = 1;
+  pass.states = &own.output().hidden_states();
   pass.output = &own.output();
   run_step(pass, batch, memory, false);
 }
@@ -207,7 +242,7 @@ std::span<const float> Transformer::raw_logits() {
 }
 
 std::span<const float> Transformer::hidden() {
-  const std::size_t count = static_cast<std::size_t>(hidden_rows_) * static_cast<std::size_t>(config_.hidden);
+  const std::size_t count = static_cast<std::size_t>(hidden_rows_) * static_cast<std::size_t>(config_.state_width());
   return rank_->read_back(rank_->buffers().projected, count, hidden_host_);
 }
 
@@ -218,6 +253,10 @@ void Transformer::check_batch(const BatchPlan& batch, const SequenceMemory& memo
   check(batch.num_sequences() <= options_.max_sequences, "a step has at most max_sequences sequences");
   check(batch.logit_rows.size() <= static_cast<std::size_t>(options_.max_logit_rows),
         "at most max_logit_rows rows of logits");
+  check(!encoder_output_ || batch.logit_rows.empty(), "an encoder has no logits");
+  for (std::int32_t s = 0; encoder_output_ && s < batch.num_sequences(); ++s) {
+    check(batch.q_len(s) == batch.kv_lengths[static_cast<std::size_t>(s)], "an encoder computes a text in one step");
+  }
   check(same_planes(memory.groups(), kv_groups_),
         "the cache must have the layers of the model and the layouts of its attention kernels");
   check(states.slot_stride == static_cast<std::int64_t>(state_bytes()), "the slots must be as large as the model's state");

@@ -7,6 +7,7 @@
 
 #include "models/model.h"
 #include "models/parts/block.h"
+#include "models/parts/encoder_output.h"
 #include "models/parts/mtp_block.h"
 #include "models/parts/output_head.h"
 #include "models/parts/per_layer_input.h"
@@ -47,6 +48,7 @@ class Transformer final : public Model {
  private:
   /// Checks that the table of learned positions has a row for each position.
   void plan_positions(Planner& planner, const GgufFile& file);
+  void plan_input(Planner& planner, const GgufFile& file);
   void plan_blocks(Planner& planner);
   void plan_output(Planner& planner);
   /// Plans the MTP blocks, if requested; throws Error if the file has none.
@@ -61,14 +63,19 @@ class Transformer final : public Model {
 
   ModelConfig config_;
   ModelOptions options_;
-  bool on_gpu_;  ///< the planned device
+  bool on_gpu_;               ///< the planned device
+  std::vector<float> zeros_;  ///< [max_batch_tokens]: ids of a table's first row, since 0.0f has the bits of 0
   ModelPlan plan_;
   EmbeddingTable* embedding_ = nullptr;
-  EmbeddingTable* positions_ = nullptr;  ///< [trained positions, hidden], or null
+  EmbeddingTable* positions_ = nullptr;       ///< [trained positions, hidden], or null
+  EmbeddingTable* token_types_ = nullptr;     ///< [token types, hidden], or null
+  const WeightVector* first_type_ = nullptr;  ///< the ids of row 0 for each token, or null
+  std::optional<Norm> embedding_norm_;
   std::optional<PerLayerEmbedding> per_layer_;
   std::vector<std::unique_ptr<Block>> blocks_;
-  std::size_t kept_blocks_ = 0;  ///< Pass::kept_blocks
-  std::optional<OutputHead> output_;
+  std::size_t kept_blocks_ = 0;       ///< Pass::kept_blocks
+  std::optional<OutputHead> output_;  ///< none in an encoder
+  std::optional<EncoderOutput> encoder_output_;
   std::vector<std::unique_ptr<MtpBlock>> mtp_;
   std::size_t layer_operations_ = 0;  ///< of the plan, before those of MTP blocks
   KvGroups kv_groups_;

@@ -15,7 +15,7 @@ class AttentionBackend;
 /// Attention of a ragged batch over the paged KV cache: out = softmax(scale * q k^T + mask) v per head, query head h reading
 /// KV head h / (q_heads / kv_heads). With a value_dim, V is the first value_dim elements of K. Multi-head latent attention
 /// in its absorbed form (DeepSeek-V2 2024) uses this with one KV head: [latent | rotated elements]. The query at position q
-/// sees keys at positions q - window < k <= q; without `causal` all keys of its sequence.
+/// sees keys at positions q - window < k <= q; without `causal` all keys of its sequence, or those at q - window < k < q + window.
 struct Attention {
   static constexpr std::string_view name = "attention";
   using KernelInterface = AttentionBackend;

@@ -63,7 +63,7 @@ struct Scale {
 
 /// scores[b, h, i, j] = -inf where row i does not see key j; elsewhere the additive mask, if any, is added. A row at
 /// `position` of its sequence sees the keys up to its own, or all when not causal; with a window only those after
-/// position - window.
+/// position - window, and when not causal those before position + window.
 struct CausalMask {
   static constexpr std::string_view name = "causal_mask";
   struct Spec {};

@@ -86,6 +86,7 @@ Scheduler::Scheduler(const SchedulerLimits& limits, SequenceCache& cache) : limi
         "every limit is at least 1");
   check(limits.max_prefill_tokens >= 0 && limits.max_waiting >= -1, "limits are not negative");
   limits_.context_length = std::min(limits.context_length, cache.max_tokens());
+  check(!limits.whole_prompts || limits_.context_length <= limits.max_batch_tokens, "a step holds the longest prompt");
   // So every running sequence can decode in every step, and one more still has a token and a row of logits.
   limits_.max_sequences =
       std::min({limits.max_sequences, limits.max_batch_tokens, limits.max_logit_rows, cache.max_sequences()});
@@ -157,8 +158,12 @@ std::span<const ScheduledChunk> Scheduler::next_batch() {
   if (num_preemptions_ == preemptions_before) {
     admit_waiting();  // otherwise the preempted sequence would be admitted and preempted again
   }
-  schedule_decodes();
-  schedule_prompts();
+  if (limits_.whole_prompts) {
+    schedule_whole_prompts();
+  } else {
+    schedule_decodes();
+    schedule_prompts();
+  }
   check(!batch_.empty() || !has_work(), "work is left but nothing can be scheduled");
   return batch_;
 }
@@ -317,6 +322,14 @@ bool Scheduler::start(Sequence& sequence) {
   insert_by_rank(running_, sequence);
   erase_from(waiting_, sequence);
   return true;
+}
+
+void Scheduler::schedule_whole_prompts() {
+  for (Sequence* sequence : running_) {
+    if (sequence->pending() <= tokens_left_) {
+      schedule(*sequence, sequence->pending());
+    }
+  }
 }
 
 void Scheduler::schedule_decodes() {

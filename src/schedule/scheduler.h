@@ -20,6 +20,7 @@ struct SchedulerLimits {
   std::int32_t max_prefill_tokens = 0;  ///< of prompts in a step that also has decodes; 0: what the decodes leave
   std::int32_t max_waiting = -1;        ///< requests beyond max_sequences; -1: any number
   std::int32_t max_logit_rows = std::numeric_limits<std::int32_t>::max();  ///< in one step
+  bool whole_prompts = false;  ///< a prompt is computed in one step, and nothing is drawn (encoders)
 };
 
 /// Decides what the next step computes: decodes first, then prompt chunks within the token budget. Integers only; no models,
@@ -99,6 +100,8 @@ class Scheduler {
   [[nodiscard]] bool still_no_room(const Sequence& sequence) const;
   void schedule_decodes();
   void schedule_prompts();
+  /// Prompts in their order, as many as fit; the first always does.
+  void schedule_whole_prompts();
   /// Puts at most `count` tokens into the batch, as many as the limit of logit rows allows; returns how many.
   std::int32_t schedule(Sequence& sequence, std::int32_t count);
 

@@ -11,6 +11,9 @@ namespace rocmforge {
 
 ChatCall render_chat(Conversation conversation, const ServedModel& model, Reading& reading, const ChatTemplates* templates) {
   static_cast<void>(model.text());
+  if (model.is_encoder) {
+    throw ServiceError(ServiceError::Kind::unsupported, "the model is an encoder: it gives embeddings or scores, no text");
+  }
   if (templates == nullptr) {
     templates = model.templates.get();
   }

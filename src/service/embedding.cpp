@@ -9,7 +9,10 @@
 
 namespace rocmforge {
 
-Pooling default_pooling(const ServedModel& model) {
+Pooling choose_pooling(const ServedModel& model, std::optional<Pooling> named) {
+  if (named && model.labels == 0) {
+    return *named;
+  }
   if (const auto* none = std::get_if<NoPooling>(&model.pooling)) {
     throw ServiceError(ServiceError::Kind::invalid, none->reason, "pooling");
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "schedule/request.h"
@@ -9,9 +10,9 @@
 
 namespace rocmforge {
 
-/// The pooling where a request names none. Throws ServiceError (invalid, field "pooling") for a model that gives no
-/// embeddings by itself.
-Pooling default_pooling(const ServedModel& model);
+/// The pooling that a request names, else the model's. Throws ServiceError (invalid, field "pooling") for a reranker, and
+/// for a model that gives no embeddings by itself if none is named.
+Pooling choose_pooling(const ServedModel& model, std::optional<Pooling> named = {});
 
 /// The ids themselves; of an empty text one token that begins or ends a text.
 Ids embedded_ids(Ids ids, const ServedModel& model);

@@ -26,6 +26,11 @@ Ids encode_text(Reading& reading, const Tokenizer& tokenizer, std::string_view t
   return encode_counted(reading, text.size(), [&] { return tokenizer.encode(text, options, &reading.budget); });
 }
 
+Ids encode_pair(Reading& reading, const Tokenizer& tokenizer, std::string_view first, std::string_view second) {
+  return encode_counted(reading, first.size() + second.size(),
+                        [&] { return tokenizer.encode_pair(first, second, &reading.budget); });
+}
+
 Ids encode_prompt(Reading& reading, const Tokenizer& tokenizer, std::span<const ChatSegment> segments) {
   std::size_t bytes = 0;
   for (const ChatSegment& segment : segments) {

@@ -21,6 +21,9 @@ namespace {
 
 /// As the model's file says; without a word the mean.
 std::variant<Pooling, NoPooling> pooling_of(const ModelConfig& config) {
+  if (config.encoder.labels > 0) {
+    return NoPooling{"the model is a reranker: it gives scores, no embeddings; use /v1/rerank"};
+  }
   switch (config.pooling.value_or(PoolingType::mean)) {
     case PoolingType::mean:
       return Pooling::mean;
@@ -55,6 +58,24 @@ std::unique_ptr<Engine> announced(std::unique_ptr<Engine> engine, const ServedMo
   return engine;
 }
 
+std::string_view vocabulary_kind(const ServedModel& model) {
+  if (model.tokenizer == nullptr) {
+    return "none";
+  }
+  switch (model.tokenizer->vocabulary().model) {
+    case TokenizerModel::spm:
+      return "spm";
+    case TokenizerModel::wordpiece:
+      return "wpm";
+    case TokenizerModel::unigram:
+      return "ugm";
+    case TokenizerModel::bpe:
+    case TokenizerModel::marked_bpe:
+      break;
+  }
+  return "bpe";
+}
+
 /// Throws Error for a template that can't be read.
 ServedModel describe_model(const Engine& engine, const ServiceOptions& options) {
   ServedModel model;
@@ -70,20 +91,20 @@ ServedModel describe_model(const Engine& engine, const ServiceOptions& options) 
   options.sampling.apply(model.sampling);
   model.template_arguments = options.template_arguments;
   const ModelConfig& config = engine.model().config();
-  model.hidden = config.hidden;
+  model.hidden = config.state_width();
+  model.is_encoder = config.encoder.is_encoder;
+  model.labels = config.encoder.labels;
   model.pooling = pooling_of(config);
   if (!options.embeddings) {
     model.pooling = NoPooling{"the server was started with --pooling none: it gives no embeddings"};
-  } else if (options.pooling) {
+  } else if (options.pooling && model.labels == 0) {
     model.pooling = *options.pooling;
   }
-  model.details = {{"vocab_type", model.tokenizer == nullptr                                   ? "none"
-                                  : model.tokenizer->vocabulary().model == TokenizerModel::spm ? "spm"
-                                                                                               : "bpe"},
+  model.details = {{"vocab_type", vocabulary_kind(model)},
                    {"n_vocab", config.vocab},
                    {"n_ctx_train", config.context_length},
                    {"n_ctx", model.context_length},
-                   {"n_embd", config.hidden},
+                   {"n_embd", model.hidden},
                    {"n_params", engine.num_parameters()},
                    {"size", engine.file_bytes()},
                    {"architecture", config.architecture},

@@ -31,6 +31,8 @@ struct ServedModel {
   std::int32_t context_length = 0;
   std::int32_t vocab = 0;
   std::int32_t hidden = 0;                           ///< values of an embedding
+  bool is_encoder = false;                           ///< it gives embeddings or scores, no text
+  std::int32_t labels = 0;                           ///< values that its classifier gives a text; 0: it has none
   std::int32_t parallel = 1;                         ///< sequences in one step
   Json details = Json::object();                     ///< `meta` of /v1/models
   std::shared_ptr<const ChatTemplates> templates{};  ///< null for a model without any

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
+#include <string>
 
 #include "base/utf8.h"
 
@@ -68,31 +70,35 @@ void append_lower(char32_t character, std::u32string& to) {
 /// Makes words of characters that are given one by one.
 class Words {
  public:
-  explicit Words(std::vector<std::u32string>& words) : words_(&words) {}
+  explicit Words(const std::function<void(std::u32string_view)>& take) : take_(take) {}
 
-  void end() { open_ = false; }
+  void end() {
+    if (!word_.empty()) {
+      take_(word_);
+      word_.clear();
+    }
+  }
   void add(char32_t character) {
-    if (is_in(punctuation_ranges, character)) {
-      words_->emplace_back(1, character);
-      open_ = false;
-      return;
+    const bool is_word = is_in(punctuation_ranges, character);
+    if (is_word) {
+      end();
     }
-    if (!open_) {
-      words_->emplace_back();
-      open_ = true;
+    word_ += character;
+    if (is_word) {
+      end();
     }
-    words_->back() += character;
   }
 
  private:
-  std::vector<std::u32string>* words_;
-  bool open_ = false;  ///< the last word may get more characters
+  const std::function<void(std::u32string_view)>& take_;
+  std::u32string word_;
 };
 
 }  // namespace
 
-void append_bert_words(std::string_view text, const BertNormalizer& normalizer, std::vector<std::u32string>& words) {
-  Words made(words);
+void for_each_bert_word(std::string_view text, const BertNormalizer& normalizer,
+                        const std::function<void(std::u32string_view)>& take) {
+  Words made(take);
   std::u32string from, to;
   for (std::size_t at = 0; at < text.size();) {
     const std::string_view unit = text.substr(at, utf8_unit(text, at).length);
@@ -125,6 +131,7 @@ void append_bert_words(std::string_view text, const BertNormalizer& normalizer, 
       made.end();
     }
   }
+  made.end();
 }
 
 }  // namespace rocmforge

@@ -1,8 +1,7 @@
 #pragma once
 
-#include <string>
+#include <functional>
 #include <string_view>
-#include <vector>
 
 namespace rocmforge {
 
@@ -12,8 +11,9 @@ struct BertNormalizer {
   bool lowercase = true;
 };
 
-/// Appends the words of `text`, which is UTF-8, as BERT's normalizer and pre-tokenizer make them: without control
+/// Passes the words of `text`, which is UTF-8, to `take`, as BERT's normalizer and pre-tokenizer make them: without control
 /// characters, cut at white space; a punctuation mark or a Han character is a word of its own.
-void append_bert_words(std::string_view text, const BertNormalizer& normalizer, std::vector<std::u32string>& words);
+void for_each_bert_word(std::string_view text, const BertNormalizer& normalizer,
+                        const std::function<void(std::u32string_view)>& take);
 
 }  // namespace rocmforge

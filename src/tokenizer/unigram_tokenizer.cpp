@@ -114,19 +114,17 @@ std::vector<UnigramTokenizer::Step> UnigramTokenizer::best_steps(std::string_vie
 void UnigramTokenizer::encode_text(std::string_view text, WorkBudget* budget, std::vector<std::int32_t>& ids) const {
   const std::string all = normalised(text);
   const std::vector<Step> steps = best_steps(all, budget);
-  std::vector<std::pair<std::size_t, const Step*>> way;  // with the start of each token
-  for (std::size_t end = all.size(); end > 0;) {
-    const Step& step = steps[end];
-    end -= step.length;
-    way.emplace_back(end, &step);
+  std::vector<std::uint32_t> ends;  // of the tokens, from the last one on
+  for (std::size_t end = all.size(); end > 0; end -= steps[end].length) {
+    ends.push_back(static_cast<std::uint32_t>(end));
   }
   bool after_unknown = false;
-  for (auto at = way.rbegin(); at != way.rend(); ++at) {
-    const auto [begin, step] = *at;
-    const bool is_known =
-        step->token != vocabulary_.unknown || bytes_.append(std::string_view(all).substr(begin, step->length), ids);
-    if (step->token != vocabulary_.unknown || (!is_known && !after_unknown)) {
-      ids.push_back(step->token);
+  for (auto end = ends.rbegin(); end != ends.rend(); ++end) {
+    const Step& step = steps[*end];
+    const bool is_token = step.token != vocabulary_.unknown;
+    const bool is_known = is_token || bytes_.append(std::string_view(all).substr(*end - step.length, step.length), ids);
+    if (is_token || (!is_known && !after_unknown)) {
+      ids.push_back(step.token);
     }
     after_unknown = !is_known;
   }

@@ -35,12 +35,10 @@ WordPieceTokenizer::WordPieceTokenizer(Vocabulary vocabulary) : Tokenizer(std::m
 }
 
 void WordPieceTokenizer::encode_text(std::string_view text, WorkBudget* budget, std::vector<std::int32_t>& ids) const {
-  std::vector<std::u32string> words;
-  append_bert_words(text, normalizer_, words);
-  for (const std::u32string& word : words) {
+  for_each_bert_word(text, normalizer_, [&](std::u32string_view word) {
     spend(budget, word.size());
     encode_word(word, ids);
-  }
+  });
 }
 
 void WordPieceTokenizer::encode_word(std::u32string_view word, std::vector<std::int32_t>& ids) const {

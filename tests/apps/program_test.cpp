@@ -45,6 +45,18 @@ TEST_F(DemoProgram, RunAnswersAndPrintsStatistics) {
   }
 }
 
+TEST(Program, AnEncoderWritesNoText) {
+  const std::string file = test::test_data("golden/models/encoders/bert.gguf");
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"run", file, "-p", "hi"}, {"chat", file}, {"bench", file}, {"bench", "step", file}}) {
+    const ProgramResult result = run_program(command, "hi\n");
+    EXPECT_NE(result.exit_code, 0);
+    EXPECT_EQ(result.err,
+              "rocmforge: " + file +
+                  ": the model (bert) is an encoder and writes no text; 'rocmforge serve' gives its embeddings\n");
+  }
+}
+
 TEST_F(DemoProgram, RunTakesThePromptFromAFileOrAPipe) {
   const TemporaryFolder folder;
   const std::string file = folder.write("prompt.txt", "What is 20 + 30?");

@@ -375,8 +375,6 @@ TEST(Specs, TinyWhatNoKernelCanDoIsRefusedWithTheReason) {
             "head_dim 80 is not a multiple of 32, as Q8_0 pages need");
   EXPECT_EQ(refusal(Attention{}, Attention::Spec{.q_heads = 8, .kv_heads = 4, .head_dim = 64, .io_dtype = DType::q8_0}),
             "io_dtype Q8_0 is not one of F32, F16, BF16");
-  EXPECT_EQ(refusal(Attention{}, Attention::Spec{.q_heads = 8, .kv_heads = 4, .head_dim = 64, .window = 9, .causal = false}),
-            "a window of 9 needs causal attention");
   EXPECT_EQ(refusal(EmbeddingRows{}, EmbeddingRows::Spec{DType::q4_k, 100, 300}),
             "rows of 300 elements are not a multiple of the 256 of a Q4_K block");
   EXPECT_EQ(refusal(Matmul{}, Matmul::Spec{DType::q1_0, 256, 256}), "format Q1_0 does not compute");

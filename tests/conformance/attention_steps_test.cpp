@@ -288,7 +288,8 @@ void expect_mask(const Shape& shape, const Visibility& visible) {
   shape.for_each_row([&](const Row& row) {
     for (std::int64_t j = 0; j < row.keys; ++j) {
       float& score = expected[at(row.index * shape.kv_len() + j)];
-      const bool hidden = (visible.causal && j > row.position) || (visible.window > 0 && j <= row.position - visible.window);
+      const bool is_later = visible.causal ? j > row.position : visible.window > 0 && j >= row.position + visible.window;
+      const bool hidden = is_later || (visible.window > 0 && j <= row.position - visible.window);
       score = hidden ? minus_infinity : visible.mask ? score + mask[at(row.token * mask_stride + j)] : score;
     }
   });
@@ -314,6 +315,7 @@ TEST(AttentionSteps, TinyCausalMask) {
     expect_mask(shape, {});
     expect_mask(shape, {.window = 4, .mask = true});
     expect_mask(shape, {.causal = false});
+    expect_mask(shape, {.window = 4, .causal = false});
   }
 }
 

@@ -58,7 +58,9 @@ void for_each_place(const KvGroups& groups, Visit visit) {
 
 }  // namespace
 
-FakeModel::FakeModel(std::int32_t vocab, std::int32_t context_length, Kind kind) : kind_(kind) {
+FakeModel::FakeModel(std::int32_t vocab, std::int32_t context_length, Kind kind, const EncoderConfig& encoder)
+    : kind_(kind) {
+  config_.encoder = encoder;
   config_.architecture = "fake";
   config_.layers = layers;
   config_.vocab = vocab;
@@ -95,6 +97,10 @@ std::vector<float> FakeModel::logits_after(const Tokens& visible) const {
 std::vector<float> FakeModel::hidden_after(const Tokens& visible) {
   const float sum = static_cast<float>(std::accumulate(visible.begin(), visible.end(), 0));
   return {sum, static_cast<float>(visible.back()), static_cast<float>(visible.size())};
+}
+
+float FakeModel::score_of(const Tokens& text) {
+  return static_cast<float>(std::accumulate(text.begin(), text.end(), 0) % 17 - 8) / 4.0f;
 }
 
 std::size_t FakeModel::state_bytes() const {
@@ -198,7 +204,11 @@ void FakeModel::forward(const BatchPlan& batch, SequenceMemory& memory) {
   }
   hidden_.clear();
   for (const std::int32_t row : batch.hidden_rows) {
-    const std::vector<float> hidden = hidden_after(visible_to(row));
+    std::vector<float> hidden = hidden_after(visible_to(row));
+    if (config_.encoder.is_encoder) {
+      const Tokens text = visible_to(view.query_offsets[view.sequence_of[row] + 1] - 1);
+      hidden = config_.encoder.labels == 0 ? hidden_after(text) : std::vector<float>{score_of(text)};
+    }
     hidden_.insert(hidden_.end(), hidden.begin(), hidden.end());
   }
   if (steps_ >= lacking_.first && steps_ < lacking_.second) {
@@ -268,8 +278,9 @@ FakeEngine make_fake_engine(const EngineOptions& options, bool with_tokenizer, F
 }
 
 FakeEngine make_fake_engine(const EngineOptions& options, std::shared_ptr<const Tokenizer> tokenizer, FakeModel::Kind kind,
-                            std::int32_t context_length) {
-  auto model = std::make_unique<FakeModel>(tokenizer == nullptr ? byte_vocab : tokenizer->size(), context_length, kind);
+                            std::int32_t context_length, const EncoderConfig& encoder) {
+  auto model =
+      std::make_unique<FakeModel>(tokenizer == nullptr ? byte_vocab : tokenizer->size(), context_length, kind, encoder);
   FakeEngine fake;
   fake.model = model.get();
   EngineParts parts;

@@ -31,14 +31,17 @@ class FakeModel : public Model {
   enum class Kind { attention, recurrent, state_alone, windows };
   static constexpr std::int32_t window = 6;
 
-  FakeModel(std::int32_t vocab, std::int32_t context_length, Kind kind = Kind::attention);
+  /// An encoder gives a text as many values as its classifier has labels, if it has one.
+  FakeModel(std::int32_t vocab, std::int32_t context_length, Kind kind = Kind::attention, const EncoderConfig& encoder = {});
 
   void follow(Script script) { script_ = std::move(script); }
   /// Sets what the model's file says.
   void set_pooling(std::optional<PoolingType> pooling) { config_.pooling = pooling; }
   [[nodiscard]] std::vector<float> logits_after(const Tokens& visible) const;
-  /// The hidden state [hidden_size] of the last of these tokens.
+  /// The hidden state [hidden_size] of the last of these tokens; in an encoder of any token of this text.
   [[nodiscard]] static std::vector<float> hidden_after(const Tokens& visible);
+  /// The value that a classifier with one label gives this text, between -2 and 2.
+  [[nodiscard]] static float score_of(const Tokens& text);
   [[nodiscard]] std::int32_t steps() const { return steps_; }
   [[nodiscard]] std::int32_t largest_step() const { return largest_step_; }
   [[nodiscard]] std::int64_t computed_tokens() const { return computed_tokens_; }
@@ -119,6 +122,6 @@ FakeEngine make_fake_engine(const EngineOptions& options, bool with_tokenizer = 
                             FakeModel::Kind kind = FakeModel::Kind::attention);
 /// The same with another tokenizer, null for none. The model has the vocabulary size of the tokenizer.
 FakeEngine make_fake_engine(const EngineOptions& options, std::shared_ptr<const Tokenizer> tokenizer, FakeModel::Kind kind,
-                            std::int32_t context_length = 256);
+                            std::int32_t context_length = 256, const EncoderConfig& encoder = {});
 
 }  // namespace rocmforge

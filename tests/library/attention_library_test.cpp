@@ -198,11 +198,12 @@ TEST_F(AttentionLibraryTest, WrongCallsSayWhatIsWrong) {
   options.dtype = 7;
   EXPECT_EQ(complaint(call), "dtype 7 is none of ROCMFORGE_F32, ROCMFORGE_F16, ROCMFORGE_BF16");
   options.dtype = ROCMFORGE_F32;
-  options.window = 4;
-  EXPECT_NE(complaint(call).find("a window of 4 needs causal attention"), std::string::npos) << complaint(call);
+  options.window = -4;
+  EXPECT_NE(complaint(call).find("window -4"), std::string::npos) << complaint(call);
   options.window = 0;
   options.backend = "cpu";
-  EXPECT_NE(complaint(call).find("causal attention only"), std::string::npos) << complaint(call);
+  call.mask = mask.data();
+  EXPECT_NE(complaint(call).find("no additive mask"), std::string::npos) << complaint(call);
   options.backend = "swift";
   EXPECT_NE(complaint(call).find("there is none named 'swift'"), std::string::npos) << complaint(call);
 }

@@ -171,8 +171,10 @@ INSTANTIATE_TEST_SUITE_P(Golden, ModelTest, Combine(ValuesIn(golden_names()), Va
 
 TEST(ModelArchitectures, EachHasAGoldenModel) {
   std::set<std::string> found;
-  for (const std::string& name : golden_names()) {
-    found.insert(ModelConfig::from_gguf(GgufFile{golden_path(name)}).architecture);
+  for (const auto& names : {golden_names(), encoder_names()}) {
+    for (const std::string& name : names) {
+      found.insert(ModelConfig::from_gguf(GgufFile{golden_path(name)}).architecture);
+    }
   }
   const std::vector<std::string> all = supported_architectures();
   EXPECT_THAT(found, ::testing::UnorderedElementsAreArray(all));

@@ -60,17 +60,29 @@ void put_pair(GgufBuilder& builder, const std::string& key, const GgufValue& val
 
 }  // namespace
 
-const std::vector<std::string>& golden_names() {
-  static const std::vector<std::string> names = [] {
-    std::vector<std::string> found;
-    for (const auto& entry : std::filesystem::directory_iterator(test::test_data("golden/models"))) {
-      if (entry.path().extension() == ".gguf") {
-        found.push_back(entry.path().stem().string());
-      }
+namespace {
+
+/// Names of the GGUF files in a folder of the golden models, with the folder before each.
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> found;
+  for (const auto& entry : std::filesystem::directory_iterator(test::test_data("golden/models/") + folder)) {
+    if (entry.path().extension() == ".gguf") {
+      found.push_back(folder + entry.path().stem().string());
     }
-    std::ranges::sort(found);
-    return found;
-  }();
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
+}  // namespace
+
+const std::vector<std::string>& golden_names() {
+  static const std::vector<std::string> names = names_in("");
+  return names;
+}
+
+const std::vector<std::string>& encoder_names() {
+  static const std::vector<std::string> names = names_in("encoders/");
   return names;
 }
 

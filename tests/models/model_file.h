@@ -23,6 +23,8 @@ Golden read_golden(const std::string& name);
 std::string golden_path(const std::string& name);
 
 const std::vector<std::string>& golden_names();
+/// Those of encoders, "encoders/NAME"
+const std::vector<std::string>& encoder_names();
 
 /// The content of a model file, so that a test may change a key or a tensor before it is opened.
 struct ModelFile {

@@ -446,6 +446,29 @@ TEST(Scheduler, EveryPromptTokenIsScoredOnceWhateverHappens) {
   }
 }
 
+TEST(Scheduler, WholePromptsAreNeverCut) {
+  Bench bench({.max_batch_tokens = 40, .max_sequences = 4, .context_length = 40, .whole_prompts = true}, 64, 4, false);
+  const std::vector<std::int32_t> lengths{30, 1, 20, 40, 9};
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    Request request;
+    request.prompt = counting(0, lengths[i]);
+    request.embedding = Pooling::mean;
+    ASSERT_EQ(bench.submit(i + 1, request).message, "");
+  }
+  for (int step = 0; bench.scheduler->has_work(); ++step) {
+    ASSERT_LT(step, 10);
+    std::int32_t tokens = 0;
+    for (const auto& [id, count] : bench.step()) {
+      EXPECT_EQ(count, lengths[id - 1]);
+      tokens += count;
+    }
+    EXPECT_LE(tokens, 40);
+  }
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    EXPECT_EQ(bench.pooled[i + 1], positions(lengths[i]));
+  }
+}
+
 TEST(Scheduler, EmbeddingsPoolTheRowsOfTheirKindOnce) {
   Bench bench({.max_batch_tokens = 16, .max_sequences = 3, .context_length = 60}, 64, 4, true);
   for (const Pooling pooling : {Pooling::mean, Pooling::last, Pooling::cls}) {

@@ -70,6 +70,10 @@ class Reader {
       if (!line.empty()) {
         sections_.back().script = with_line_ends(std::string(line));
       }
+    } else if (takes_word(line, "encoder")) {
+      sections_.push_back({.is_encoder = true});
+    } else if (takes_word(line, "reranker")) {
+      sections_.push_back({.is_encoder = true, .is_reranker = true});
     } else if (const std::size_t slash = line.find(" /"); slash != std::string_view::npos) {
       block_ = {.line = number_, .method = std::string(line.substr(0, slash)), .path = std::string(line.substr(slash + 1))};
       is_open_ = true;

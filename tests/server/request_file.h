@@ -33,6 +33,7 @@
 // - In what is expected, "*" stands for any value, "abc*" for any text that begins so, and a member "..." for any others.
 // - "model TEXT": a new model for the blocks below. It says TEXT after each prompt that ends with the mark, byte by byte.
 //   Without a TEXT it draws what the request allows, as does the model of a file without this line.
+// - "encoder", "reranker": a model that gives embeddings, or scores, for the blocks below.
 // - "template TEXT", "mark CHARACTER": of the models below. A template ends its prompts with the mark, '|' at first, which
 //   no TEXT holds. In both TEXTs \n is the end of a line.
 
@@ -60,6 +61,8 @@ struct RequestSection {
   std::string chat_template{};  ///< empty: the usual one
   char mark = '|';
   std::optional<std::string> script{};
+  bool is_encoder = false;
+  bool is_reranker = false;
   std::vector<RequestBlock> blocks{};
 };
 

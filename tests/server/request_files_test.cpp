@@ -75,6 +75,7 @@ TestServerOptions options_of(const RequestSection& section) {
   if (!section.chat_template.empty()) {
     options.server.chat_template = section.chat_template;
   }
+  options.encoder = {.is_encoder = section.is_encoder, .labels = section.is_reranker ? 1 : 0};
   return options;
 }
 
@@ -96,11 +97,11 @@ TEST_P(RequestFiles, AreAnsweredAsTheySay) {
 
 INSTANTIATE_TEST_SUITE_P(Refusals, RequestFiles,
                          testing::Values("chat_refusals", "responses_refusals", "anthropic_refusals", "ollama_refusals",
-                                         "completion_refusals"),
+                                         "completion_refusals", "encoder_refusals"),
                          [](const auto& test) { return test.param; });
-const auto files_of_answers =
-    testing::Values("anthropic_answers", "chat_answers", "completion_answers", "contradictions", "llama_server_answers",
-                    "ollama_answers", "prompts", "responses_answers", "tool_call_answers", "tools_with_a_format");
+const auto files_of_answers = testing::Values("anthropic_answers", "chat_answers", "completion_answers", "contradictions",
+                                              "encoder_answers", "llama_server_answers", "ollama_answers", "prompts",
+                                              "responses_answers", "tool_call_answers", "tools_with_a_format");
 INSTANTIATE_TEST_SUITE_P(Answers, RequestFiles, files_of_answers, [](const auto& test) { return test.param; });
 
 class RequestFilesOverAPort : public testing::TestWithParam<std::string> {};

@@ -11,7 +11,8 @@
 namespace rocmforge {
 
 std::unique_ptr<Engine> fake_engine(const TestServerOptions& options, FakeModel::Script script) {
-  FakeEngine fake = make_fake_engine(options.engine, options.tokenizer, FakeModel::Kind::attention, options.context_length);
+  FakeEngine fake = make_fake_engine(options.engine, options.tokenizer, FakeModel::Kind::attention, options.context_length,
+                                     options.encoder);
   fake.model->set_pooling(options.pooling);
   if (script) {
     fake.model->follow(std::move(script));

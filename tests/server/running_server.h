@@ -24,6 +24,7 @@ struct TestServerOptions {
   std::shared_ptr<const Tokenizer> tokenizer = byte_tokenizer();
   std::int32_t context_length = 256;     ///< of the fake model
   std::optional<PoolingType> pooling{};  ///< of the fake model's file
+  EncoderConfig encoder{};               ///< likewise
 };
 
 /// An engine with the fake model, which follows `script` if there is one.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the table of docs/models.md from the results of test_models.
 
-    build/cpu/tests/test_models --gtest_filter='Golden/ModelTest.*' --gtest_output=xml:cpu.xml
+    build/cpu/tests/test_models --gtest_filter='Golden/ModelTest.*:Golden/EncoderTest.*' --gtest_output=xml:cpu.xml
     ROCMFORGE_TEST_DEVICE=emulated:gfx1100 ROCMFORGE_KERNEL_DIR=build/kernels \\
         build/cpu/tests/test_models --gtest_filter='Golden/ModelTest.*_gpu' --gtest_output=xml:gfx1100.xml
     tools/checks/model_table.py cpu=cpu.xml gfx1100=gfx1100.xml
@@ -16,6 +16,10 @@ import xml.etree.ElementTree
 
 TABLE = pathlib.Path(__file__).resolve().parents[2] / "docs/models.md"
 LOGITS = "LogitsAreThoseOfTheReferenceImplementation"
+# The same of encoders.
+ENCODER_TESTS = {
+    "RowsOfPackedTextsAreThoseOfTheReferenceImplementation": LOGITS,
+    "ATextHasTheSameRowsAloneAndBesideOthers": "SequencesInOneBatchDoNotSeeEachOther"}
 WAYS = {
     "in pieces": "ChunksOfAnySizeGiveTheSameBits", "reused prefix": "AReusedPrefixGivesTheSameBits",
     "preempted": "APreemptedSequenceGivesTheSameBits", "beside others": "SequencesInOneBatchDoNotSeeEachOther"}
@@ -29,11 +33,12 @@ def read_results(path):
     """(architecture, golden model, name of the test, passed, greatest relative error or None) of each test that ran."""
     for case in xml.etree.ElementTree.parse(path).iter("testcase"):
         properties = {each.get("name"): each.get("value") for each in case.iter("property")}
-        if not case.get("classname", "").endswith("ModelTest") or "architecture" not in properties:
+        if not case.get("classname", "").endswith(("ModelTest", "EncoderTest")) or "architecture" not in properties:
             continue
         model = re.search(r'"([^"]+)"', case.get("value_param")).group(1)
         error = properties.get("relative_error")
-        yield (properties["architecture"], model, case.get("name").split("/")[0], case.find("failure") is None,
+        test = case.get("name").split("/")[0]
+        yield (properties["architecture"], model.removeprefix("encoders/"), ENCODER_TESTS.get(test, test), case.find("failure") is None,
                float(error) if error else None)
 
 

@@ -1,8 +1,11 @@
 #include "commands/local_model.h"
 
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <utility>
 
+#include "base/error.h"
 #include "commands/step_timeout.h"
 #include "terminal/progress.h"
 
@@ -13,7 +16,12 @@ namespace {
 std::unique_ptr<Engine> load_with_progress(const std::string& path, EngineOptions options) {
   Progress progress("loading " + std::filesystem::path(path).filename().string());
   options.model.progress = [&progress](double fraction) { progress.update(fraction); };
-  return load_model(path, options);
+  std::unique_ptr<Engine> engine = load_model(path, options);
+  if (const ModelConfig& config = engine->model().config(); config.encoder.is_encoder) {
+    throw Error(fmt::format("{}: the model ({}) is an encoder and writes no text; 'rocmforge serve' gives its {}", path,
+                            config.architecture, config.encoder.labels > 0 ? "scores" : "embeddings"));
+  }
+  return engine;
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 
 namespace rocmforge::app {
 
-/// load_model() with a progress line. A step that does not end in its time ends the program.
+/// load_model() with a progress line, for commands that need text: throws Error for an encoder. A step that does not end in its time ends the program.
 std::unique_ptr<Engine> load_engine(const std::string& path, const EngineOptions& options);
 
 /// A model for one user, whose requests come one after another.

@@ -85,7 +85,8 @@ ROCMFORGE_CHECK_KERNEL check_mask(MaskCheckArgs args) {
       return;
     }
     const std::int64_t position = std::int64_t{at.extent.position} + at.row;
-    const bool is_later = args.causal != 0 && key > position;
+    const std::int64_t ahead = args.causal != 0 ? 1 : args.window;  // 0: all keys
+    const bool is_later = ahead > 0 && key >= position + ahead;
     const bool is_behind_window = args.window > 0 && key <= position - args.window;
     if (is_later || is_behind_window) {
       args.scores[i] = static_cast<float>(-infinite);

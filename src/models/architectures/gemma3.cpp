@@ -22,8 +22,15 @@ void configure_gemma3(ModelConfig& config, MetadataReader& metadata) {
   }
 }
 
+/// EmbeddingGemma: Gemma 3 that sees the whole text, with dense layers behind it.
+void configure_gemma_embedding(ModelConfig& config, MetadataReader& metadata) {
+  configure_gemma3(config, metadata);
+  config.encoder.is_encoder = true;
+}
+
 }  // namespace
 
+Architecture gemma_embedding_architecture() { return {"gemma-embedding", configure_gemma_embedding}; }
 Architecture gemma3_architecture() { return {"gemma3", configure_gemma3}; }
 
 }  // namespace rocmforge

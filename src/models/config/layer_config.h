@@ -134,8 +134,8 @@ enum class BlockParts { both, mixer, feed_forward };
 
 /// The graph of a block: its parts, and its norms by the names of their tensors, "" for none. With m the mixer and f the
 /// feed-forward part:
-///   h += residual_scale * mixer_post_norm(m(mixer_norm(h)))
-///   h += residual_scale * ffn_post_norm(f(ffn_norm(h)))
+///   h += residual_scale * mixer_post_norm(m(mixer_norm(h))), h = mixer_sum_norm(h)
+///   h += residual_scale * ffn_post_norm(f(ffn_norm(h))), h = ffn_sum_norm(h)
 /// h *= output_scale, at the end of the block
 /// or, when parallel, f reads ffn_norm(h) of the same h, and the norms before both may be one tensor. A block of one part
 /// has only one of these formulas.
@@ -143,8 +143,10 @@ struct BlockGraph {
   BlockParts parts = BlockParts::both;
   std::string_view mixer_norm = "attn_norm";
   std::string_view mixer_post_norm{};
+  std::string_view mixer_sum_norm{};
   std::string_view ffn_norm = "ffn_norm";
   std::string_view ffn_post_norm{};
+  std::string_view ffn_sum_norm{};
   bool parallel = false;
   float residual_scale = 1.0f;
   std::string_view output_scale{};  ///< a tensor of one number

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -54,6 +55,20 @@ void read_windows(ModelConfig& config, MetadataReader& metadata) {
 void window_but_every(ModelConfig& config, MetadataReader& metadata, std::int32_t period) {
   if (!metadata.contains(pattern_key)) {
     clear_every(config, period);
+  }
+}
+
+void window_but_first_of_every(ModelConfig& config, MetadataReader& metadata, std::int32_t period) {
+  const auto pattern = metadata.contains(pattern_key)
+                           ? metadata.file().integers(metadata.architecture() + "." + std::string(pattern_key))
+                           : std::nullopt;
+  if (pattern && pattern->size() > 1) {
+    return;  // a flag for each layer
+  }
+  const std::int32_t step = pattern ? metadata.count(pattern_key) : period;
+  const std::int32_t window = metadata.contains(window_key) ? metadata.count(window_key) : 0;
+  for (std::int32_t index = 0; index < config.layers; ++index) {
+    config.blocks[static_cast<std::size_t>(index)].attention.window = index % step == 0 ? 0 : window;
   }
 }
 

@@ -14,4 +14,8 @@ void read_windows(ModelConfig& config, MetadataReader& metadata);
 /// For a file without a pattern: every `period`-th layer has no window.
 void window_but_every(ModelConfig& config, MetadataReader& metadata, std::int32_t period);
 
+/// As window_but_every() for architectures where it is the first layer of each group that has no window, also if the file
+/// has the period as its pattern.
+void window_but_first_of_every(ModelConfig& config, MetadataReader& metadata, std::int32_t period);
+
 }  // namespace rocmforge

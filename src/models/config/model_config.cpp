@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "models/config/architecture.h"
+#include "models/config/encoder_config.h"
 #include "models/config/file_kind.h"
 #include "models/config/latent_config.h"
 #include "models/config/layer_windows.h"
@@ -62,13 +63,6 @@ void refuse_factors(MetadataReader& metadata) {
     if (!neutral) {
       throw metadata.error(key, fmt::format("is {}, it changes the computation and is not supported", value));
     }
-  }
-}
-
-/// Attention here sees only what stands before. Files of models that see the whole text say so.
-void refuse_both_directions(MetadataReader& metadata) {
-  if (!metadata.flag("attention.causal", true)) {
-    throw metadata.error("attention.causal", "is false, attention in both directions is not supported");
   }
 }
 
@@ -224,8 +218,8 @@ ModelConfig ModelConfig::from_gguf(const GgufFile& file, std::int32_t context) {
   refuse_experts(metadata);
   pass_over_idle_keys(metadata);
   refuse_factors(metadata);
-  refuse_both_directions(metadata);
   config.pooling = read_pooling(metadata);
+  read_encoder(config, metadata);
   config.vocab = vocabulary_size(metadata);
   if (const auto unread = metadata.unread(); !unread.empty()) {
     log_warning("{}: keys without effect: {}", file.path().string(), fmt::join(unread, ", "));

@@ -9,8 +9,13 @@ AttentionMixer::AttentionMixer(Planner& planner, const ModelConfig& config, int 
   plan_attention(planner, config, index, shared);
   planner.buffers().need(BufferName::projected, config_.keys_at() + config_.own_kv_dim());
   planner.buffers().need_after_gather(BufferName::gathered, width_);
+  const BlockGraph& graph = config.layer(index).graph;
   output_ = ResidualOutput(planner, config, index,
-                           {"attn_output", width_, config.layer(index).graph.mixer_post_norm, config_.output_needs_bias});
+                           {.linear = "attn_output",
+                            .k = width_,
+                            .norm = graph.mixer_post_norm,
+                            .sum_norm = graph.mixer_sum_norm,
+                            .needs_bias = config_.output_needs_bias});
 
   qkv_.append(mix_, &Buffers::hidden, &Buffers::projected);
   if (q_row_norm_) {
@@ -79,7 +84,8 @@ void AttentionMixer::plan_attention(Planner& planner, const ModelConfig& config,
                                                 .scale = config_.scale,
                                                 .window = config_.window,
                                                 .soft_cap = config_.soft_cap,
-                                                .sinks = config_.sinks},
+                                                .sinks = config_.sinks,
+                                                .causal = !config.encoder.is_encoder},
                                                shared);
   attention_ = planned.attention;
   kv_place_ = planned.place;

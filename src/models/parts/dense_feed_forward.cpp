@@ -18,9 +18,14 @@ DenseFeedForward::DenseFeedForward(Planner& planner, const ModelConfig& config, 
   planner.buffers().need_after_gather(BufferName::projected, 2 * std::int64_t{part.width});
   planner.buffers().need_after_gather(BufferName::gathered, part.width);
   const std::string down = std::string("ffn_down").append(part.suffix);
-  down_ = ResidualOutput(
-      planner, config, index,
-      {down, part.width, config.layer(index).graph.ffn_post_norm, own.needs_bias, feed_forward_scale(config, index)});
+  const BlockGraph& graph = config.layer(index).graph;
+  down_ = ResidualOutput(planner, config, index,
+                         {.linear = down,
+                          .k = part.width,
+                          .norm = graph.ffn_post_norm,
+                          .sum_norm = graph.ffn_sum_norm,
+                          .needs_bias = own.needs_bias,
+                          .output_scale = feed_forward_scale(config, index)});
 
   up_.append(operations_, input.from, &Buffers::gathered);
   down_.append(operations_);

@@ -29,7 +29,7 @@ class OutputHead {
   [[nodiscard]] const Operations& pick_hidden() const { return pick_hidden_; }
   /// The wanted rows of the last mixer's output, from Buffers::projected to Buffers::gathered.
   [[nodiscard]] const Operations& pick_mixed() const { return pick_mixed_; }
-  /// The final norm of the rows whose hidden states are wanted, to Buffers::projected.
+  /// The rows whose hidden states are wanted, with the final norm, to Buffers::projected.
   [[nodiscard]] const Operations& hidden_states() const { return hidden_states_; }
   /// The final norm and the head, to Buffers::logits.
   [[nodiscard]] const Operations& logits() const { return logits_; }

@@ -13,12 +13,15 @@ ResidualOutput::ResidualOutput(Planner& planner, const ModelConfig& config, int 
   if (const auto norm = block_norm(config, index, names.norm)) {
     norm_ = planner.norm(*norm, hidden_);
   }
+  if (const auto norm = block_norm(config, index, names.sum_norm)) {
+    sum_norm_ = planner.norm(*norm, hidden_);
+  }
   if (!names.output_scale.empty()) {
     output_scale_ = planner.weights().number(block_tensor(index, names.output_scale) + ".weight");
   }
   const bool whole = names.shard.ranks == 1;
   check(whole || names.shard.axis == Shard::Axis::columns, "each rank has a part of what is added");
-  if (whole && norm_ && norm_->kind() == RmsNorm::name) {
+  if (whole && norm_ && norm_->kind() == RmsNorm::name && !sum_norm_) {
     sum_ = ResidualSum{.norm = *norm_, .factor = scale_, .scale = output_scale_};
     norm_.reset();
   } else if (!whole || norm_ || scale_ != 1.0f || output_scale_ != 1.0f) {
@@ -27,6 +30,13 @@ ResidualOutput::ResidualOutput(Planner& planner, const ModelConfig& config, int 
 }
 
 void ResidualOutput::append(Operations& operations) const {
+  append_sum(operations);
+  if (sum_norm_) {
+    sum_norm_->append(operations, &Buffers::hidden, &Buffers::hidden);
+  }
+}
+
+void ResidualOutput::append_sum(Operations& operations) const {
   if (!sum_ && !add_) {
     linear_.append_residual(operations, &Buffers::gathered, &Buffers::hidden);
     return;

@@ -54,6 +54,12 @@ Choice<Attention> choice_of(Candidates<Attention> found, const AttentionBackend&
 
 }  // namespace
 
+Attention::Spec single_row_spec(Attention::Spec spec) {
+  spec.decode = true;
+  spec.causal = true;
+  return spec;
+}
+
 std::string to_string(const KvLayout& layout) {
   const auto name_of = [](KvOrder order) { return order == KvOrder::token_major ? "token-major" : "dimension-major"; };
   return fmt::format("{}, {} KV heads of {}, {} K, {} V, blocks of {} tokens", name(layout.dtype), layout.kv_heads,
@@ -62,8 +68,7 @@ std::string to_string(const KvLayout& layout) {
 
 AttentionPair choose_attention(const KernelRegistry& registry, const Attention::Spec& spec, const DeviceInfo& device,
                                std::string_view forced) {
-  Attention::Spec decode_spec = spec;
-  decode_spec.decode = true;
+  const Attention::Spec decode_spec = single_row_spec(spec);
   auto [prefills, decodes] = find_candidates(registry, spec, decode_spec, device, forced);
   const AttentionBackend* best_prefill = nullptr;
   const AttentionBackend* best_decode = nullptr;

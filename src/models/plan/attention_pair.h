@@ -13,7 +13,11 @@ struct AttentionPair {
   KvLayout layout;  ///< with the decode kernel's block size, since prefill works with any
 };
 
-/// The best two kernels that agree on the layout of the cache, for `spec` and the same spec with decode set. A kernel of
+/// The spec of the phase of single rows. A single row is the last of its sequence, so that it sees the same keys whether
+/// attention is causal or not.
+Attention::Spec single_row_spec(Attention::Spec spec);
+
+/// The best two kernels that agree on the layout of the cache, for `spec` and single_row_spec(). A kernel of
 /// higher priority that agrees with no kernel of the other phase is listed in the refusals with that reason. A forced kernel
 /// is taken for the phases that it supports. Throws Error, with the reasons, when the forced one supports neither, when no
 /// kernel supports a phase, and when no two agree.

@@ -24,10 +24,10 @@ EmbeddingTable* Planner::embedding(std::string_view name, std::int64_t vocab, st
 }
 
 PlannedAttention Planner::attention(const Attention::Spec& spec, const std::optional<KvPlace>& shared) {
-  Attention::Spec decode_spec = spec;
-  decode_spec.decode = true;
+  const Attention::Spec decode_spec = single_row_spec(spec);
   AttentionPair pair = choose_attention(*registry_, spec, device_, options_.attention);
-  const std::int32_t window = spec.window < limits_.max_kv_len ? spec.window : 0;
+  // Without causality a text is computed in one step, which needs all its positions.
+  const std::int32_t window = spec.causal && spec.window < limits_.max_kv_len ? spec.window : 0;
   const KvPlace place = shared ? *shared : memory().add_plane(window, pair.layout);
   check(memory().plane(place) == pair.layout, "layers that share a plane want the same layout");
   const AttentionBackend& prefill = *pair.prefill.kernel;
@@ -46,7 +46,7 @@ PlannedAttention Planner::attention(const Attention::Spec& spec, const std::opti
   need_scratch(prefill.workspace_bytes(spec, limits_));
   need_scratch(decode.workspace_bytes(decode_spec, limits_));
   need_attention_state(std::max(prefill.state_bytes(spec, limits_), decode.state_bytes(decode_spec, limits_)));
-  return {{spec, prefill, decode}, place, pair.layout};
+  return {{spec, decode_spec, prefill, decode}, place, pair.layout};
 }
 
 /// Each phase has one.

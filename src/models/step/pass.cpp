@@ -74,13 +74,13 @@ void run_pass(const Pass& pass, const StepArrays& arrays, SequenceMemory& memory
   if (arrays.num_hidden_rows > 0) {
     Step rows = step;
     rows.tokens = arrays.num_hidden_rows;
-    run(pass.output->hidden_states(), rows);
-  }
-  if (arrays.num_logit_rows < step.tokens) {
-    step = wanted_rows(step, *pass.output, false, run);
+    run(*pass.states, rows);
   }
   if (arrays.num_logit_rows == 0) {
     return;
+  }
+  if (arrays.num_logit_rows < step.tokens) {
+    step = wanted_rows(step, *pass.output, false, run);
   }
   run(pass.output->logits(), step);
   if (!arrays.raw_rows.empty()) {

@@ -16,10 +16,11 @@ namespace rocmforge {
 struct Pass {
   const Operations* begin = nullptr;  ///< to Buffers::hidden
   std::span<const std::unique_ptr<Block>> blocks{};
-  std::size_t kept_blocks = 0;  ///< blocks to compute in a step that wants only K, V and states
-  const OutputHead* output = nullptr;
-  const Operations* draw = nullptr;  ///< from Buffers::logits
-  bool gathers = true;               ///< the last block's rows may be gathered before its end
+  std::size_t kept_blocks = 0;         ///< blocks to compute in a step that wants only K, V and states
+  const Operations* states = nullptr;  ///< of the wanted hidden states, to Buffers::projected
+  const OutputHead* output = nullptr;  ///< null for a model without logits
+  const Operations* draw = nullptr;    ///< from Buffers::logits
+  bool gathers = true;                 ///< the last block's rows may be gathered before its end
 };
 
 using RunOperations = std::function<void(const Operations&, const Step&)>;

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+
 namespace rocmforge {
 
-StepAttention::StepAttention(const Attention::Spec& spec, const AttentionBackend& prefill, const AttentionBackend& decode)
-    : phases_{{spec, &prefill}, {spec, &decode}} {
-  phases_[0].spec.decode = false;
-  phases_[1].spec.decode = true;
+StepAttention::StepAttention(const Attention::Spec& spec, const Attention::Spec& single, const AttentionBackend& prefill,
+                             const AttentionBackend& decode)
+    : phases_{{spec, &prefill}, {single, &decode}} {
+  check(!spec.decode && single.decode, "each phase has its spec");
 }
 
 bool StepAttention::takes(const RopeAppend::Spec& append) const {

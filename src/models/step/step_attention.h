@@ -10,7 +10,9 @@ namespace rocmforge {
 class StepAttention {
  public:
   StepAttention() = default;
-  StepAttention(const Attention::Spec& spec, const AttentionBackend& prefill, const AttentionBackend& decode);
+  /// `single`: the spec for sequences with a single row, see single_row_spec.
+  StepAttention(const Attention::Spec& spec, const Attention::Spec& single, const AttentionBackend& prefill,
+                const AttentionBackend& decode);
 
   /// Whether `run` in this step may include the append (Attention::Args::append).
   [[nodiscard]] bool takes(const RopeAppend::Spec& append, const Step& step) const;

@@ -111,12 +111,11 @@ std::string base64_floats(std::span<const float> values) {
 
 namespace {
 
-/// The pooling that a request names, else the model's.
-Pooling pooling_of(const std::optional<std::string>& named, const ServedModel& model) {
-  if (named) {
-    return *named == "mean" ? Pooling::mean : *named == "last" ? Pooling::last : Pooling::cls;
+std::optional<Pooling> pooling_of(const std::optional<std::string>& name) {
+  if (!name) {
+    return std::nullopt;
   }
-  return default_pooling(model);
+  return *name == "mean" ? Pooling::mean : *name == "last" ? Pooling::last : Pooling::cls;
 }
 
 /// Starts one answer to the inputs that the field `name` holds. `truncates`: of a text that is longer than the context, only
@@ -132,7 +131,7 @@ void start_embeddings(Fields& fields, std::string_view name, VectorForm form, co
   }
   const auto named = fields.choice("pooling", {"mean", "last", "cls"});  // an extension
   finish_fields(fields, *exchange, backend);
-  const Pooling pooling = pooling_of(named, model);
+  const Pooling pooling = choose_pooling(model, pooling_of(named));
   std::vector<Request> requests;
   for (Ids& ids : inputs) {
     ids = embedded_ids(std::move(ids), model);
@@ -140,7 +139,7 @@ void start_embeddings(Fields& fields, std::string_view name, VectorForm form, co
     if (truncates && ids.size() > most) {
       const std::int32_t last = ids.back();
       ids.resize(most);
-      if (last == model.text().vocabulary().eos) {  // a model that pools the last token was trained with its end there
+      if (model.text().adds_eos() && last == model.text().vocabulary().eos) {  // models were trained with the end there
         ids.back() = last;
       }
     }

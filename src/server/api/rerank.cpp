@@ -12,6 +12,7 @@
 
 #include "server/api/prompts.h"
 #include "server/api/unserved_fields.h"
+#include "service/embedding.h"
 
 namespace rocmforge {
 namespace {
@@ -22,6 +23,7 @@ struct RerankRequest {
   std::size_t most_results = 0;
   bool is_list = false;       ///< the form of text-embeddings-inference: the answer is an array
   bool returns_texts = true;  ///< beside the scores
+  bool raw_scores = false;    ///< not probabilities
 };
 
 /// The tokens that say whether a document answers the query.
@@ -40,7 +42,7 @@ std::string read_document(Fields& fields, const std::string& name, const Json& v
   return text;
 }
 
-RerankRequest read_request(Fields& fields) {
+RerankRequest read_request(Fields& fields, const ServedModel& model) {
   RerankRequest read;
   read.query = fields.needed_text("query");
   read.is_list = !fields.has("documents") && fields.has("texts");
@@ -57,8 +59,9 @@ RerankRequest read_request(Fields& fields) {
   read.most_results = static_cast<std::size_t>(std::min(count, most.value_or(count)));
   const auto texts = fields.boolean(read.is_list ? "return_text" : "return_documents");
   read.returns_texts = texts.value_or(!read.is_list);
-  if (fields.boolean("raw_scores").value_or(false)) {
-    fields.fail("raw_scores", "is true: scores are probabilities");
+  read.raw_scores = fields.boolean("raw_scores").value_or(false);
+  if (read.raw_scores && model.labels == 0) {
+    fields.fail("raw_scores", "is true: this model's scores are probabilities");
   }
   return read;
 }
@@ -69,6 +72,13 @@ class RerankGeneration final : public Generation {
       : Generation(std::move(exchange), backend, {}, "rerank-"), request_(std::move(request)), verdicts_(verdicts) {}
 
  protected:
+  void take(int index, StepOutput& output) override {
+    values_.resize(choices().size());
+    if (!output.embedding.empty()) {
+      values_[static_cast<std::size_t>(index)] = output.embedding.front();
+    }
+  }
+
   std::vector<Json> events(int /*index*/, const StepOutput& /*output*/) override { return {}; }
 
   Json envelope() override {
@@ -114,11 +124,18 @@ class RerankGeneration final : public Generation {
   /// Of equal scores the earlier document comes first.
   void rank() {
     for (std::size_t i = 0; i < choices().size(); ++i) {
-      ranked_.push_back({i, score(choices()[i])});
+      ranked_.push_back({i, model().labels > 0 ? classified(i) : score(choices()[i])});
     }
     std::ranges::stable_sort(ranked_, std::ranges::greater(), &Ranked::score);
   }
 
+  /// By the classifier.
+  [[nodiscard]] double classified(std::size_t document) const {
+    const double value = values_.at(document);
+    return request_.raw_scores ? value : 1.0 / (1.0 + std::exp(-value));
+  }
+
+  /// By the model's word.
   [[nodiscard]] double score(Choice& choice) const {
     const auto tokens = choice.logprobs.take(choice.text_bytes, true);
     if (tokens.empty()) {
@@ -132,7 +149,8 @@ class RerankGeneration final : public Generation {
   }
 
   RerankRequest request_;
-  Verdicts verdicts_;
+  Verdicts verdicts_;          ///< unused with a classifier
+  std::vector<float> values_;  ///< of the classifier
   std::vector<Ranked> ranked_;
 };
 
@@ -157,6 +175,15 @@ Verdicts find_verdicts(const ServedModel& model) {
   const Tokenizer& tokenizer = model.text();
   const std::string& source = tokenizer.vocabulary().rerank_template;
   const Verdicts verdicts{tokenizer.find("yes"), tokenizer.find("no")};
+  if (model.labels > 1) {
+    throw ApiError(501, fmt::format("the model's classifier gives a text {} values, a reranker gives one", model.labels));
+  }
+  if (model.labels == 1) {
+    return {};
+  }
+  if (model.is_encoder) {
+    throw ApiError(501, "the model is no reranker: its file has no classifier (pooling_type 4)");
+  }
   if (source.find("{query}") == std::string::npos || source.find("{document}") == std::string::npos || verdicts.yes < 0 ||
       verdicts.no < 0) {
     throw ApiError(501,
@@ -164,6 +191,26 @@ Verdicts find_verdicts(const ServedModel& model) {
                    "(tokenizer.chat_template.rerank)");
   }
   return verdicts;
+}
+
+Ids encode_for_ranking(Reading& reading, const ServedModel& model, const std::string& query, const std::string& document) {
+  const std::string& source = model.text().vocabulary().rerank_template;
+  return model.labels > 0 && source.empty() ? encode_pair(reading, model.text(), query, document)
+                                            : encode_prompt(reading, model.text(), prompt_of(source, query, document));
+}
+
+/// What all documents' requests have in common.
+Request shared_request(const ServedModel& model, Verdicts verdicts) {
+  if (model.labels > 0) {
+    return embedding_request({}, Pooling::cls);
+  }
+  Request shared;
+  shared.sampling.temperature = 0.0f;
+  shared.max_tokens = 1;
+  shared.ignore_eos = true;  // the sampled token is not used
+  shared.logprobs = 0;
+  shared.logprobs_of = {verdicts.yes, verdicts.no};
+  return shared;
 }
 
 }  // namespace
@@ -174,21 +221,16 @@ void serve_rerank(const std::shared_ptr<HttpExchange>& exchange, const Backend& 
   const ServedModel& model = backend.model;
   const Verdicts verdicts = find_verdicts(model);
   exchange->reading.hold(exchange->reading.held());  // for copies of the texts
-  RerankRequest asked = read_request(fields);
-  Request shared;
-  shared.sampling.temperature = 0.0f;
+  RerankRequest asked = read_request(fields, model);
+  Request shared = shared_request(model, verdicts);
   shared.priority = static_cast<std::int32_t>(fields.integer("priority", -1000, 1000).value_or(0));
-  shared.max_tokens = 1;
-  shared.ignore_eos = true;  // the sampled token is not used
-  shared.logprobs = 0;
-  shared.logprobs_of = {verdicts.yes, verdicts.no};
   finish_fields(fields, *exchange, backend);
   std::vector<Request> requests;
   for (std::size_t i = 0; i < asked.documents.size(); ++i) {
     Request& request = requests.emplace_back(shared);
-    request.prompt = encode_prompt(exchange->reading, model.text(),
-                                   prompt_of(model.text().vocabulary().rerank_template, asked.query, asked.documents[i]));
-    if (request.prompt.size() >= static_cast<std::size_t>(model.context_length)) {
+    request.prompt = encode_for_ranking(exchange->reading, model, asked.query, asked.documents[i]);
+    const std::size_t drawn = model.labels > 0 ? 0 : 1;
+    if (request.prompt.size() + drawn > static_cast<std::size_t>(model.context_length)) {
       throw ApiError(400,
                      fmt::format("document {} is too large: {} tokens with the query, the context holds {}", i,
                                  request.prompt.size(), model.context_length),

@@ -464,14 +464,14 @@ TEST(ModelConfig, PoolingIsReadAndChecked) {
             "tiny.gguf: key 'qwen3.pooling_type' is 5, it must be 0 (none), 1 (mean), 2 (cls), 3 (last) or 4 (rank)");
 }
 
-TEST(ModelConfig, AttentionInBothDirectionsIsRefused) {
+TEST(ModelConfig, AttentionMayBeInBothDirections) {
   for (const auto& [name, prefix] : {std::pair{"llama-gqa4", "llama"}, {"qwen2", "qwen2"}, {"gemma3", "gemma3"}}) {
     const std::string key = std::string(prefix) + ".attention.causal";
-    EXPECT_EQ(refusal(name, [&](ModelFile& model) { model.set(key, false); }),
-              "tiny.gguf: key '" + key + "' is false, attention in both directions is not supported");
     ModelFile model = ModelFile::golden(name);
+    model.set(key, false);
+    EXPECT_TRUE(config_of(model).encoder.is_encoder);
     model.set(key, true);
-    EXPECT_EQ(logged([&] { config_of(model); }), "");
+    EXPECT_EQ(logged([&] { EXPECT_FALSE(config_of(model).encoder.is_encoder); }), "");
   }
 }
 

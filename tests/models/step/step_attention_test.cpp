@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "models/plan/attention_pair.h"
+
 namespace rocmforge {
 namespace {
 
@@ -49,7 +51,8 @@ class StepAttentionTest : public testing::Test {
     step.context = &context;
     step.buffers.attention_states[0] = &states[0];
     step.buffers.attention_states[1] = &states[1];
-    StepAttention({.q_heads = 1, .kv_heads = 1, .head_dim = 64}, prefill, decode).run({}, step);
+    const Attention::Spec spec{.q_heads = 1, .kv_heads = 1, .head_dim = 64};
+    StepAttention(spec, single_row_spec(spec), prefill, decode).run({}, step);
     return calls_;
   }
 
@@ -71,7 +74,8 @@ TEST_F(StepAttentionTest, OneKernelForBothTakesAllSequencesAtOnce) {
 }
 
 TEST_F(StepAttentionTest, AnAppendIsPartOfStepsOfSingleRowsAlone) {
-  const StepAttention attention({.q_heads = 1, .kv_heads = 1, .head_dim = 64}, flash_, paged_);
+  const Attention::Spec spec{.q_heads = 1, .kv_heads = 1, .head_dim = 64};
+  const StepAttention attention(spec, single_row_spec(spec), flash_, paged_);
   RopeAppend::Spec append;
   Step step;
   step.any_single = true;

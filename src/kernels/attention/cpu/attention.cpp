@@ -143,8 +143,8 @@ class CpuAttention final : public CpuKernel<AttentionBackend> {
     if (spec.io_dtype != DType::f32) {
       return Support::no(fmt::format("queries and output of type {}, not F32", rocmforge::name(spec.io_dtype)));
     }
-    if (!spec.causal || spec.mask) {
-      return Support::no(spec.mask ? "no additive mask" : "causal attention only");
+    if (spec.mask) {
+      return Support::no("no additive mask");
     }
     return check_spec(spec);
   }

@@ -52,7 +52,8 @@ struct Work : WorkNumbers {
   }
   /// Keys [0, end) may be visible to a row.
   __device__ int visible_end(const AttentionPrefillArgs& args, int row) const {
-    return args.causal != 0 ? max(0, min(kv_len, kv_len - q_len + row + 1)) : kv_len;
+    const int ahead = args.causal != 0 ? 1 : args.window;  // 0: all keys
+    return ahead > 0 ? max(0, min(kv_len, kv_len - q_len + row + ahead)) : kv_len;
   }
 };
 

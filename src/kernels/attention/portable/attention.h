@@ -24,13 +24,15 @@ __device__ inline SequenceRange sequence_range(const AttentionArgs& args, int s)
   return {first, computed ? q_len : 0, args.kv_lengths[s]};
 }
 
-/// The keys [begin, end) that a row at `position` sees; empty for a causal row before the first key.
+/// The keys [begin, end) that a row at `position` sees; empty for a causal row before the first key. Neither end is lower
+/// for a later row.
 struct KeyRange {
   int begin;
   int end;
 };
 __device__ inline KeyRange visible_keys(const AttentionArgs& args, int position, int kv_len) {
-  const int end = args.causal ? min(max(position + 1, 0), kv_len) : kv_len;
+  const int ahead = args.causal ? 1 : args.window;  // 0: all keys
+  const int end = ahead > 0 ? min(max(position + ahead, 0), kv_len) : kv_len;
   const int begin = args.window > 0 ? max(position - args.window + 1, 0) : 0;
   return {begin, end};
 }

@@ -262,7 +262,8 @@ ROCMFORGE_KERNEL causal_mask(CausalMaskArgs args) {
     const float* mask = args.mask == nullptr ? nullptr : args.mask + (extent.first_token + of_sequence) * args.mask_stride;
     float* scores = args.scores + row * shape.kv_len;
     for (std::int64_t j = grid_index(); j < extent.keys; j += grid_threads()) {
-      if ((args.causal != 0 && j > position) || (args.window > 0 && j <= position - args.window)) {
+      const std::int64_t ahead = args.causal != 0 ? 1 : args.window;  // 0: all keys
+      if ((ahead > 0 && j >= position + ahead) || (args.window > 0 && j <= position - args.window)) {
         scores[j] = -infinity;
       } else if (mask != nullptr) {
         scores[j] += mask[j];

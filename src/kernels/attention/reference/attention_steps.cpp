@@ -105,7 +105,8 @@ class ReferenceCausalMask final : public AnyReference<CausalMask> {
       const std::int64_t position = std::int64_t{at.extent.position} + at.row;
       float* scores = args.scores + at.index * args.shape.kv_len;
       for (std::int64_t j = 0; j < at.extent.keys; ++j) {
-        if ((args.causal && j > position) || (args.window > 0 && j <= position - args.window)) {
+        const std::int64_t ahead = args.causal ? 1 : args.window;  // 0: all keys
+      if ((ahead > 0 && j >= position + ahead) || (args.window > 0 && j <= position - args.window)) {
           scores[j] = -std::numeric_limits<float>::infinity();
         } else if (args.mask != nullptr) {
           scores[j] += args.mask[at.token() * args.mask_stride + j];

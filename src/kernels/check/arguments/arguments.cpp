@@ -447,9 +447,6 @@ Support check_spec(const Attention::Spec& spec) {
   if (!is_float_dtype(spec.io_dtype)) {
     return Support::no(fmt::format("io_dtype {} is not one of F32, F16, BF16", name(spec.io_dtype)));
   }
-  if (spec.window > 0 && !spec.causal) {
-    return Support::no(fmt::format("a window of {} needs causal attention", spec.window));
-  }
   if (spec.window < 0 || !(spec.soft_cap >= 0.0f) || !(spec.scale >= 0.0f)) {
     return Support::no(
         fmt::format("window {}, soft_cap {} and scale {} must not be negative", spec.window, spec.soft_cap, spec.scale));

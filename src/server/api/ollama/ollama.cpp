@@ -217,11 +217,11 @@ void serve_ollama_ps(const std::shared_ptr<HttpExchange>& exchange, const Backen
 void serve_ollama_show(const std::shared_ptr<HttpExchange>& exchange, const Backend& backend) {
   const ServedModel& model = backend.model;
   const std::string family = model.details.value("architecture", "");
-  Json capabilities = Json::array({"completion"});
+  Json capabilities = Json::array({model.is_encoder ? "embedding" : "completion"});
   if (model.tokenizer != nullptr && fills_gaps(model.tokenizer->vocabulary())) {
     capabilities.push_back("insert");
   }
-  if (model.templates != nullptr) {
+  if (model.templates != nullptr && !model.is_encoder) {
     const ChatAbilities& abilities = model.templates->choose({}).abilities();
     capabilities.push_back("tools");
     if (abilities.thinking_switch) {

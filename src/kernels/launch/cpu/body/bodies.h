@@ -61,7 +61,9 @@ struct AttentionUnit {
   int32_t head_dim;   ///< any: rows of V that end within a vector are copied, with zeros behind them
   int32_t value_dim;  ///< elements of V and of the output
   bool latent;        ///< V is the first value_dim elements of K, which lies as [block_tokens, head_dim]
-  int32_t window;
+  int32_t window;  ///< keys at position - window and before are hidden; 0: none
+  int32_t ahead;   ///< keys behind position + ahead are hidden
+  int32_t kv_len;
   float scale;
   float soft_cap;
   const float* sinks;  ///< [group] or null
