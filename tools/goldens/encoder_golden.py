@@ -117,6 +117,7 @@ def metadata(name, architecture, config, rank):
     rows = config.max_position_embeddings - (2 if config.model_type == "xlm-roberta" else 0)
     yield "general.architecture", STRING, architecture
     yield "general.name", STRING, name
+    yield "tokenizer.ggml.model", STRING, "none"
     own = [
         ("block_count", U32, config.num_hidden_layers), ("context_length", U32, rows),
         ("embedding_length", U32, config.hidden_size), ("feed_forward_length", U32, config.intermediate_size),
