@@ -243,6 +243,27 @@ TEST(EngineRequests, EveryTokenOfThePromptIsScoredInChunksAndBesideOthers) {
   }
 }
 
+TEST(EngineRequests, AnEncoderTakesWholeTextsAndWritesNone) {
+  const FakeEngine fake = make_fake_engine({.max_batch_tokens = 4, .max_sequences = 4, .kv_tokens = 512}, byte_tokenizer(),
+                                           FakeModel::Kind::attention, 64, {.is_encoder = true});
+  const RequestId wrong = fake.engine->submit(make_request({1, 5}));
+  std::map<RequestId, Tokens> texts;
+  for (const std::int32_t length : {64, 1, 30, 30, 5}) {
+    Request request = make_request(random_prompt(static_cast<std::size_t>(length), 7));
+    request.embedding = Pooling::mean;
+    texts[fake.engine->submit(request)] = request.prompt;
+  }
+  const Results results = run(*fake.engine);
+  EXPECT_EQ(results.at(wrong).error, RequestError::invalid);
+  EXPECT_THAT(results.at(wrong).text, HasSubstr("the model (fake) is an encoder"));
+  for (const auto& [id, text] : texts) {
+    EXPECT_EQ(results.at(id).embedding, FakeModel::hidden_after(text));
+    EXPECT_EQ(results.at(id).finish, FinishReason::stop);
+  }
+  EXPECT_EQ(fake.model->largest_step(), 64) << "the context, although a step was to have fewer tokens";
+  EXPECT_EQ(fake.model->computed_tokens(), 64 + 1 + 30 + 30 + 5) << "no prefix is reused";
+}
+
 TEST(EngineRequests, EmbeddingsPoolTheHiddenStates) {
   const Tokens prompt = random_prompt(21, 5);
   std::vector<std::vector<float>> states;

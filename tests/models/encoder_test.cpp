@@ -10,7 +10,8 @@
 #include <tuple>
 #include <vector>
 
-#include "models/error_text.h"
+#include "error_of.h"
+#include "kernels/register_all.h"
 #include "models/model_file.h"
 #include "models/runner.h"
 #include "paths.h"
@@ -196,10 +197,37 @@ TEST(Encoder, FilesThatContradictThemselvesAreRefused) {
               HasSubstr("token_embd_norm.bias"));
 }
 
+/// Needs no GPU: a plan touches no device.
+TEST(Encoder, EveryKindOfGpuHasKernels) {
+  KernelRegistry registry;
+  register_all_kernels(registry);
+  std::vector<DeviceInfo> gpus;
+  for (const auto& [kind, architecture, wave] : {std::tuple{DeviceKind::hip, "gfx1100", 32},
+                                                 {DeviceKind::hip, "gfx1201", 32},
+                                                 {DeviceKind::hip, "gfx942", 64},
+                                                 {DeviceKind::cuda, "sm_90", 32}}) {
+    DeviceInfo& gpu = gpus.emplace_back();
+    gpu.kind = kind;
+    gpu.architecture = architecture;
+    gpu.wave_size = wave;
+    gpu.shared_memory_bytes = 65536;
+    gpu.compute_units = 48;
+  }
+  for (const std::string& name : encoder_names()) {
+    const GgufFile file{golden_path(name)};
+    for (const DeviceInfo& gpu : gpus) {
+      for (const PlannedOperation& line : Model::plan(file, registry, gpu, 1, f32_options())->plan()) {
+        EXPECT_THAT(line.kernel, ::testing::Not(::testing::AnyOf("reference", "cpu", "")))
+            << name << " on " << gpu.architecture << ": " << line.operation << " " << line.spec;
+      }
+    }
+  }
+}
+
 TEST(Encoder, AStepHasWholeTextsAndNoLogits) {
   const GgufFile file{golden_path("encoders/bert")};
   Runner runner(file, "reference");
-  EXPECT_THAT(error_text([&] { runner.whole({5, 6, 7}); }), HasSubstr("an encoder has no logits"));
+  EXPECT_THAT(test::error_of([&] { runner.whole({5, 6, 7}); }), HasSubstr("an encoder has no logits"));
   BatchPlan plan;
   plan.clear();
   const Tokens token{5};
@@ -207,7 +235,7 @@ TEST(Encoder, AStepHasWholeTextsAndNoLogits) {
   plan.add_sequence(token, 1, blocks, false);
   plan.hidden_rows = {0};
   plan.finish();
-  EXPECT_THAT(error_text([&] { runner.model().forward(plan, runner.memory()); }),
+  EXPECT_THAT(test::error_of([&] { runner.model().forward(plan, runner.memory()); }),
               HasSubstr("an encoder computes a text in one step"));
 }
 
