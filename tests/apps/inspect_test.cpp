@@ -5,6 +5,7 @@
 #include <string>
 
 #include "apps/fake_card.h"
+#include "apps/one_screen.h"
 #include "apps/program.h"
 #include "paths.h"
 
@@ -60,6 +61,59 @@ TEST(Inspect, ThePlanSaysWhetherLaunchesAreMergedAndWhy) {
   const json merged = json::parse(plan({"--merge-launches", "off", "--json"})).at("plan").at("merged_launches");
   EXPECT_EQ(merged.at("on"), false);
   EXPECT_EQ(merged.at("why"), "--merge-launches off");
+}
+
+TEST(Inspect, TellsLayersByKindExpertsAndWindow) {
+  const std::string folder = test::test_data("golden/models/");
+  const json experts = json::parse(run_program({"inspect", folder + "qwen3moe.gguf", "--json", "--device", "cpu"}).out);
+  const json& part = experts.at("model").at("feed_forward")[0];
+  EXPECT_EQ(part.at("experts"), experts.at("metadata").at("qwen3moe.expert_count"));
+  EXPECT_EQ(part.at("experts_used"), experts.at("metadata").at("qwen3moe.expert_used_count"));
+  EXPECT_LT(experts.at("model").at("active_parameters"), experts.at("parameters"));
+  const std::string text = run_program({"inspect", folder + "qwen3moe.gguf", "--device", "cpu"}).out;
+  EXPECT_NE(text.find(" active in a token"), std::string::npos) << text;
+  expect_one_screen(text);
+  const json windowed = json::parse(run_program({"inspect", folder + "gemma3.gguf", "--json", "--device", "cpu"}).out);
+  const json& kinds = windowed.at("model").at("attention");
+  ASSERT_EQ(kinds.size(), 2u) << kinds;
+  EXPECT_NE(kinds[0].at("window"), kinds[1].at("window"));
+  EXPECT_EQ(kinds[0].at("layers").get<int>() + kinds[1].at("layers").get<int>(), windowed.at("model").at("layers"));
+  EXPECT_NE(run_program({"inspect", folder + "gemma3.gguf", "--device", "cpu"}).out.find("over a window of "),
+            std::string::npos);
+}
+
+TEST(Inspect, TellsLayersThatDoNotAttendAndThoseThatShareLatents) {
+  const std::string folder = test::test_data("golden/models/");
+  const json mixed = json::parse(run_program({"inspect", folder + "lfm2.gguf", "--json", "--device", "cpu"}).out);
+  const json& model = mixed.at("model");
+  EXPECT_EQ(model.at("attention").at(0).at("layers"), 1);
+  EXPECT_EQ(model.at("convolution").at(0).at("layers"), 3);
+  const std::string text = run_program({"inspect", folder + "lfm2.gguf", "--device", "cpu"}).out;
+  EXPECT_NE(text.find("3 layers of short convolutions over 3 positions"), std::string::npos) << text;
+  EXPECT_NE(text.find("\nstate "), std::string::npos) << text;
+  EXPECT_EQ(text.find(" 0 KV heads"), std::string::npos) << text;
+  expect_one_screen(text);
+  const std::string scans = run_program({"inspect", folder + "nemotron_h.gguf", "--device", "cpu"}).out;
+  EXPECT_NE(scans.find("2 layers of Mamba-2 with 4 heads of 16, rows of state of 12 and 4 taps"), std::string::npos)
+      << scans;
+  EXPECT_NE(scans.find("2 layers of width 40"), std::string::npos) << scans;
+  expect_one_screen(scans);
+  // Of 2 layers 6 matrices of 12 by 8 floats each, 2,304 bytes, and 4 positions of 104 channels, 1,664 bytes, up to the
+  // next 256.
+  const json nets = json::parse(run_program({"inspect", folder + "qwen35.gguf", "--json", "--device", "cpu"}).out);
+  EXPECT_EQ(nets.at("devices").at(0).at("slot_bytes"), 2 * (2304 + 1792));
+  const std::string states = run_program({"inspect", folder + "qwen35.gguf", "--device", "cpu"}).out;
+  EXPECT_NE(states.find("\nstate "), std::string::npos) << states;
+  EXPECT_NE(states.find("8.00 KiB in each of "), std::string::npos) << states;
+  expect_one_screen(states);
+  EXPECT_NE(run_program({"inspect", folder + "deepseek-v3.gguf", "--device", "cpu"}).out.find("over latent rows of 64"),
+            std::string::npos);
+}
+
+TEST(Inspect, NeedsNoTokenizer) {
+  const ProgramResult result = run_program({"inspect", test::test_data("golden/models/llama3.gguf")});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(result.out.find("\narchitecture   llama\n"), std::string::npos) << result.out;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/one_screen.h"
 #include "apps/program.h"
 #include "paths.h"
 
@@ -368,15 +369,6 @@ TEST_F(DemoProgram, InspectShowsMetadataTensorsMemoryAndPlan) {
   }
 }
 
-/// Checks that `text` has at most 24 lines of 100 columns.
-void expect_one_screen(const std::string& text) {
-  EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 24) << text;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    EXPECT_LE(line.size(), 100u) << line;
-  }
-}
-
 TEST_F(DemoProgram, InspectFitsOnOneScreen) {
   const std::string text = run({"inspect", "--device", "cpu", "--kv-type", "f16"}).out;
   expect_one_screen(text);
@@ -395,53 +387,6 @@ TEST_F(DemoProgram, InspectFitsOnOneScreen) {
     EXPECT_NE(text.find(piece), std::string::npos) << piece << " in " << text;
   }
   EXPECT_EQ(text.find("tokenizer.ggml"), std::string::npos) << "metadata are for --plan";
-}
-
-TEST(Program, InspectTellsLayersByKindExpertsAndWindow) {
-  const std::string folder = test::test_data("golden/models/");
-  const json experts = json::parse(run_program({"inspect", folder + "qwen3moe.gguf", "--json", "--device", "cpu"}).out);
-  const json& part = experts.at("model").at("feed_forward")[0];
-  EXPECT_EQ(part.at("experts"), experts.at("metadata").at("qwen3moe.expert_count"));
-  EXPECT_EQ(part.at("experts_used"), experts.at("metadata").at("qwen3moe.expert_used_count"));
-  EXPECT_LT(experts.at("model").at("active_parameters"), experts.at("parameters"));
-  const std::string text = run_program({"inspect", folder + "qwen3moe.gguf", "--device", "cpu"}).out;
-  EXPECT_NE(text.find(" active in a token"), std::string::npos) << text;
-  expect_one_screen(text);
-  const json windowed = json::parse(run_program({"inspect", folder + "gemma3.gguf", "--json", "--device", "cpu"}).out);
-  const json& kinds = windowed.at("model").at("attention");
-  ASSERT_EQ(kinds.size(), 2u) << kinds;
-  EXPECT_NE(kinds[0].at("window"), kinds[1].at("window"));
-  EXPECT_EQ(kinds[0].at("layers").get<int>() + kinds[1].at("layers").get<int>(), windowed.at("model").at("layers"));
-  EXPECT_NE(run_program({"inspect", folder + "gemma3.gguf", "--device", "cpu"}).out.find("over a window of "),
-            std::string::npos);
-}
-
-TEST(Program, InspectTellsLayersThatDoNotAttendAndThoseThatShareLatents) {
-  const std::string folder = test::test_data("golden/models/");
-  const json mixed = json::parse(run_program({"inspect", folder + "lfm2.gguf", "--json", "--device", "cpu"}).out);
-  const json& model = mixed.at("model");
-  EXPECT_EQ(model.at("attention").at(0).at("layers"), 1);
-  EXPECT_EQ(model.at("convolution").at(0).at("layers"), 3);
-  const std::string text = run_program({"inspect", folder + "lfm2.gguf", "--device", "cpu"}).out;
-  EXPECT_NE(text.find("3 layers of short convolutions over 3 positions"), std::string::npos) << text;
-  EXPECT_NE(text.find("\nstate "), std::string::npos) << text;
-  EXPECT_EQ(text.find(" 0 KV heads"), std::string::npos) << text;
-  expect_one_screen(text);
-  const std::string scans = run_program({"inspect", folder + "nemotron_h.gguf", "--device", "cpu"}).out;
-  EXPECT_NE(scans.find("2 layers of Mamba-2 with 4 heads of 16, rows of state of 12 and 4 taps"), std::string::npos)
-      << scans;
-  EXPECT_NE(scans.find("2 layers of width 40"), std::string::npos) << scans;
-  expect_one_screen(scans);
-  // Of 2 layers 6 matrices of 12 by 8 floats each, 2,304 bytes, and 4 positions of 104 channels, 1,664 bytes, up to the
-  // next 256.
-  const json nets = json::parse(run_program({"inspect", folder + "qwen35.gguf", "--json", "--device", "cpu"}).out);
-  EXPECT_EQ(nets.at("devices").at(0).at("slot_bytes"), 2 * (2304 + 1792));
-  const std::string states = run_program({"inspect", folder + "qwen35.gguf", "--device", "cpu"}).out;
-  EXPECT_NE(states.find("\nstate "), std::string::npos) << states;
-  EXPECT_NE(states.find("8.00 KiB in each of "), std::string::npos) << states;
-  expect_one_screen(states);
-  EXPECT_NE(run_program({"inspect", folder + "deepseek-v3.gguf", "--device", "cpu"}).out.find("over latent rows of 64"),
-            std::string::npos);
 }
 
 TEST_F(DemoProgram, DevicesAndFamiliesOfKernelsAreChosenByName) {
@@ -576,12 +521,6 @@ TEST(Program, ModelsLooksWhereOthersKeepThem) {
   EXPECT_EQ(json::parse(by_name.out).at("path"), (snapshot / "from-the-hub.gguf").string());
   EXPECT_NE(run_program({"models"}, "", environment).out.find("~/.lmstudio/models/a/b/from-the-studio.gguf"),
             std::string::npos);
-}
-
-TEST(Program, InspectNeedsNoTokenizer) {
-  const ProgramResult result = run_program({"inspect", test::test_data("golden/models/llama3.gguf")});
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_NE(result.out.find("\narchitecture   llama\n"), std::string::npos) << result.out;
 }
 
 TEST(Program, DevicesNamesProcessorMemoryAndKernels) {
