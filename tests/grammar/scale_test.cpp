@@ -4,8 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <pthread.h>
-
 #include <functional>
 #include <string>
 #include <vector>
@@ -14,6 +12,7 @@
 #include "grammar/byte_automaton.h"
 #include "grammar/json_schema.h"
 #include "grammar_testing.h"
+#include "small_stack.h"
 
 namespace rocmforge {
 namespace {
@@ -24,21 +23,6 @@ using testing::HasSubstr;
 
 constexpr int million = 1'000'000;
 
-/// Runs `work` with a stack of 256 KiB. Recursion for each level of a text needs more.
-void on_small_stack(const std::function<void()>& work) {
-  pthread_attr_t attributes;
-  ASSERT_EQ(pthread_attr_init(&attributes), 0);
-  ASSERT_EQ(pthread_attr_setstacksize(&attributes, 256 << 10), 0);
-  pthread_t thread;
-  const auto run = [](void* argument) -> void* {
-    (*static_cast<const std::function<void()>*>(argument))();
-    return nullptr;
-  };
-  ASSERT_EQ(pthread_create(&thread, &attributes, run, const_cast<std::function<void()>*>(&work)), 0);
-  pthread_join(thread, nullptr);
-  pthread_attr_destroy(&attributes);
-}
-
 struct Outcome {
   std::string problem;  ///< "" when it was compiled
   std::uint64_t spent = 0;
@@ -46,7 +30,7 @@ struct Outcome {
 
 Outcome outcome_of(const std::function<void(WorkBudget&)>& compile) {
   Outcome outcome;
-  on_small_stack([&] {
+  test::on_small_stack([&] {
     WorkBudget budget(grammar_compile_units, "compiling");
     try {
       compile(budget);
