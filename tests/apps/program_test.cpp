@@ -47,14 +47,15 @@ TEST_F(DemoProgram, RunAnswersAndPrintsStatistics) {
 }
 
 TEST(Program, AnEncoderWritesNoText) {
-  const std::string file = test::test_data("golden/models/encoders/bert.gguf");
+  const std::string file = test::test_data("golden/models/encoders/eurobert.gguf");
+  const std::string line =
+      "rocmforge: " + file +
+      ": the model (eurobert) is an encoder and writes no text; 'rocmforge serve' gives its embeddings\n";
   for (const std::vector<std::string>& command :
        {std::vector<std::string>{"run", file, "-p", "hi"}, {"chat", file}, {"bench", file}, {"bench", "step", file}}) {
     const ProgramResult result = run_program(command, "hi\n");
-    EXPECT_NE(result.exit_code, 0);
-    EXPECT_EQ(result.err,
-              "rocmforge: " + file +
-                  ": the model (bert) is an encoder and writes no text; 'rocmforge serve' gives its embeddings\n");
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_TRUE(result.err.ends_with(line)) << result.err;  // bench may warn of a long context before
   }
 }
 
