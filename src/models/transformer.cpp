@@ -37,6 +37,7 @@ Transformer::Transformer(const GgufFile& file, const KernelRegistry& registry, c
   }
   plan_mtp(planner, file);
   kv_groups_ = plan_.memory.groups();
+  plan_.position_axes = config_.position_axes;
   add_operations();
 }
 
@@ -261,6 +262,11 @@ void Transformer::check_batch(const BatchPlan& batch, const SequenceMemory& memo
         "the cache must have the layers of the model and the layouts of its attention kernels");
   check(states.slot_stride == static_cast<std::int64_t>(state_bytes()), "the slots must be as large as the model's state");
   batch.validate(memory.num_blocks(), memory.block_tokens(), states.num_slots);
+  check(batch.position_axes <= config_.position_axes, "a token has more positions than the model's rotation");
+  check(
+      positions_ == nullptr ||
+          std::ranges::all_of(batch.positions, [this](std::int32_t position) { return position < config_.context_length; }),
+      "a position is outside the learned ones");
   check(std::ranges::all_of(batch.kv_lengths, [this](std::int32_t length) { return length <= options_.context_length; }),
         "a sequence is longer than the context that the model was loaded for");
   const auto is_known = [this](std::int32_t token) {

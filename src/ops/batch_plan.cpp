@@ -42,12 +42,13 @@ void BatchPlan::clear() {
   }
   num_groups_ = 1;
   max_blocks = 0;
+  position_axes = 1;
 }
 
-void BatchPlan::add_sequence(std::span<const std::int32_t> new_tokens, std::int32_t first_position,
+void BatchPlan::add_sequence(std::span<const std::int32_t> new_tokens, std::int32_t first_cell,
                              std::span<const std::int32_t> blocks, bool last_logits, bool all_logits) {
   check(!new_tokens.empty(), "a sequence of a step needs at least one token");
-  check(first_position >= 0, "a position can't be negative");
+  check(first_cell >= 0, "a cell can't be negative");
   if (query_offsets.empty()) {
     clear();
   }
@@ -59,15 +60,42 @@ void BatchPlan::add_sequence(std::span<const std::int32_t> new_tokens, std::int3
       logit_rows.push_back(num_tokens());
     }
     tokens.push_back(new_tokens[static_cast<std::size_t>(i)]);
-    positions.push_back(first_position + i);
+    positions.insert(positions.end(), static_cast<std::size_t>(position_axes), first_cell + i);
     sequence_of.push_back(sequence);
   }
   query_offsets.push_back(num_tokens());
-  kv_lengths.push_back(first_position + count);
+  kv_lengths.push_back(first_cell + count);
   GroupBlocks& group = groups_.front();
   group.blocks.insert(group.blocks.end(), blocks.begin(), blocks.end());
   group.offsets.push_back(static_cast<std::int32_t>(group.blocks.size()));
   max_blocks = std::max(max_blocks, static_cast<std::int32_t>(blocks.size()));
+}
+
+void BatchPlan::set_positions(std::span<const std::int32_t> own, std::int32_t axes) {
+  check(num_sequences() > 0 && kv_lengths.back() > 0, "the sequence comes before its positions");
+  check(axes >= 1 && axes <= max_position_axes, "a token has 1 to 4 positions");
+  const auto tokens_of = static_cast<std::size_t>(q_len(num_sequences() - 1));
+  const auto given = static_cast<std::size_t>(axes);
+  check(own.size() == tokens_of * given, "every token needs a position on each axis");
+  if (axes > position_axes) {
+    check(position_axes == 1, "tokens of a step have one position, or all the same number");
+    widen_positions(axes);
+  }
+  check(axes == 1 || axes == position_axes, "tokens of a step have one position, or all the same number");
+  const auto width = static_cast<std::size_t>(position_axes);
+  const std::size_t first = positions.size() - tokens_of * width;
+  for (std::size_t i = 0; i < tokens_of * width; ++i) {
+    positions[first + i] = own[given == 1 ? i / width : i];
+  }
+}
+
+void BatchPlan::widen_positions(std::int32_t axes) {
+  const auto width = static_cast<std::size_t>(axes);
+  positions.resize(positions.size() * width);
+  for (std::size_t i = positions.size(); i-- > 0;) {
+    positions[i] = positions[i / width];
+  }
+  position_axes = axes;
 }
 
 void BatchPlan::add_blocks(std::int32_t group, std::span<const std::int32_t> blocks) {
@@ -104,7 +132,7 @@ void BatchPlan::add_padding(std::int32_t count) {
   for (std::int32_t i = 0; i < count; ++i) {
     sequence_of.push_back(num_sequences());
     tokens.push_back(0);
-    positions.push_back(0);
+    positions.insert(positions.end(), static_cast<std::size_t>(position_axes), 0);
     query_offsets.push_back(num_tokens());
     kv_lengths.push_back(0);
     if (!states.empty()) {
@@ -133,7 +161,11 @@ void BatchPlan::validate(const std::vector<std::int32_t>& num_blocks, std::int32
                          std::int32_t num_slots) const {
   const auto token_count = static_cast<std::size_t>(num_tokens());
   const auto sequence_count = static_cast<std::size_t>(num_sequences());
-  check(positions.size() == token_count, "positions: one per token is needed");
+  check(position_axes >= 1 && position_axes <= max_position_axes, "position_axes: a token has 1 to 4 positions");
+  check(positions.size() == token_count * static_cast<std::size_t>(position_axes),
+        "positions: one per token and axis is needed");
+  check(std::ranges::all_of(positions, [](std::int32_t position) { return position >= 0; }),
+        "positions: they can't be negative");
   check(sequence_of.size() == token_count, "sequence_of: one per token is needed");
   check(query_offsets.size() == sequence_count + 1, "query_offsets: one per sequence and one more is needed");
   check(query_offsets.front() == 0 && query_offsets.back() == num_tokens(),
@@ -202,7 +234,6 @@ void BatchPlan::validate_sequence(std::size_t s, const std::vector<std::int32_t>
   check(padding ? count == 1 : kv_lengths[s] >= count, "kv_lengths: shorter than the step's own tokens");
   for (std::int32_t i = 0; i < count; ++i) {
     const auto t = static_cast<std::size_t>(first + i);
-    check(positions[t] == (padding ? 0 : kv_lengths[s] - count + i), "positions: must end at kv_length - 1");
     check(sequence_of[t] == static_cast<std::int32_t>(s), "sequence_of: contradicts query_offsets");
   }
   const std::int32_t blocks = (kv_lengths[s] + block_tokens - 1) / block_tokens;
@@ -225,6 +256,7 @@ RaggedBatch BatchPlan::view() const {
   batch.block_tables = block_tables.data();
   batch.max_blocks = max_blocks;
   batch.positions = positions.data();
+  batch.position_axes = position_axes;
   batch.sequence_of = sequence_of.data();
   batch.states = states.empty() ? nullptr : states.data();
   for (std::int32_t s = 0; s < num_sequences(); ++s) {

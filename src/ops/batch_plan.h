@@ -14,12 +14,13 @@ namespace rocmforge {
 /// step.
 struct BatchPlan {
   std::vector<std::int32_t> tokens;         ///< [num_tokens]: ids, or EmbeddingRows::drawn_token(r): see Model::forward
-  std::vector<std::int32_t> positions;      ///< [num_tokens]
+  std::vector<std::int32_t> positions;      ///< [num_tokens, position_axes], by which RoPE turns
   std::vector<std::int32_t> sequence_of;    ///< [num_tokens]
   std::vector<std::int32_t> query_offsets;  ///< [num_sequences + 1], starts with 0
   std::vector<std::int32_t> kv_lengths;     ///< [num_sequences], this step included
   std::vector<std::int32_t> block_tables;   ///< [num_groups, num_sequences, max_blocks], unused entries -1
   std::int32_t max_blocks = 0;
+  std::int32_t position_axes = 1;         ///< of a token: RaggedBatch::position_axes
   std::vector<StateSlots> states;         ///< [num_sequences], or none: the model has no recurrent state
   std::vector<std::int32_t> logit_rows;   ///< rows (indices into tokens) whose logits are wanted, ascending
   std::vector<std::int32_t> raw_rows;     ///< those of logit_rows whose logits Model::raw_logits gives, ascending indices
@@ -33,10 +34,14 @@ struct BatchPlan {
 
   void clear();
 
-  /// Appends a sequence: `new_tokens` go to positions first_position onwards; `blocks` cover all of them.
-  /// `all_logits` asks for every row's logits, else `last_logits` for the last row's, else none.
-  void add_sequence(std::span<const std::int32_t> new_tokens, std::int32_t first_position,
-                    std::span<const std::int32_t> blocks, bool last_logits, bool all_logits = false);
+  /// Appends a sequence: `new_tokens` go to cells first_cell onwards, which are their positions too; `blocks` cover all of
+  /// them. `all_logits` asks for every row's logits, else `last_logits` for the last row's, else none.
+  void add_sequence(std::span<const std::int32_t> new_tokens, std::int32_t first_cell, std::span<const std::int32_t> blocks,
+                    bool last_logits, bool all_logits = false);
+
+  /// Other positions for the tokens of the sequence added last: [q_len, axes]. Tokens of sequences with fewer axes get their
+  /// position on each axis. Where all axes of all tokens agree, one is enough.
+  void set_positions(std::span<const std::int32_t> own, std::int32_t axes);
 
   /// The blocks of the sequence added last in a further group of pages (1 and higher), as many as in group 0. Blocks that
   /// were given up, at the start, are -1. The tables get the first held block in their place, so that a kernel that reads
@@ -73,6 +78,8 @@ struct BatchPlan {
   [[nodiscard]] RaggedBatch view() const;
 
  private:
+  /// Gives each token its position on `axes` axes, which has one now.
+  void widen_positions(std::int32_t axes);
   void validate_states(std::int32_t num_slots) const;
   void validate_sequence(std::size_t s, const std::vector<std::int32_t>& num_blocks, std::int32_t block_tokens) const;
 

@@ -66,9 +66,13 @@ struct DenseKv {
   std::int64_t head_stride = 0;
 };
 
+/// Time, row and column of a token (Qwen2-VL), and one more that files have room for.
+inline constexpr std::int32_t max_position_axes = 4;
+
 /// The ragged step as attention and RoPE see it. Arrays must be valid during the call.
-/// Sequence s owns query rows [query_offsets[s], query_offsets[s + 1]); its row i sits at position
-/// kv_lengths[s] - q_len + i, and position p of its cache in block block_tables[s * max_blocks + p / block_tokens].
+/// Sequence s owns query rows [query_offsets[s], query_offsets[s + 1]); its row i is in cell kv_lengths[s] - q_len + i of
+/// its cache, and cell c in block block_tables[s * max_blocks + c / block_tokens]. Cells count a sequence's tokens; the
+/// positions, by which RoPE turns, are given apart. They are the cells in a text; the tokens of an image share some.
 /// On a GPU the arrays are device addresses, copied there before the step's first kernel starts (a kernel that starts before
 /// its predecessor has ended may read them, and K and V of earlier steps), and a batch may end in padding: sequences of KV
 /// length 0, whose rows append nothing and attend to nothing (zeros).
@@ -79,11 +83,18 @@ struct RaggedBatch {
   const std::int32_t* kv_lengths = nullptr;     ///< [num_sequences], this step's tokens included
   const std::int32_t* block_tables = nullptr;   ///< [num_sequences, max_blocks]
   std::int32_t max_blocks = 0;
-  const std::int32_t* positions = nullptr;    ///< [num_tokens]
+  const std::int32_t* positions = nullptr;    ///< [num_tokens, position_axes]
   const std::int32_t* sequence_of = nullptr;  ///< [num_tokens], index of the token's sequence in this batch
   std::int32_t max_q_len = 0;                 ///< no sequence has more query rows
   std::int32_t max_kv_len = 0;                ///< no sequence is longer
   const StateSlots* states = nullptr;         ///< [num_sequences]; null in models without recurrent state
+  /// Positions of a token, at most max_position_axes: 1, or several for multimodal RoPE (RopeAppend::Args::axes).
+  std::int32_t position_axes = 1;
+
+  /// The cell of a token, whose sequence is `sequence`; below 0 in padding. For arrays in host memory.
+  [[nodiscard]] std::int32_t cell(std::int32_t sequence, std::int32_t token) const {
+    return kv_lengths[sequence] - query_offsets[sequence + 1] + token;
+  }
 };
 
 }  // namespace rocmforge

@@ -16,8 +16,10 @@ enum class RopeKind {
 };
 
 /// Per token: optional RMSNorm over each head of Q and K, before or after it the rotation of Q (in place) and K, an optional
-/// RMSNorm without weights over each head of V, and the append of K and V to the sequence's pages. Pair p at position `pos`
-/// is rotated by pos * inverse_frequency[p]; cos and sin are multiplied by `magnitude`.
+/// RMSNorm without weights over each head of V, and the append of K and V to the token's cell of the sequence's pages. Pair
+/// p at position `pos` is rotated by pos * inverse_frequency[p]; cos and sin are multiplied by `magnitude`. In multimodal
+/// RoPE (Qwen2-VL 2024, section 2.1) a token has a position on each of several axes, and a pair turns by that on its own
+/// axis.
 struct RopeAppend {
   static constexpr std::string_view name = "rope_append";
 
@@ -32,7 +34,8 @@ struct RopeAppend {
     bool append = true;            ///< false: only Q is rotated; the pages hold K and V of another layer
     float norm_eps = 1e-6f;
     float magnitude = 1.0f;  ///< YaRN's mscale
-    /// At the end Q is multiplied by 1 + temperature_scale * ln(1 + floor(position / temperature_length)); 0: it is not.
+    /// At the end Q is multiplied by 1 + temperature_scale * ln(1 + floor(position / temperature_length)), of the first
+    /// axis; 0: it is not.
     float temperature_scale = 0.0f;
     std::int32_t temperature_length = 0;  ///< positions
     KvLayout layout;
@@ -48,6 +51,9 @@ struct RopeAppend {
     const float* inverse_frequency = nullptr;  ///< [n_rot / 2]
     KvCacheView cache;
     RaggedBatch batch;
+    /// [n_rot / 2], the axis of each pair, below batch.position_axes; null: 0. Read only where a token has several
+    /// positions.
+    const std::int32_t* axes = nullptr;
   };
 };
 

@@ -107,7 +107,7 @@ const float* WeightStore::floats(const GgufTensor& tensor) {
   return reinterpret_cast<const float*>(copy);
 }
 
-const float* WeightStore::floats(std::span<const float> values) {
+const void* WeightStore::numbers(std::span<const std::byte> values) {
   if (!device_->is_gpu()) {
     return values.data();
   }
@@ -117,7 +117,7 @@ const float* WeightStore::floats(std::span<const float> values) {
     upload(copy, values.data(), values.size_bytes());
     found->second = copy;
   }
-  return static_cast<const float*>(found->second);
+  return found->second;
 }
 
 void WeightStore::finish() {

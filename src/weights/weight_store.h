@@ -41,7 +41,10 @@ class WeightStore {
   /// A vector (norm, bias) as f32. Throws Error for other types than F32, F16 and BF16.
   const float* floats(const GgufTensor& tensor);
   /// Numbers that are not in the file. On the CPU the result is the caller's own memory, which must outlive the store.
-  const float* floats(std::span<const float> values);
+  const float* floats(std::span<const float> values) { return static_cast<const float*>(numbers(std::as_bytes(values))); }
+  const std::int32_t* integers(std::span<const std::int32_t> values) {
+    return static_cast<const std::int32_t*>(numbers(std::as_bytes(values)));
+  }
 
   /// Waits for copies and frees memory that only loading needs. Throws Error when a copy has failed.
   void finish();
@@ -53,6 +56,7 @@ class WeightStore {
   static std::size_t copy_bytes(std::size_t size_bytes);
 
  private:
+  const void* numbers(std::span<const std::byte> values);
   std::byte* allocate(std::size_t size_bytes);
   [[nodiscard]] const void* in_file(const GgufTensor& tensor) const;
   /// Host memory for the largest copy so far, 64-byte aligned.

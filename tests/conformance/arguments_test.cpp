@@ -159,10 +159,22 @@ TEST(RopeArguments, TinyAreNamed) {
   expect("inverse_frequency is null", [](auto& args, auto&) { args.inverse_frequency = nullptr; });
   expect("stride 255 is less than q_heads * head_dim = 256", [](auto& args, auto&) { args.stride = 255; });
   expect("cache.num_blocks is 0", [](auto& args, auto&) { args.cache.num_blocks = 0; });
+  expect("5 positions of a token", [](auto& args, auto&) { args.batch.position_axes = 5; });
+  expect("axes is null", [](auto& args, Arena& arena) {
+    args.batch.positions = arena.in(std::vector<std::int32_t>(12, 1));
+    args.batch.position_axes = 3;
+  });
   expect("batch.positions is null", [](auto& args, auto&) { args.batch.positions = nullptr; });
   if (!harness().is_gpu()) {
-    expect("token 3 is at position 80, but sequence 0 has kv_length 80", [](auto& args, Arena& arena) {
-      args.batch.positions = arena.in(std::vector<std::int32_t>{76, 77, 78, 80});
+    expect("token 3 is at position -1", [](auto& args, Arena& arena) {
+      args.batch.positions = arena.in(std::vector<std::int32_t>{76, 77, 78, -1});
+    });
+    expect("pair 2 turns by axis 3 of 3", [](auto& args, Arena& arena) {
+      args.batch.positions = arena.in(std::vector<std::int32_t>(12, 1));
+      args.batch.position_axes = 3;
+      std::vector<std::int32_t> axes(32, 2);
+      axes[2] = 3;
+      args.axes = arena.in(axes);
     });
     expect("sequence_of token 2 is 1, there are 1 sequences", [](auto& args, Arena& arena) {
       args.batch.sequence_of = arena.in(std::vector<std::int32_t>{0, 0, 1, 0});

@@ -61,11 +61,22 @@ struct RopeRun {
   PagedCache cache;
 };
 
+/// Positions of their own for all tokens, on `axes` axes.
+void scatter_positions(BatchPlan& plan, std::int32_t axes, Random& random) {
+  plan.position_axes = axes;
+  plan.positions.resize(static_cast<std::size_t>(plan.num_tokens()) * static_cast<std::size_t>(axes));
+  std::ranges::generate(plan.positions, [&] { return random.below(5000); });
+}
+
+/// `axes`: 0 where the positions are the cells.
 RopeRun run_rope(const OpKernel<RopeAppend>& kernel, const RopeAppend::Spec& spec, std::span<const SequenceShape> shapes,
-                 std::int32_t padding = 0) {
+                 std::int32_t padding = 0, std::int32_t axes = 0) {
   Random random(31);
   RopeRun run{{}, PagedCache(spec.layout, kv_lengths(shapes), 8)};
   BatchPlan plan = make_batch(shapes, run.cache);
+  if (axes > 0) {
+    scatter_positions(plan, axes, random);
+  }
   const std::int64_t q_width = std::int64_t{spec.q_heads} * spec.head_dim;
   const std::int64_t kv_width = std::int64_t{spec.layout.kv_heads} * spec.head_dim;
   const std::int64_t stride = q_width + 2 * kv_width;
@@ -91,6 +102,11 @@ RopeRun run_rope(const OpKernel<RopeAppend>& kernel, const RopeAppend::Spec& spe
   args.inverse_frequency = spec.kind == RopeKind::none ? nullptr : arena.in(inverse_frequencies(spec.n_rot));
   args.cache = {cache, run.cache.view().num_blocks};
   args.batch = arena.batch(plan);
+  std::vector<std::int32_t> axis_of(static_cast<std::size_t>(spec.n_rot / 2 + 1));
+  for (std::size_t p = 0; p < axis_of.size(); ++p) {
+    axis_of[p] = axes > 1 ? static_cast<std::int32_t>(p * 7 / 3) % axes : 0;
+  }
+  args.axes = arena.in(axis_of);
   arena.run([&](ExecutionContext& context) { kernel.run(spec, args, context); });
   run.rows = arena.read(rows, tokens * stride);
   run.cache.assign(arena.read(cache, static_cast<std::int64_t>(run.cache.bytes().size())));
@@ -125,11 +141,11 @@ void expect_same_pages(const RopeRun& actual, const RopeRun& expected, const Rop
   EXPECT_EQ(actual.cache.written_elements(), 2 * static_cast<std::int64_t>(k.size())) << "wrote outside the step's slots";
 }
 
-void expect_reference(const Case& c, std::span<const SequenceShape> shapes) {
+void expect_reference(const Case& c, std::span<const SequenceShape> shapes, std::int32_t axes = 0) {
   const RopeAppend::Spec spec = spec_of(c);
-  const RopeRun expected = run_rope(harness().reference<RopeAppend>(spec), spec, shapes);
+  const RopeRun expected = run_rope(harness().reference<RopeAppend>(spec), spec, shapes, 0, axes);
   harness().for_each_kernel<RopeAppend>(spec, [&](const OpKernel<RopeAppend>& kernel) {
-    const RopeRun actual = run_rope(kernel, spec, shapes, harness().is_gpu() ? 3 : 0);
+    const RopeRun actual = run_rope(kernel, spec, shapes, harness().is_gpu() ? 3 : 0, axes);
     EXPECT_LE(relative_error(actual.rows, expected.rows), 1e-6);
     expect_same_pages(actual, expected, spec, shapes);
   });
@@ -145,6 +161,57 @@ class RopeConformanceTiny : public testing::TestWithParam<Case> {};
 
 TEST_P(RopeConformanceTiny, EqualsTheReference) {
   expect_reference(GetParam(), std::vector<SequenceShape>{{18, 18}, {33, 1}, {64, 3}});
+}
+
+TEST_P(RopeConformanceTiny, PositionsAreNotTheCells) {
+  for (const std::int32_t axes : {1, 3}) {
+    SCOPED_TRACE(axes);
+    expect_reference(GetParam(), std::vector<SequenceShape>{{18, 18}, {33, 1}, {64, 3}}, axes);
+  }
+}
+
+/// The cells that K goes to are those of the sequence, whatever the positions; equal positions on all axes turn as one does.
+TEST(RopeConformance, TinyEqualAxesGiveTheBitsOfOne) {
+  const RopeAppend::Spec spec = spec_of({"", RopeKind::half, 4, 2, 32, 32, true, DType::f32});
+  const std::vector<SequenceShape> shapes{{18, 18}, {33, 1}};
+  harness().for_each_kernel<RopeAppend>(spec, [&](const OpKernel<RopeAppend>& kernel) {
+    PagedCache cache(spec.layout, kv_lengths(shapes), 8);
+    std::vector<std::vector<float>> results;
+    for (const std::int32_t axes : {1, 3}) {
+      BatchPlan plan = make_batch(shapes, cache);
+      plan.position_axes = axes;
+      plan.positions.clear();
+      for (std::int32_t t = 0; t < plan.num_tokens(); ++t) {
+        plan.positions.insert(plan.positions.end(), static_cast<std::size_t>(axes), 100 + 3 * t);
+      }
+      Arena arena(harness().place_of(kernel));
+      Random random(5);
+      const std::int64_t stride = std::int64_t{8} * 32;
+      float* rows = arena.in_out(random.normals(plan.num_tokens() * stride));
+      auto* pages = arena.in_out(cache.bytes());
+      const float* norm = arena.in(random.uniforms(32, 0.5f, 1.5f));
+      const RopeAppend::Args args{
+          .q = rows,
+          .k = rows + 128,
+          .v = rows + 192,
+          .stride = stride,
+          .q_norm = norm,
+          .k_norm = norm,
+          .inverse_frequency = arena.in(inverse_frequencies(32)),
+          .cache = {pages, cache.view().num_blocks},
+          .batch = arena.batch(plan),
+          .axes = arena.in(std::vector<std::int32_t>{0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0})};
+      arena.run([&](ExecutionContext& context) { kernel.run(spec, args, context); });
+      std::vector<float>& result = results.emplace_back(arena.read(rows, plan.num_tokens() * stride));
+      PagedCache written(spec.layout, kv_lengths(shapes), 8);
+      written.assign(arena.read(pages, static_cast<std::int64_t>(cache.bytes().size())));
+      for (std::int32_t dim = 0; dim < 32; ++dim) {
+        result.push_back(written.k(1, 32, 1, dim));
+        EXPECT_FALSE(std::isnan(result.back()));
+      }
+    }
+    EXPECT_EQ(results[0], results[1]);
+  });
 }
 
 constexpr auto by_token = KvOrder::token_major;

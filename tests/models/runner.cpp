@@ -229,6 +229,9 @@ std::vector<float> Runner::step(const std::vector<Piece>& pieces) {
   plan.clear();
   for (const Piece& piece : pieces) {
     plan.add_sequence(piece.tokens, piece.first_position, piece.blocks, true, true);
+    if (!piece.places.empty()) {
+      plan.set_positions(piece.places, 3);
+    }
     add_windows(plan, piece);
     add_state(plan, piece);
   }

@@ -39,7 +39,8 @@ void expect_same_logits(const std::vector<float>& actual, const std::vector<floa
 struct Piece {
   std::vector<std::int32_t> tokens;
   std::int32_t first_position = 0;
-  std::vector<std::int32_t> blocks;  ///< of the cache, from position 0 on
+  std::vector<std::int32_t> blocks;    ///< of the cache, from position 0 on
+  std::vector<std::int32_t> places{};  ///< positions apart from the cells, [tokens, 3]; or none
 };
 
 /// A loaded model with memory whose every element is poisoned: a wrong read shows in the logits.

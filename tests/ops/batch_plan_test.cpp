@@ -102,12 +102,42 @@ TEST(BatchPlan, validate_names_the_array_that_is_wrong) {
   EXPECT_THAT(message([](BatchPlan& plan) { plan.block_tables[0] = 5; }), ::testing::HasSubstr("a block outside the cache"));
   EXPECT_THAT(message([](BatchPlan& plan) { plan.block_tables[4] = -1; }),
               ::testing::HasSubstr("a block outside the cache"));
-  EXPECT_THAT(message([](BatchPlan& plan) { plan.positions[1] = 5; }), ::testing::HasSubstr("positions"));
-  EXPECT_THAT(message([](BatchPlan& plan) { plan.kv_lengths[1] = 400; }), ::testing::HasSubstr("positions"));
+  EXPECT_THAT(message([](BatchPlan& plan) { plan.positions[1] = -1; }), ::testing::HasSubstr("positions"));
+  EXPECT_THAT(message([](BatchPlan& plan) { plan.positions.pop_back(); }), ::testing::HasSubstr("positions"));
+  EXPECT_THAT(message([](BatchPlan& plan) { plan.position_axes = 5; }), ::testing::HasSubstr("position_axes"));
+  EXPECT_THAT(message([](BatchPlan& plan) { plan.kv_lengths[1] = 400; }), ::testing::HasSubstr("block_tables"));
   EXPECT_THAT(message([](BatchPlan& plan) { plan.query_offsets[1] = 0; }), ::testing::HasSubstr("query_offsets"));
   EXPECT_THAT(message([](BatchPlan& plan) { plan.sequence_of[3] = 0; }), ::testing::HasSubstr("sequence_of"));
   EXPECT_THAT(message([](BatchPlan& plan) { plan.logit_rows = {4}; }), ::testing::HasSubstr("logit_rows"));
   EXPECT_THAT(message([](BatchPlan& plan) { plan.block_tables.pop_back(); }), ::testing::HasSubstr("finish()"));
+}
+
+TEST(BatchPlan, positions_may_be_others_than_the_cells) {
+  BatchPlan plan;
+  plan.clear();
+  const std::int32_t tokens[] = {1, 2};
+  const std::int32_t blocks[] = {0};
+  plan.add_sequence(tokens, 4, blocks, true);
+  const std::int32_t one_axis[] = {3, 3};
+  plan.set_positions(one_axis, 1);
+  EXPECT_THAT(plan.positions, ElementsAre(3, 3));
+  const std::int32_t three_axes[] = {7, 8, 9, 7, 8, 10};
+  plan.add_sequence(tokens, 6, blocks, true);
+  plan.set_positions(three_axes, 3);
+  plan.add_sequence(tokens, 0, blocks, true);
+  plan.add_padding(1);
+  plan.finish();
+  EXPECT_EQ(plan.position_axes, 3);
+  EXPECT_THAT(plan.positions, ElementsAre(3, 3, 3, 3, 3, 3, 7, 8, 9, 7, 8, 10, 0, 0, 0, 1, 1, 1, 0, 0, 0));
+  EXPECT_THAT(plan.kv_lengths, ElementsAre(6, 8, 2, 0)) << "cells count on";
+  EXPECT_NO_THROW(plan.validate({1}, 16));
+  EXPECT_EQ(plan.view().position_axes, 3);
+  EXPECT_EQ(plan.view().cell(1, 3), 7);
+  plan.clear();
+  EXPECT_EQ(plan.position_axes, 1);
+  plan.add_sequence(tokens, 0, blocks, true);
+  EXPECT_THROW(plan.set_positions(three_axes, 1), LogicError);
+  EXPECT_THROW(plan.set_positions(three_axes, 5), LogicError);
 }
 
 TEST(BatchPlan, draws_are_one_for_each_row_of_logits_and_stay_in_their_list) {

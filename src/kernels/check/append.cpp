@@ -19,8 +19,9 @@ constexpr Kernel<LatentAppendCheckArgs> latent_kernel{"append_check", "check_lat
 
 /// Of a RopeAppend::Spec or a LatentAppend::Spec.
 template <class Spec>
-TurnCheckArgs turn_of(const Spec& spec, const float* inverse_frequency) {
+TurnCheckArgs turn_of(const Spec& spec, const float* inverse_frequency, const std::int32_t* axes) {
   return {.inverse_frequency = inverse_frequency,
+          .axes = axes,
           .pairs = spec.kind == RopeKind::none ? 0 : spec.n_rot / 2,
           .adjacent = spec.kind == RopeKind::adjacent ? 1 : 0,
           .magnitude = double{spec.magnitude},
@@ -35,6 +36,7 @@ PagesCheckArgs pages_of(const KvLayout& layout, const KvCacheView& cache, const 
           .sequence_of = batch.sequence_of,
           .kv_lengths = batch.kv_lengths,
           .block_tables = batch.block_tables,
+          .query_offsets = batch.query_offsets,
           .tokens = batch.num_tokens,
           .block_bytes = static_cast<std::int64_t>(layout.block_bytes()),
           .head_bytes = static_cast<std::int64_t>(layout.head_bytes()),
@@ -43,7 +45,8 @@ PagesCheckArgs pages_of(const KvLayout& layout, const KvCacheView& cache, const 
           .head_dim = layout.head_dim,
           .dtype = layout.dtype,
           .k_by_dim = layout.k_order == KvOrder::dim_major ? 1 : 0,
-          .v_by_dim = layout.v_order == KvOrder::dim_major ? 1 : 0};
+          .v_by_dim = layout.v_order == KvOrder::dim_major ? 1 : 0,
+          .position_axes = batch.position_axes};
 }
 
 class CheckRopeAppend final : public AnyCheckKernel<RopeAppend> {
@@ -56,7 +59,7 @@ class CheckRopeAppend final : public AnyCheckKernel<RopeAppend> {
     }
     const std::int32_t kv_heads = spec.append ? spec.layout.kv_heads : 0;
     rope_kernel.launch(*context.stream, one_thread_each(std::int64_t{args.batch.num_tokens} * (spec.q_heads + 2 * kv_heads)),
-                       {.turn = turn_of(spec, args.inverse_frequency),
+                       {.turn = turn_of(spec, args.inverse_frequency, args.batch.position_axes > 1 ? args.axes : nullptr),
                         .pages = pages_of(spec.layout, args.cache, args.batch),
                         .q = args.q,
                         .k = args.k,
@@ -81,7 +84,7 @@ class CheckLatentAppend final : public AnyCheckKernel<LatentAppend> {
       return;
     }
     latent_kernel.launch(*context.stream, one_thread_each(std::int64_t{args.batch.num_tokens} * (spec.q_heads + 1)),
-                         {.turn = turn_of(spec, args.inverse_frequency),
+                         {.turn = turn_of(spec, args.inverse_frequency, nullptr),
                           .pages = pages_of(spec.layout, args.cache, args.batch),
                           .q = args.q,
                           .kv = args.kv,

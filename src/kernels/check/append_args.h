@@ -9,6 +9,7 @@ namespace rocmforge::check_kernels {
 /// The rotation of a head's elements, and what queries are multiplied by: ops/rope.h.
 struct TurnCheckArgs {
   const float* inverse_frequency;  ///< [pairs]
+  const std::int32_t* axes;        ///< [pairs], the axis of each; null: 0
   std::int32_t pairs;              ///< 0 for no rotation
   std::int32_t adjacent;           ///< 1: pairs (2p, 2p + 1), 0: (p, p + pairs)
   double magnitude;
@@ -20,10 +21,11 @@ struct TurnCheckArgs {
 /// The pages of a step's sequences, laid out as KvLayout says.
 struct PagesCheckArgs {
   std::uint8_t* cache;
-  const std::int32_t* positions;     ///< [tokens]
-  const std::int32_t* sequence_of;   ///< [tokens]
-  const std::int32_t* kv_lengths;    ///< [sequences]
-  const std::int32_t* block_tables;  ///< [sequences, max_blocks]
+  const std::int32_t* positions;      ///< [tokens, position_axes]
+  const std::int32_t* sequence_of;    ///< [tokens]
+  const std::int32_t* kv_lengths;     ///< [sequences]
+  const std::int32_t* block_tables;   ///< [sequences, max_blocks]
+  const std::int32_t* query_offsets;  ///< [sequences + 1]
   std::int64_t tokens;
   std::int64_t block_bytes;
   std::int64_t head_bytes;  ///< of one head in a block
@@ -33,6 +35,7 @@ struct PagesCheckArgs {
   DType dtype;
   std::int32_t k_by_dim;  ///< 1: K's blocks are dim_major
   std::int32_t v_by_dim;
+  std::int32_t position_axes;
 };
 
 struct RopeCheckArgs {

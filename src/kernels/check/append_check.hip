@@ -12,11 +12,11 @@ namespace {
 struct TurnedHead {
   const TurnCheckArgs& turn;
   const float* x;
-  const float* weight;  ///< of the norm; null for 1
-  int pairs;            ///< that turn
-  std::int32_t position;
-  double before = 1.0;  ///< factor of the norm before the turn, with the weights
-  double after = 1.0;   ///< likewise after it
+  const float* weight;            ///< of the norm; null for 1
+  int pairs;                      ///< that turn
+  const std::int32_t* positions;  ///< of the token, on each axis
+  double before = 1.0;            ///< factor of the norm before the turn, with the weights
+  double after = 1.0;             ///< likewise after it
   bool weight_after = false;
 
   [[nodiscard]] __device__ double weight_of(int dim) const {
@@ -35,6 +35,7 @@ struct TurnedHead {
     const double first = input(adjacent ? 2 * p : p);
     const double second = input(adjacent ? 2 * p + 1 : p + pairs);
     // The angle is a product in float, as the models were trained with. In units of pi it needs no long reduction.
+    const std::int32_t position = positions[turn.axes != nullptr ? turn.axes[p] : 0];
     const double angle = static_cast<double>(static_cast<float>(position) * turn.inverse_frequency[p]);
     const double half_turns = angle * 0.31830988618379067154;
     const double cosine = cospi(half_turns) * turn.magnitude;
@@ -85,9 +86,10 @@ __device__ bool is_padding(const PagesCheckArgs& pages, std::int64_t token) {
 template <class Value>
 __device__ void store_head(const PagesCheckArgs& pages, std::int64_t token, int plane, bool by_dim, const Value& value) {
   constexpr int group = 32;
-  const int position = pages.positions[token];
-  const int slot = position % pages.block_tokens;
-  const std::int64_t entry = std::int64_t{pages.sequence_of[token]} * pages.max_blocks + position / pages.block_tokens;
+  const std::int32_t sequence = pages.sequence_of[token];
+  const int cell = pages.kv_lengths[sequence] - pages.query_offsets[sequence + 1] + static_cast<int>(token);
+  const int slot = cell % pages.block_tokens;
+  const std::int64_t entry = std::int64_t{sequence} * pages.max_blocks + cell / pages.block_tokens;
   std::uint8_t* const head = pages.cache + pages.block_tables[entry] * pages.block_bytes + plane * pages.head_bytes;
   const auto place = [&](int dim, int dims) { return by_dim ? dim * pages.block_tokens + slot : slot * dims + dim; };
   const bool quantised = pages.dtype == DType::q8_0;
@@ -123,7 +125,8 @@ __device__ TurnedHead head_at(const RopeCheckArgs& args, std::int64_t token, int
   const float* const x = kv_head < 0 ? args.q + std::int64_t{h} * dims
                          : is_value  ? args.v + std::int64_t{kv_head - args.kv_heads} * dims
                                      : args.k + std::int64_t{kv_head} * dims;
-  TurnedHead head{args.turn, x + token * args.stride, nullptr, is_value ? 0 : args.turn.pairs, args.pages.positions[token]};
+  TurnedHead head{args.turn, x + token * args.stride, nullptr, is_value ? 0 : args.turn.pairs,
+                  args.pages.positions + token * args.pages.position_axes};
   const float* const weight = kv_head < 0 ? args.q_norm : args.k_norm;
   if (is_value ? args.value_norm == 0 : weight == nullptr) {
     return head;
@@ -150,7 +153,7 @@ ROCMFORGE_CHECK_KERNEL check_rope(RopeCheckArgs args) {
     const TurnedHead head = head_at(args, token, h);
     if (h < args.q_heads) {
       float* const q = args.q + token * args.stride + std::int64_t{h} * args.pages.head_dim;
-      turn_in_place(head, q, args.pages.head_dim, query_factor(args.turn, head.position));
+      turn_in_place(head, q, args.pages.head_dim, query_factor(args.turn, head.positions[0]));
     } else {
       const int plane = h - args.q_heads;
       store_head(args.pages, token, plane, (plane < args.kv_heads ? args.pages.k_by_dim : args.pages.v_by_dim) != 0, head);
@@ -166,9 +169,9 @@ ROCMFORGE_CHECK_KERNEL check_latent_append(LatentAppendCheckArgs args) {
     if (is_padding(args.pages, token)) {
       return;
     }
-    const std::int32_t position = args.pages.positions[token];
+    const std::int32_t* const position = args.pages.positions + token;
     if (h < args.q_heads) {
-      const double factor = query_factor(args.turn, position);
+      const double factor = query_factor(args.turn, *position);
       float* const q = args.q + token * args.q_stride + std::int64_t{h} * args.q_dim;
       const int plain = args.q_dim - args.n_rot;
       for (int dim = 0; dim < plain && factor != 1.0; ++dim) {

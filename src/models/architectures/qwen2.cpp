@@ -1,5 +1,6 @@
 #include "models/config/architecture.h"
 #include "models/config/expert_config.h"
+#include "models/config/rope_config.h"
 
 namespace rocmforge {
 namespace {
@@ -21,7 +22,7 @@ void configure_qwen2moe(ModelConfig& config, MetadataReader& metadata) {
 /// The text part of Qwen2-VL and Qwen2.5-VL: a token of a text has the same position in all dimensions.
 void configure_qwen2vl(ModelConfig& config, MetadataReader& metadata) {
   configure_qwen2(config, metadata);
-  metadata.contains("rope.dimension_sections");
+  read_rope_sections(config, metadata, RopeSections::contiguous);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "models/config/architecture.h"
 #include "models/config/expert_config.h"
+#include "models/config/rope_config.h"
 
 namespace rocmforge {
 namespace {
@@ -29,7 +30,7 @@ void configure_dots1(ModelConfig& config, MetadataReader& metadata) {
 /// first layers.
 void configure_qwen3vl(ModelConfig& config, MetadataReader& metadata) {
   configure_qwen3(config, metadata);
-  metadata.contains("rope.dimension_sections");
+  read_rope_sections(config, metadata, RopeSections::interleaved);
   metadata.contains("n_deepstack_layers");
 }
 void configure_qwen3vlmoe(ModelConfig& config, MetadataReader& metadata) {

@@ -8,6 +8,7 @@
 #include "models/config/architecture.h"
 #include "models/config/expert_config.h"
 #include "models/config/mtp_config.h"
+#include "models/config/rope_config.h"
 
 namespace rocmforge {
 namespace {
@@ -99,7 +100,7 @@ void configure_qwen3next(ModelConfig& config, MetadataReader& metadata) {
 /// Qwen3.5: converters store its value heads in another order. A token of a text has the same position in all dimensions.
 void configure_qwen35(ModelConfig& config, MetadataReader& metadata) {
   configure_hybrid(config, metadata, true);
-  metadata.contains("rope.dimension_sections");
+  read_rope_sections(config, metadata, RopeSections::interleaved);
 }
 
 void configure_qwen35moe(ModelConfig& config, MetadataReader& metadata) {

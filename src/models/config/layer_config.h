@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "models/config/rope_frequencies.h"
 #include "ops/elementwise.h"
@@ -27,6 +28,8 @@ struct RopeConfig {
   RopeKind kind = RopeKind::adjacent;                    ///< none: no rotation, the other members are ignored
   std::int32_t n_rot = 0;                                ///< the first elements of a head are rotated; even
   std::shared_ptr<const RopeFrequencies> frequencies{};  ///< one object for all layers with the same rotation
+  /// [n_rot / 2], the axis of each pair in multimodal RoPE, one object for all layers; null: tokens have one position.
+  std::shared_ptr<const std::vector<std::int32_t>> axes{};
 };
 
 /// Multi-head latent attention: the cache holds one row for each position, a latent of `rank` elements and RopeConfig::n_rot

@@ -49,15 +49,20 @@ std::int32_t MetadataReader::in_range(std::string_view key, std::int64_t value, 
 }
 
 std::vector<std::int32_t> MetadataReader::counts(std::string_view key, std::int32_t layers, std::int32_t least) {
+  std::vector<std::int32_t> counts = list(key, least);
+  if (counts.size() == 1) {
+    counts.resize(static_cast<std::size_t>(layers), counts.front());
+  }
+  if (counts.size() != static_cast<std::size_t>(layers)) {
+    throw error(key, fmt::format("has {} values for {} layers", counts.size(), layers));
+  }
+  return counts;
+}
+
+std::vector<std::int32_t> MetadataReader::list(std::string_view key, std::int32_t least) {
   const auto values = file_->integers(ask(key));
   if (!values || values->empty()) {
-    return std::vector<std::int32_t>(static_cast<std::size_t>(layers), count(key));  // which says what is wrong
-  }
-  if (values->size() == 1) {
-    return std::vector<std::int32_t>(static_cast<std::size_t>(layers), in_range(key, values->front(), least));
-  }
-  if (values->size() != static_cast<std::size_t>(layers)) {
-    throw error(key, fmt::format("has {} values for {} layers", values->size(), layers));
+    return {count(key)};  // which says what is wrong
   }
   std::vector<std::int32_t> counts;
   for (const std::int64_t value : *values) {

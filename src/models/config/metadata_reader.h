@@ -32,6 +32,8 @@ class MetadataReader {
   /// One count for each of `layers` layers: from an array of as many, or all of a single value.
   /// `least` is the smallest valid count.
   std::vector<std::int32_t> counts(std::string_view key, std::int32_t layers, std::int32_t least = 1);
+  /// The counts of an array of any length, or of a single value.
+  std::vector<std::int32_t> list(std::string_view key, std::int32_t least = 1);
   /// A finite number. Arrays are not accepted.
   double number(std::string_view key);
   double number(std::string_view key, double fallback);

@@ -38,6 +38,7 @@ struct ModelConfig {
   std::string output_norm = "output_norm";  ///< its tensor, without ".weight"; "" for none
   std::string embedding_norm;               ///< of the first layer's input: its tensor; "" for none
   float embedding_scale = 1.0f;             ///< multiplies the rows of the embedding
+  std::int32_t position_axes = 1;           ///< the most positions that a token may have: RaggedBatch::position_axes
   bool learned_positions = false;           ///< a row of tensor position_embd is added for each position
   std::int32_t per_layer_width = 0;      ///< elements of each layer in an embedding of its own: PerLayerEmbedding; 0: none
   float logit_scale = 1.0f;              ///< multiplies the logits

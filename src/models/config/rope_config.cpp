@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -117,6 +119,51 @@ RopeConfig read_rope(MetadataReader& metadata, std::int32_t head_dim, std::int32
   scaling.whole_pairs = whole_pairs;
   return {.n_rot = n_rot,
           .frequencies = std::make_shared<const RopeFrequencies>(rope_frequencies(n_rot, base, scaling, factors))};
+}
+
+std::vector<std::int32_t> rope_axes(std::span<const std::int32_t> sections, RopeSections order) {
+  std::vector<std::int32_t> axes;
+  for (std::size_t axis = 0; axis < sections.size(); ++axis) {
+    axes.insert(axes.end(), static_cast<std::size_t>(sections[axis]), static_cast<std::int32_t>(axis));
+  }
+  if (order == RopeSections::interleaved) {
+    for (std::size_t p = 0; p < axes.size(); ++p) {
+      const std::size_t axis = p % 3;
+      axes[p] =
+          axis < sections.size() && p < 3 * static_cast<std::size_t>(sections[axis]) ? static_cast<std::int32_t>(axis) : 0;
+    }
+  }
+  return axes;
+}
+
+void read_rope_sections(ModelConfig& config, MetadataReader& metadata, RopeSections order) {
+  constexpr std::string_view key = "rope.dimension_sections";
+  if (!metadata.contains(key)) {
+    return;
+  }
+  const std::vector<std::int32_t> sections = metadata.list(key, 0);
+  if (sections.size() > max_position_axes) {
+    throw metadata.error(key,
+                         fmt::format("has {} values, those supported are at most {}", sections.size(), max_position_axes));
+  }
+  const bool fits = order == RopeSections::contiguous || sections.size() < 4 || sections[3] == 0;
+  std::shared_ptr<const std::vector<std::int32_t>> axes;
+  for (LayerConfig& layer : config.blocks) {
+    const RopeConfig& rope = layer.attention.rope;
+    if (layer.mixer != MixerKind::attention || rope.kind == RopeKind::none) {
+      continue;
+    }
+    if (const std::int64_t pairs = std::accumulate(sections.begin(), sections.end(), std::int64_t{0});
+        !fits || 2 * pairs != rope.n_rot) {
+      throw metadata.error(key, fmt::format("is {}, the sections of {} rotated pairs are needed{}",
+                                            fmt::join(sections, ", "), rope.n_rot / 2, fits ? "" : " on three axes"));
+    }
+    if (axes == nullptr) {
+      axes = std::make_shared<const std::vector<std::int32_t>>(rope_axes(sections, order));
+    }
+    layer.attention.rope.axes = axes;
+    config.position_axes = *std::ranges::max_element(*axes) + 1;
+  }
 }
 
 std::shared_ptr<const RopeFrequencies> plain_frequencies(std::int32_t n_rot, double base) {

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "models/config/metadata_reader.h"
 #include "models/config/model_config.h"
@@ -14,6 +16,18 @@ namespace rocmforge {
 /// sequence). `whole_pairs` is RopeScaling's, for which there is no key.
 RopeConfig read_rope(MetadataReader& metadata, std::int32_t head_dim, std::int32_t trained_context, std::int32_t context,
                      bool whole_pairs = true);
+
+/// How the sections of multimodal RoPE lie in a head's pairs.
+enum class RopeSections {
+  contiguous,   ///< one after another (Qwen2-VL)
+  interleaved,  ///< pair p turns by axis p mod 3 while that axis has pairs left, else by the first (Qwen3-VL)
+};
+
+/// The axis of each of `pairs` pairs, of which sections[a] turn by axis a.
+std::vector<std::int32_t> rope_axes(std::span<const std::int32_t> sections, RopeSections order);
+
+/// Reads `rope.dimension_sections`, if the file has it, to the rotation of every layer and to ModelConfig::position_axes.
+void read_rope_sections(ModelConfig& config, MetadataReader& metadata, RopeSections order);
 
 /// Frequencies of `n_rot` elements with this base, without scaling.
 std::shared_ptr<const RopeFrequencies> plain_frequencies(std::int32_t n_rot, double base);

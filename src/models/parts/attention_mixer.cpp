@@ -73,6 +73,7 @@ void AttentionMixer::plan_attention(Planner& planner, const ModelConfig& config,
   const RopeConfig& rope = config_.rope;
   if (rope.kind != RopeKind::none) {
     inverse_frequency_ = planner.weights().constants(rope.frequencies->inverse_frequency);
+    axes_ = rope.axes != nullptr ? planner.weights().constants(*rope.axes) : nullptr;
   }
   if (config_.sinks) {
     sinks_ = planner.vector(block_tensor(index, "attn_sinks.weight"), config_.q_heads);
@@ -124,7 +125,8 @@ Attention::Append AttentionMixer::append_of(const Step& step) const {
   spec.layout = step.layout;
   const auto data = [](const WeightVector* vector) { return vector != nullptr ? vector->data : nullptr; };
   return {spec,
-          {q, k, v, qkv_.linear.width(), data(q_norm_), data(k_norm_), data(inverse_frequency_), step.cache, step.batch}};
+          {q, k, v, qkv_.linear.width(), data(q_norm_), data(k_norm_), data(inverse_frequency_), step.cache, step.batch,
+           axes_ != nullptr ? axes_->data : nullptr}};
 }
 
 bool AttentionMixer::attention_appends(const Step& step) const {

@@ -42,6 +42,7 @@ class AttentionMixer final : public Mixer {
   const WeightVector* k_norm_ = nullptr;             ///< [head_dim] or null
   const WeightVector* sinks_ = nullptr;              ///< [q_heads] or null
   const WeightVector* inverse_frequency_ = nullptr;  ///< [n_rot / 2]; null without rotation
+  const IntegerVector* axes_ = nullptr;              ///< [n_rot / 2]; null where tokens have one position
   StepAttention attention_;
   Resolved<OutputGate> output_gate_;  ///< without a kernel if there are no gates
   ResidualOutput output_;

@@ -74,6 +74,12 @@ struct WeightVector {
   }
 };
 
+/// Computed integers that a kernel reads.
+struct IntegerVector {
+  std::span<const std::int32_t> values;  ///< their owner must outlive the plan
+  const std::int32_t* data = nullptr;    ///< in the device's memory once weights are loaded
+};
+
 /// The operations that a call of linear layers includes.
 struct LinearFusion {
   const float* norm_weight = nullptr;  ///< [k] or null

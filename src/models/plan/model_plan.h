@@ -14,6 +14,7 @@ struct ModelPlan {
   BufferPlan buffers;
   MemoryPlan memory{};
   PlanReport report{};
+  std::int32_t position_axes = 1;  ///< the most positions of a token in a step
 };
 
 }  // namespace rocmforge

@@ -144,6 +144,9 @@ std::size_t WeightTable::packed_bytes(bool on_gpu) const {
     const bool converted = vector.tensor != nullptr && vector.tensor->tensor.dtype != DType::f32;
     total += on_gpu || converted ? WeightStore::copy_bytes(vector.count() * sizeof(float)) : 0;
   }
+  for (const IntegerVector& vector : integers_) {
+    total += on_gpu ? WeightStore::copy_bytes(vector.values.size_bytes()) : 0;
+  }
   return total;
 }
 
@@ -154,6 +157,9 @@ void WeightTable::load(Device& device, ThreadPool& pool, const std::function<voi
   store_->reserve(total);
   for (WeightVector& vector : vectors_) {
     vector.data = vector.tensor != nullptr ? store_->floats(*vector.tensor) : store_->floats(vector.values);
+  }
+  for (IntegerVector& vector : integers_) {
+    vector.data = store_->integers(vector.values);
   }
   for (EmbeddingTable& table : tables_) {
     table.data = store_->view(*table.tensor);

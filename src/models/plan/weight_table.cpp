@@ -96,6 +96,13 @@ const WeightVector* WeightTable::constants(std::span<const float> values) {
   return known != vectors_.end() ? &*known : &vectors_.emplace_back(WeightVector{nullptr, values, nullptr});
 }
 
+const IntegerVector* WeightTable::constants(std::span<const std::int32_t> values) {
+  const auto known = std::ranges::find_if(integers_, [&](const IntegerVector& other) {
+    return other.values.data() == values.data() && other.values.size() == values.size();
+  });
+  return known != integers_.end() ? &*known : &integers_.emplace_back(IntegerVector{values, nullptr});
+}
+
 float WeightTable::number(std::string_view name) {
   const GgufTensor& found = tensor(name, {1});
   check_scales(found);

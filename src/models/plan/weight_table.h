@@ -45,6 +45,8 @@ class WeightTable {
   const WeightVector* scaled_vector(std::string_view name, std::int64_t dim, float factor);
   /// Computed numbers in the device's memory. The owner of `values` must outlive the table. Equal arrays share one copy.
   const WeightVector* constants(std::span<const float> values);
+  /// The same of integers.
+  const IntegerVector* constants(std::span<const std::int32_t> values);
   /// The value of an F32 tensor of one element. Throws Error naming a tensor whose value is not finite.
   float number(std::string_view name);
   /// The factor of an NVFP4 weight's whole product: tensor LAYER.scale.
@@ -83,6 +85,7 @@ class WeightTable {
   std::deque<ExpertMatrix> expert_matrices_;
   std::deque<HeadMatrix> head_matrices_;
   std::deque<WeightVector> vectors_;
+  std::deque<IntegerVector> integers_;
   std::deque<std::vector<float>> computed_;  ///< values of vectors_ that no configuration owns
   std::deque<EmbeddingTable> tables_;
   std::optional<WeightStore> store_;  ///< once weights are loaded

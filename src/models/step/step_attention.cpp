@@ -17,7 +17,7 @@ bool StepAttention::takes(const RopeAppend::Spec& append) const {
 }
 
 bool StepAttention::takes(const RopeAppend::Spec& append, const Step& step) const {
-  return !step.any_several && takes(append);
+  return !step.any_several && step.batch.position_axes == 1 && takes(append);
 }
 
 void StepAttention::run(Attention::Args args, const Step& step) const {

@@ -40,7 +40,8 @@ void StepGraphs::make_room() {
 
 bool StepGraphs::serves(const BatchPlan& plan, const Limits& limits) {
   return plan.num_tokens() == plan.num_sequences() && plan.num_logit_rows() == plan.num_sequences() &&
-         plan.num_sequences() <= limits.sequences && plan.raw_rows.empty() && plan.hidden_rows.empty();
+         plan.num_sequences() <= limits.sequences && plan.raw_rows.empty() && plan.hidden_rows.empty() &&
+         plan.position_axes == 1;
 }
 
 StepInputs::Shape StepGraphs::padded(StepInputs::Shape shape, const Limits& limits) {

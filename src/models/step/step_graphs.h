@@ -30,7 +30,8 @@ class StepGraphs {
     std::int32_t block_tokens = 0;
   };
 
-  /// Whether every sequence of the plan has one row, wants its logits and nothing else: only such steps are recorded.
+  /// Whether every sequence of the plan has one row with one position, wants its logits and nothing else: only such steps
+  /// are recorded.
   static bool serves(const BatchPlan& plan, const Limits& limits);
   /// The shape used for `shape`: sequences, KV length, block tables and masks rounded up, at most to the limits.
   static StepInputs::Shape padded(StepInputs::Shape shape, const Limits& limits);

@@ -83,6 +83,7 @@ StepArrays host_arrays(const BatchPlan& plan) {
 StepInputs::Shape StepInputs::shape_of(const BatchPlan& plan) {
   const RaggedBatch view = plan.view();
   return {.tokens = view.num_tokens,
+          .position_axes = view.position_axes,
           .sequences = view.num_sequences,
           .max_blocks = view.max_blocks,
           .groups = plan.num_groups(),
@@ -102,7 +103,7 @@ StepInputs::Layout StepInputs::lay_out(const Shape& shape) {
   std::size_t used = 0;
   layout.sample_rows = take<SampleTokens::Row>(used, shape.draw == Draw::none ? 0 : shape.logit_rows);
   layout.tokens = take<std::int32_t>(used, shape.tokens);
-  layout.positions = take<std::int32_t>(used, shape.tokens);
+  layout.positions = take<std::int32_t>(used, std::int64_t{shape.tokens} * shape.position_axes);
   layout.sequence_of = take<std::int32_t>(used, shape.tokens);
   layout.query_offsets = take<std::int32_t>(used, shape.sequences + 1);
   layout.kv_lengths = take<std::int32_t>(used, shape.sequences);
@@ -117,6 +118,7 @@ StepInputs::Layout StepInputs::lay_out(const Shape& shape) {
 
 std::size_t StepInputs::device_bytes(const Limits& limits) {
   const Shape largest{.tokens = limits.tokens,
+                      .position_axes = limits.position_axes,
                       .sequences = limits.sequences,
                       .max_blocks = limits.blocks,
                       .groups = limits.groups,
@@ -171,7 +173,8 @@ StepArrays StepInputs::upload(const BatchPlan& plan, const Shape& shape, bool& m
                   .sequence_of = at(layout.sequence_of),
                   .max_q_len = shape.max_q_len,
                   .max_kv_len = shape.max_kv_len,
-                  .states = nullptr};
+                  .states = nullptr,
+                  .position_axes = shape.position_axes};
   if (shape.states) {
     arrays.batch.states = reinterpret_cast<const StateSlots*>(memory_.data() + layout.states);
   }
@@ -194,7 +197,7 @@ void StepInputs::write(const BatchPlan& plan, const Shape& shape, const Layout& 
     put(to + layout.sample_rows, plan.sample_rows, shape.logit_rows, SampleTokens::Row{});
   }
   put(to + layout.tokens, plan.tokens, shape.tokens, 0);
-  put(to + layout.positions, plan.positions, shape.tokens, 0);
+  put(to + layout.positions, plan.positions, std::int64_t{shape.tokens} * shape.position_axes, 0);
   put_counting(to + layout.sequence_of, plan.sequence_of, shape.tokens, plan.num_sequences());
   put_counting(to + layout.query_offsets, plan.query_offsets, shape.sequences + 1, plan.num_tokens() + 1);
   put(to + layout.kv_lengths, plan.kv_lengths, shape.sequences, 0);

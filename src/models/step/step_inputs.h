@@ -47,6 +47,7 @@ class StepInputs {
   /// The limits of a step's arrays.
   struct Limits {
     std::int32_t tokens = 0;
+    std::int32_t position_axes = 1;  ///< of a token
     std::int32_t sequences = 0;
     std::int32_t blocks = 0;  ///< of one sequence in one group of pages
     std::int32_t groups = 1;
@@ -57,6 +58,7 @@ class StepInputs {
   /// block tables.
   struct Shape {
     std::int32_t tokens = 0;
+    std::int32_t position_axes = 1;
     std::int32_t sequences = 0;
     std::int32_t max_blocks = 0;
     std::int32_t groups = 1;  ///< of pages

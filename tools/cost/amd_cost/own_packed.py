@@ -26,7 +26,7 @@ MATRIX_BEGIN = 256  # factors and zeros before the image of matvec_matrix.h
 LEAST_MATRIX_TOKENS = {"gfx942": 2, "gfx1200": 8, "gfx1201": 8}  # that are multiplied on matrix instructions: matvec.cpp
 LARGE_TILE = {32: TILE[True], 64: (64, 128, 512)}  # by the size of a wave: matmul_tiles.h
 MOST_CHAINED, NEVER, POLL_CYCLES = 4, 2**31 - 1, 64  # calls of a launch of matvec_chain.h, the end of one that it has not, and a wave's sleep between two polls
-APPEND = struct.Struct("<11Q3q11i3fi4x")  # what attention's call begins with: RopeAppendArgs
+APPEND = struct.Struct("<13Q3q12i3fi")  # what attention's call begins with: RopeAppendArgs
 
 
 class OwnPacked:
@@ -130,9 +130,10 @@ class OwnPacked:
                                 row * group, 0, 0, 0, 1, model.heads, model.kv_heads, head, 1, 0, 0.1275, 0.0, 0.0, 0, 0, 0, 0, 0, tiles, 1, head, group, 65536 // tiles + 1, pieces, (1 << 31) // pieces + 1)
         offsets = (0, 8, 16, 24, 32, 88, 96, 192, 200, 208)
         pointers = list(zip(offsets, buffers.values()))
-        of_append = [buffers["q"], buffers["q"], buffers["q"], *(Buffer() if model.head_norms else None for _ in range(2)), Buffer()]
+        of_append = [buffers["q"], buffers["q"], buffers["q"], *(Buffer() if model.head_norms else None for _ in range(2)), Buffer(), None,
+                     Buffer(np.array([keys - 1], np.int32))]  # the position
         pointers += [(len(arguments) + 8 * i, buffer) for i, buffer in enumerate(of_append) if buffer]
-        arguments += APPEND.pack(*[0] * 11, row * (group + 2), block, plane, model.heads, model.kv_heads, head, head // 2, blocks, 6, 0, 0, 0, 0, 0, 1e-6, 1.0, 0.0, 1)
+        arguments += APPEND.pack(*[0] * 13, row * (group + 2), block, plane, model.heads, model.kv_heads, head, head // 2, 1, blocks, 6, 0, 0, 0, 0, 0, 1e-6, 1.0, 0.0, 1)
         launch = Launch(kernel, (-(-rounds // each), model.kv_heads * tiles, 1), (threads, 1, 1), [arguments], 0, pointers)
         return predict(kernel, launch, self.chip)
 

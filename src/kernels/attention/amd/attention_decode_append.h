@@ -1,7 +1,7 @@
 #pragma once
 
 // RopeAppend as part of a decode call, before attention: a work-group normalises and rotates its query heads and, where it
-// has the row's last keys, K and V of the row's own position, a wave for each head. K and V go to the pages, and from shared
+// has the row's last keys, K and V of the row's own cell, a wave for each head. K and V go to the pages, and from shared
 // memory to the lanes that would read them from the pages: no work-group waits for what another one writes.
 //
 // Everything is read before the keys of the pages are waited for.
@@ -34,6 +34,7 @@ class DecodeAppend {
     active_ = args.append.q != nullptr && place.end > 0;  // a row without keys is padding
     appends_ = false;
     block_ = 0;
+    position_ = 0;
   }
 
   /// Whether the queries come from this append.
@@ -45,12 +46,13 @@ class DecodeAppend {
     gpu::RopeAppendArgs append = read_again(all_).append;
     asm volatile(""  // one wait for all of them
                  : "+s"(append.q), "+s"(append.k), "+s"(append.v), "+s"(append.q_norm), "+s"(append.k_norm),
-                   "+s"(append.inverse_frequency), "+s"(append.stride), "+s"(append.kv_heads), "+s"(append.pairs),
-                   "+s"(append.adjacent));
+                   "+s"(append.inverse_frequency), "+s"(append.positions), "+s"(append.stride), "+s"(append.kv_heads),
+                   "+s"(append.pairs), "+s"(append.adjacent));
+    position_ = read_constant(append.positions, place_.row);
     appends_ = append.kv_heads > 0 && place_.last == place_.end;
     if (appends_) {
       block_ = read_constant(args_.call.kv.block_tables + std::int64_t{place_.sequence} * args_.call.kv.max_blocks,
-                             position() >> args_.call.kv.block_shift);
+                             cell() >> args_.call.kv.block_shift);
     }
     if (append.pairs > 0) {
       frequency_ = *((Global<const float>)append.inverse_frequency + min(pair(), append.pairs - 1));
@@ -58,7 +60,7 @@ class DecodeAppend {
     rules_ = gpu::turn_rules(append);
     rules_.head_dim = args_.call.head_dim;
     load(append, own_[0], min(wave_, heads() - 1));
-    factor_ = gpu::query_factor(append, position());
+    factor_ = gpu::query_factor(append, position_);
     pairs_ = append.pairs;
     magnitude_ = append.magnitude;
     // Scalar registers are needed elsewhere until these values are.
@@ -71,7 +73,7 @@ class DecodeAppend {
     }
   }
 
-  /// Writes the queries to shared memory, and the position's K and V to shared memory and the pages.
+  /// Writes the queries to shared memory, and the row's own K and V to shared memory and the pages.
   __device__ __forceinline__ void finish() {
     float scales[most_heads];
 #pragma unroll
@@ -79,7 +81,7 @@ class DecodeAppend {
       scales[i] = norm_scale(own_[i]);
     }
     if (pair() < pairs_) {
-      shared_.turns[pair()] = gpu::turn_of(static_cast<float>(position()), frequency_, magnitude_);
+      shared_.turns[pair()] = gpu::turn_of(static_cast<float>(position_), frequency_, magnitude_);
     }
     sync_shared();
 #pragma unroll
@@ -98,7 +100,7 @@ class DecodeAppend {
 
   [[nodiscard]] __device__ __forceinline__ const float* query(int g) const { return shared_.heads[g]; }
 
-  /// Replaces those elements of K (0) or V (1) that belong to the row's own position, among the piece's last ones, read from
+  /// Replaces those elements of K (0) or V (1) that belong to the row's own cell, among the piece's last ones, read from
   /// `base` on: their page may not be written yet.
   template <class Reader>
   __device__ __forceinline__ void replace(const Reader& reader, int base, int which,
@@ -117,7 +119,7 @@ class DecodeAppend {
     }
 #pragma unroll
     for (int s = 0; s < Shape::steps; ++s) {
-      if (reader.key(base, s) == position()) {
+      if (reader.key(base, s) == cell()) {
         read[s] = own;
       }
     }
@@ -136,7 +138,7 @@ class DecodeAppend {
     gpu::UnitValues weights[units];
   };
 
-  [[nodiscard]] __device__ __forceinline__ int position() const { return place_.end - 1; }
+  [[nodiscard]] __device__ __forceinline__ int cell() const { return place_.end - 1; }
   /// The thread's pair: the last waves compute the turns, as the first ones have heads.
   [[nodiscard]] __device__ __forceinline__ static int pair() {
     static_assert(Shape::threads >= Shape::dims / 2);
@@ -196,7 +198,7 @@ class DecodeAppend {
   /// work-groups that share a KV head the first one writes the page.
   __device__ __forceinline__ void store_row(int which) {
     const gpu::KvAddress& kv = args_.call.kv;
-    const int slot = position() & ((1 << kv.block_shift) - 1);
+    const int slot = cell() & ((1 << kv.block_shift) - 1);
     const bool first = place_.first_head == place_.kv_head * args_.group;
     T* const plane = static_cast<T*>(const_cast<void*>(which == 0 ? kv.k : kv.v)) + block_ * kv.block_stride +
                      place_.kv_head * kv.head_stride;
@@ -235,6 +237,7 @@ class DecodeAppend {
   bool active_;
   bool appends_;
   int block_;
+  int position_;  ///< that the row turns by
   int pairs_;
   float magnitude_;
   float factor_;  ///< of the queries

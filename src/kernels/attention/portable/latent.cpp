@@ -72,6 +72,7 @@ class GpuLatentAppend final : public GpuKernel<OpKernel<LatentAppend>> {
                  .sequence_of = args.batch.sequence_of,
                  .kv_lengths = args.batch.kv_lengths,
                  .block_tables = args.batch.block_tables,
+                 .query_offsets = args.batch.query_offsets,
                  .q_stride = args.q_stride,
                  .kv_stride = args.kv_stride,
                  .block_elems = in_bytes ? static_cast<std::int64_t>(layout.block_bytes()) : layout.block_elems(),

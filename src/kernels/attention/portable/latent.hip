@@ -295,8 +295,10 @@ __device__ void latent_append(const LatentAppendArgs& args, Turn* turns) {
   const std::int64_t token = blockIdx.x;
   const std::int32_t sequence = args.sequence_of[token];
   const std::int32_t position = args.positions[token];
-  const bool is_padding = args.kv_lengths[sequence] == 0;  // the whole work-group sees the same
-  const std::int64_t entry = std::int64_t{sequence} * args.max_blocks + (position >> args.block_shift);
+  const std::int32_t kv_len = args.kv_lengths[sequence];
+  const bool is_padding = kv_len == 0;  // the whole work-group sees the same
+  const std::int32_t cell = kv_len - args.query_offsets[sequence + 1] + static_cast<std::int32_t>(token);
+  const std::int64_t entry = std::int64_t{sequence} * args.max_blocks + (cell >> args.block_shift);
   const std::int64_t block = is_padding ? 0 : args.block_tables[entry];
   float* row = reinterpret_cast<float*>(turns + args.pairs);
   for (int p = thread_index(); p < args.pairs; p += latent_append_threads) {
@@ -316,7 +318,7 @@ __device__ void latent_append(const LatentAppendArgs& args, Turn* turns) {
   turn_queries(args, token, turns);
   make_row(args, token, turns, row, scratch);
   __syncthreads();
-  store_row(args, row, static_cast<T*>(args.cache) + block * args.block_elems, position & ((1 << args.block_shift) - 1));
+  store_row(args, row, static_cast<T*>(args.cache) + block * args.block_elems, cell & ((1 << args.block_shift) - 1));
 }
 
 extern __shared__ Turn latent_turns[];  // [pairs], then [head_dim] floats

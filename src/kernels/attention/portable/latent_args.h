@@ -10,15 +10,16 @@ namespace rocmforge::gpu {
 /// Append of latent rows; see ops/latent.h. Grid: tokens. Dynamic shared memory: cosine and sine of each pair, then the row,
 /// head_dim floats. For a cache of q8_0 elements are bytes.
 struct LatentAppendArgs {
-  float* q;                          ///< [tokens, q_heads, q_dim], rows q_stride apart; the last elements turn in place
-  const float* kv;                   ///< [tokens, rank + 2 * pairs or more], rows kv_stride apart
-  const float* norm;                 ///< [rank]
-  const float* inverse_frequency;    ///< [pairs]
-  void* cache;                       ///< [blocks, block_elems] of the kernel's type
-  const std::int32_t* positions;     ///< [tokens]
-  const std::int32_t* sequence_of;   ///< [tokens]
-  const std::int32_t* kv_lengths;    ///< [sequences]
-  const std::int32_t* block_tables;  ///< [sequences, max_blocks]
+  float* q;                           ///< [tokens, q_heads, q_dim], rows q_stride apart; the last elements turn in place
+  const float* kv;                    ///< [tokens, rank + 2 * pairs or more], rows kv_stride apart
+  const float* norm;                  ///< [rank]
+  const float* inverse_frequency;     ///< [pairs]
+  void* cache;                        ///< [blocks, block_elems] of the kernel's type
+  const std::int32_t* positions;      ///< [tokens]
+  const std::int32_t* sequence_of;    ///< [tokens]
+  const std::int32_t* kv_lengths;     ///< [sequences]
+  const std::int32_t* block_tables;   ///< [sequences, max_blocks]
+  const std::int32_t* query_offsets;  ///< [sequences + 1]
   std::int64_t q_stride;
   std::int64_t kv_stride;
   std::int64_t block_elems;

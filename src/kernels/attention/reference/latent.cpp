@@ -83,8 +83,10 @@ class ReferenceLatentAppend final : public AnyReference<LatentAppend> {
       row[static_cast<std::size_t>(i)] = static_cast<float>(double{kv[i]} * scale * double{args.norm[i]});
     }
     turns.turn(spec, kv + rank, row.data() + rank);
-    kv_head_at(spec.layout, args.cache, args.batch, args.batch.sequence_of[t], position, false, 0)
-        .store(position % spec.layout.block_tokens, row.data());
+    const std::int32_t sequence = args.batch.sequence_of[t];
+    const std::int32_t cell = args.batch.cell(sequence, t);
+    kv_head_at(spec.layout, args.cache, args.batch, sequence, cell, false, 0)
+        .store(cell % spec.layout.block_tokens, row.data());
   }
 };
 

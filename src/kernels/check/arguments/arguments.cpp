@@ -225,6 +225,8 @@ void check_append(std::string_view operation, const KvLayout& layout, const KvCa
   check_cache(operation, layout, cache, batch);
   require_pointer(batch.positions, operation, "batch.positions");
   require_pointer(batch.sequence_of, operation, "batch.sequence_of");
+  require(batch.position_axes >= 1 && batch.position_axes <= max_position_axes, "{}: {} positions of a token", operation,
+          batch.position_axes);
   if (device != DeviceKind::cpu) {
     return;
   }
@@ -235,9 +237,13 @@ void check_append(std::string_view operation, const KvLayout& layout, const KvCa
     const std::int32_t s = batch.sequence_of[t];
     require(s >= 0 && s < batch.num_sequences, "{}: sequence_of token {} is {}, there are {} sequences", operation, t, s,
             batch.num_sequences);
-    require(batch.positions[t] >= 0 && batch.positions[t] < batch.kv_lengths[s],
-            "{}: token {} is at position {}, but sequence {} has kv_length {}", operation, t, batch.positions[t], s,
-            batch.kv_lengths[s]);
+    require(t >= batch.query_offsets[s] && t < batch.query_offsets[s + 1],
+            "{}: token {} is none of sequence {}, whose tokens are {} to {}", operation, t, s, batch.query_offsets[s],
+            batch.query_offsets[s + 1] - 1);
+  }
+  for (std::int64_t i = 0; i < std::int64_t{batch.num_tokens} * batch.position_axes; ++i) {
+    require(batch.positions[i] >= 0, "{}: token {} is at position {}", operation, i / batch.position_axes,
+            batch.positions[i]);
   }
 }
 
@@ -260,6 +266,14 @@ void check_arguments(const RopeAppend::Spec& spec, const RopeAppend::Args& args,
     require_pointer(args.inverse_frequency, operation, "inverse_frequency");
   }
   check_append(operation, spec.layout, args.cache, args.batch, device);
+  if (spec.kind == RopeKind::none || args.batch.position_axes == 1) {
+    return;
+  }
+  require_pointer(args.axes, operation, "axes");
+  for (std::int32_t p = 0; device == DeviceKind::cpu && p < spec.n_rot / 2; ++p) {
+    require(args.axes[p] >= 0 && args.axes[p] < args.batch.position_axes, "{}: pair {} turns by axis {} of {}", operation, p,
+            args.axes[p], args.batch.position_axes);
+  }
 }
 
 namespace {
@@ -312,6 +326,8 @@ void check_fused_append(const Attention::Spec& spec, const KvLayout& layout, con
   require(spec.decode && args.rows == Attention::Rows::all, "{}: an append is part of calls of single rows alone",
           operation);
   require(args.dense.k == nullptr, "{}: an append goes to pages, K and V are plain tensors", operation);
+  require(append.args.batch.position_axes == 1, "{}: an append in the same call, but {} positions of a token", operation,
+          append.args.batch.position_axes);
   require(append.args.q == args.q && append.args.stride == args.q_stride, "{}: q of the append is another", operation);
   require(append.spec.q_heads == spec.q_heads && append.spec.layout == layout,
           "{}: the append is for {} heads and another layout", operation, append.spec.q_heads);

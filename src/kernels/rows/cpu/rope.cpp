@@ -54,12 +54,25 @@ class CpuRopeAppend final : public CpuKernel<OpKernel<RopeAppend>> {
   }
 
  private:
+  /// Cosine and sine of each pair.
+  struct PairAngles {
+    std::array<float, max_rope_head_dim / 2> cosine;
+    std::array<float, max_rope_head_dim / 2> sine;
+  };
+
+  void compute_angles(const RopeAppend::Spec& spec, const RopeAppend::Args& args, std::int32_t position,
+                      PairAngles& angles) const {
+    const std::int32_t pairs = spec.kind == RopeKind::none ? 0 : spec.n_rot / 2;
+    body().rope_angles(args.inverse_frequency, pairs, static_cast<float>(position), spec.magnitude, angles.cosine.data(),
+                       angles.sine.data());
+  }
+
   void append_token(const RopeAppend::Spec& spec, const RopeAppend::Args& args, std::int64_t t) const {
     const KvLayout& layout = spec.layout;
-    const std::int32_t position = args.batch.positions[t];
-    const std::int64_t entry =
-        std::int64_t{args.batch.sequence_of[t]} * args.batch.max_blocks + position / layout.block_tokens;
-    const std::int64_t slot = position % layout.block_tokens;
+    const std::int32_t sequence = args.batch.sequence_of[t];
+    const std::int32_t cell = args.batch.cell(sequence, static_cast<std::int32_t>(t));
+    const std::int64_t entry = std::int64_t{sequence} * args.batch.max_blocks + cell / layout.block_tokens;
+    const std::int64_t slot = cell % layout.block_tokens;
     const bool k_by_dim = layout.k_order == KvOrder::dim_major;
     const bool v_by_dim = layout.v_order == KvOrder::dim_major;
     const std::int64_t element = kv_element_bytes(layout.dtype);
@@ -71,11 +84,20 @@ class CpuRopeAppend final : public CpuKernel<OpKernel<RopeAppend>> {
     const std::int64_t scales = layout.head_dim / kv_quant_dims;  // of a position
     const auto scale_at = [&](bool by_dim) { return layout.head_elems() + 2 * (by_dim ? slot : slot * scales); };
 
-    std::array<float, max_rope_head_dim / 2> cosine;
-    std::array<float, max_rope_head_dim / 2> sine;
+    const std::int32_t* positions = args.batch.positions + t * args.batch.position_axes;
+    PairAngles angles;
     const std::int32_t pairs = spec.kind == RopeKind::none ? 0 : spec.n_rot / 2;
-    body().rope_angles(args.inverse_frequency, pairs, static_cast<float>(position), spec.magnitude, cosine.data(),
-                       sine.data());
+    compute_angles(spec, args, *positions, angles);
+    for (std::int32_t axis = 1; axis < args.batch.position_axes; ++axis) {
+      PairAngles of_axis;
+      compute_angles(spec, args, positions[axis], of_axis);
+      for (std::int32_t p = 0; p < pairs; ++p) {
+        if (const auto pair = static_cast<std::size_t>(p); args.axes[p] == axis) {
+          angles.cosine[pair] = of_axis.cosine[pair];
+          angles.sine[pair] = of_axis.sine[pair];
+        }
+      }
+    }
     body().rope_append({
         .q = args.q + t * args.stride,
         .k = spec.append ? args.k + t * args.stride : nullptr,
@@ -90,9 +112,9 @@ class CpuRopeAppend final : public CpuKernel<OpKernel<RopeAppend>> {
         .norm_after_turn = spec.norm_after_turn,
         .adjacent = spec.kind == RopeKind::adjacent,
         .pairs = pairs,
-        .q_factor = query_factor(spec, position),
-        .cosine = cosine.data(),
-        .sine = sine.data(),
+        .q_factor = query_factor(spec, *positions),
+        .cosine = angles.cosine.data(),
+        .sine = angles.sine.data(),
         .element = kv_element_of(layout.dtype),
         .k_out = k + (k_by_dim ? slot : slot * layout.head_dim) * element,
         .v_out = v + (v_by_dim ? slot : slot * layout.head_dim) * element,

@@ -29,16 +29,18 @@ inline constexpr bool is_quant = false;
 template <>
 inline constexpr bool is_quant<Quant> = true;
 
-/// Where a token's K and V go; positions and tables are the step's inputs, which no kernel writes.
+/// Where a token's K and V go; offsets, positions and tables are the step's inputs, which no kernel writes.
 template <class T>
 struct TokenPlace {
-  std::int32_t position;
-  std::int32_t slot;  ///< in the block
+  const std::int32_t* positions;  ///< on each axis
+  std::int32_t slot;              ///< in the block
   T* block;
 
-  __device__ TokenPlace(const RopeAppendArgs& args, std::int64_t token)
-      : position(args.positions[token]), slot(position & ((1 << args.block_shift) - 1)) {
-    const std::int64_t entry = std::int64_t{args.sequence_of[token]} * args.max_blocks + (position >> args.block_shift);
+  __device__ TokenPlace(const RopeAppendArgs& args, std::int64_t token, std::int32_t sequence, std::int32_t kv_len)
+      : positions(args.positions + token * args.position_axes) {
+    const std::int32_t cell = kv_len - args.query_offsets[sequence + 1] + static_cast<std::int32_t>(token);
+    slot = cell & ((1 << args.block_shift) - 1);
+    const std::int64_t entry = std::int64_t{sequence} * args.max_blocks + (cell >> args.block_shift);
     block = static_cast<T*>(args.cache) + args.block_tables[entry] * args.block_elems;
   }
 };
@@ -49,7 +51,7 @@ __device__ void process_heads(const RopeAppendArgs& args, std::int64_t token, co
                               float* staged) {
   const std::int32_t block_tokens = 1 << args.block_shift;
   const TurnRules rules = turn_rules(args);
-  const float q_factor = query_factor(args, place.position);
+  const float q_factor = query_factor(args, place.positions[0]);
   const int waves = static_cast<int>(blockDim.x) / wave_size;
   const int heads = args.q_heads + 2 * args.kv_heads;
   for (int h = static_cast<int>(blockIdx.y) * waves + wave_index(); h < heads; h += static_cast<int>(gridDim.y) * waves) {
@@ -88,13 +90,15 @@ template <class T>
 __device__ void rope_append(const RopeAppendArgs& args, Turn* turns) {
   release_successor();
   const std::int64_t token = blockIdx.x;
-  if (args.kv_lengths[args.sequence_of[token]] == 0) {
+  const std::int32_t sequence = args.sequence_of[token];
+  const std::int32_t kv_len = args.kv_lengths[sequence];
+  if (kv_len == 0) {
     wait_for_predecessor();
     return;  // padding; the whole work-group sees the same
   }
-  const TokenPlace<T> place(args, token);
-  const auto position = static_cast<float>(place.position);
+  const TokenPlace<T> place(args, token, sequence, kv_len);
   for (int p = thread_index(); p < args.pairs; p += static_cast<int>(blockDim.x)) {
+    const auto position = static_cast<float>(place.positions[args.axes != nullptr ? args.axes[p] : 0]);
     turns[p] = turn_of(position, args.inverse_frequency[p], args.magnitude);
   }
   __syncthreads();

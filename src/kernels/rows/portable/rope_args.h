@@ -7,17 +7,19 @@ namespace rocmforge::gpu {
 /// Grid: tokens, heads (any number of work-groups). Dynamic shared memory: cosine and sine of each pair, n_rot floats; for a
 /// cache of q8_0, whose elements are bytes here, then a head for each wave.
 struct RopeAppendArgs {
-  float* q;                          ///< [tokens, q_heads, head_dim], rows `stride` apart, rotated in place
-  const float* k;                    ///< [tokens, kv_heads, head_dim], rows `stride` apart
-  const float* v;                    ///< likewise
-  const float* q_norm;               ///< [head_dim], null for no norm
-  const float* k_norm;               ///< [head_dim], null for no norm
-  const float* inverse_frequency;    ///< [pairs]
-  void* cache;                       ///< [blocks, block_elems] of the kernel's type
-  const std::int32_t* positions;     ///< [tokens]
-  const std::int32_t* sequence_of;   ///< [tokens]
-  const std::int32_t* kv_lengths;    ///< [sequences]
-  const std::int32_t* block_tables;  ///< [sequences, max_blocks]
+  float* q;                           ///< [tokens, q_heads, head_dim], rows `stride` apart, rotated in place
+  const float* k;                     ///< [tokens, kv_heads, head_dim], rows `stride` apart
+  const float* v;                     ///< likewise
+  const float* q_norm;                ///< [head_dim], null for no norm
+  const float* k_norm;                ///< [head_dim], null for no norm
+  const float* inverse_frequency;     ///< [pairs]
+  void* cache;                        ///< [blocks, block_elems] of the kernel's type
+  const std::int32_t* positions;      ///< [tokens, position_axes]
+  const std::int32_t* sequence_of;    ///< [tokens]
+  const std::int32_t* kv_lengths;     ///< [sequences]
+  const std::int32_t* block_tables;   ///< [sequences, max_blocks]
+  const std::int32_t* query_offsets;  ///< [sequences + 1]
+  const std::int32_t* axes;           ///< [pairs], the axis of each; null: 0
   std::int64_t stride;
   std::int64_t block_elems;
   std::int64_t head_elems;  ///< from one head of a block to the next, K's then V's
@@ -25,6 +27,7 @@ struct RopeAppendArgs {
   std::int32_t kv_heads;  ///< 0: Q alone turns
   std::int32_t head_dim;
   std::int32_t pairs;  ///< n_rot / 2, 0 for no rotation
+  std::int32_t position_axes;
   std::int32_t max_blocks;
   std::int32_t block_shift;  ///< log2 of a block's tokens
   std::int32_t adjacent;     ///< 1: pairs (2p, 2p + 1), 0: (p, p + pairs)

@@ -33,13 +33,15 @@ void normalise_value(const float* v, const RopeAppend::Spec& spec, std::vector<d
 }
 
 /// The angle is a product in float, as the models were trained with; its sine and cosine are exact.
-void rotate(double* head, const RopeAppend::Spec& spec, const float* inverse_frequency, std::int32_t position) {
+/// `positions`: one on each axis.
+void rotate(double* head, const RopeAppend::Spec& spec, const RopeAppend::Args& args, const std::int32_t* positions) {
   if (spec.kind == RopeKind::none) {
     return;
   }
   const std::int32_t pairs = spec.n_rot / 2;
   for (std::int32_t p = 0; p < pairs; ++p) {
-    const double angle = double{static_cast<float>(position) * inverse_frequency[p]};
+    const std::int32_t axis = args.batch.position_axes > 1 ? args.axes[p] : 0;
+    const double angle = double{static_cast<float>(positions[axis]) * args.inverse_frequency[p]};
     const double cosine = std::cos(angle) * double{spec.magnitude};
     const double sine = std::sin(angle) * double{spec.magnitude};
     double& first = head[spec.kind == RopeKind::adjacent ? 2 * p : p];
@@ -75,36 +77,37 @@ class ReferenceRopeAppend final : public ReferenceKernel<OpKernel<RopeAppend>> {
     std::vector<double> head(static_cast<std::size_t>(spec.head_dim));
     std::vector<float> turned(head.size());
     for (std::int32_t t = begin; t < end; ++t) {
-      const std::int32_t position = args.batch.positions[t];
+      const std::int32_t* positions = args.batch.positions + std::int64_t{t} * args.batch.position_axes;
       for (std::int32_t h = 0; h < spec.q_heads; ++h) {
         float* q = args.q + t * args.stride + std::int64_t{h} * spec.head_dim;
         head.assign(q, q + spec.head_dim);
-        prepare(head, spec, args.q_norm, args.inverse_frequency, position);
+        prepare(head, spec, args, args.q_norm, positions);
         for (std::int32_t i = 0; i < spec.head_dim; ++i) {
-          q[i] = static_cast<float>(head[static_cast<std::size_t>(i)] * query_factor(spec, position));
+          q[i] = static_cast<float>(head[static_cast<std::size_t>(i)] * query_factor(spec, *positions));
         }
       }
       const std::int32_t s = args.batch.sequence_of[t];
-      const std::int32_t slot = position % layout.block_tokens;
+      const std::int32_t cell = args.batch.cell(s, t);
+      const std::int32_t slot = cell % layout.block_tokens;
       for (std::int32_t h = 0; spec.append && h < layout.kv_heads; ++h) {
         const float* k = args.k + t * args.stride + std::int64_t{h} * spec.head_dim;
         const float* v = args.v + t * args.stride + std::int64_t{h} * spec.head_dim;
         head.assign(k, k + spec.head_dim);
-        prepare(head, spec, args.k_norm, args.inverse_frequency, position);
+        prepare(head, spec, args, args.k_norm, positions);
         std::ranges::transform(head, turned.begin(), [](double value) { return static_cast<float>(value); });
-        kv_head_at(layout, args.cache, args.batch, s, position, false, h).store(slot, turned.data());
+        kv_head_at(layout, args.cache, args.batch, s, cell, false, h).store(slot, turned.data());
         normalise_value(v, spec, head, turned);
-        kv_head_at(layout, args.cache, args.batch, s, position, true, h).store(slot, turned.data());
+        kv_head_at(layout, args.cache, args.batch, s, cell, true, h).store(slot, turned.data());
       }
     }
   }
 
-  static void prepare(std::vector<double>& head, const RopeAppend::Spec& spec, const float* norm,
-                      const float* inverse_frequency, std::int32_t position) {
+  static void prepare(std::vector<double>& head, const RopeAppend::Spec& spec, const RopeAppend::Args& args,
+                      const float* norm, const std::int32_t* positions) {
     if (spec.head_norm && !spec.norm_after_turn) {
       normalise(head.data(), spec.head_dim, norm, spec.norm_eps);
     }
-    rotate(head.data(), spec, inverse_frequency, position);
+    rotate(head.data(), spec, args, positions);
     if (spec.head_norm && spec.norm_after_turn) {
       normalise(head.data(), spec.head_dim, norm, spec.norm_eps);
     }
