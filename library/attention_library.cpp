@@ -102,7 +102,7 @@ void AttentionLibrary::run(const rocmforge_dense_attention& call, const rocmforg
   require(tokens <= INT32_MAX, "batch {} times q_len {} are too many rows", call.batch, call.q_len);
   Attention::Spec spec = make_spec(call.q_heads, call.kv_heads, call.head_dim, options);
   spec.mask = call.mask != nullptr;
-  spec.decode = call.q_len == 1;
+  spec.most_rows = call.q_len == 1 ? 1 : 0;
 
   arrays_ = {};
   for (std::int32_t b = 0; b <= call.batch; ++b) {
@@ -140,7 +140,7 @@ void AttentionLibrary::run(const rocmforge_paged_attention& call, const rocmforg
   args.out = call.out;
   args.cache = {const_cast<void*>(call.cache), call.num_blocks};
   args.batch = make_batch(call.max_blocks);
-  spec.decode = args.batch.max_q_len <= 1;
+  spec.most_rows = args.batch.max_q_len <= 1 ? 1 : 0;
   const std::int64_t q_elems = std::int64_t{call.num_tokens} * call.q_heads * call.head_dim;
   run(spec, layout, args,
       {.q = bytes_of(spec.io_dtype, q_elems), .k = layout.block_bytes() * static_cast<std::size_t>(call.num_blocks)},

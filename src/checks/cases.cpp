@@ -162,7 +162,7 @@ std::string code_of(typename Op::Spec spec) {
     spec.k = 0;
   } else if constexpr (std::is_same_v<Op, Attention>) {
     // Prompts have tiles of one query head; a decode's work-group has those of a KV head.
-    spec.q_heads = spec.decode ? spec.q_heads / spec.kv_heads : 1;
+    spec.q_heads = spec.most_rows > 0 ? spec.q_heads / spec.kv_heads : 1;
     spec.kv_heads = 1;
   }
   return to_string(spec);

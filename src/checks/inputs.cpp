@@ -126,6 +126,9 @@ BatchArrays::BatchArrays(CallArrays& arrays, BatchPlan plan) : plan_(std::make_s
   block_tables_ = arrays.input("block_tables", plan_->block_tables);
   positions_ = arrays.input("positions", plan_->positions);
   sequence_of_ = arrays.input("sequence_of", plan_->sequence_of);
+  if (!plan_->visible_end.empty()) {
+    visible_end_ = arrays.input("visible_end", plan_->visible_end);
+  }
   if (!plan_->states.empty()) {
     states_ = arrays.input("state slots", plan_->states);
   }
@@ -138,6 +141,7 @@ RaggedBatch BatchArrays::at(const Placement& place) const {
   batch.block_tables = place.at(block_tables_);
   batch.positions = place.at(positions_);
   batch.sequence_of = place.at(sequence_of_);
+  batch.visible_end = place.at(visible_end_);
   batch.states = place.at(states_);
   return batch;
 }

@@ -50,6 +50,7 @@ class BatchArrays {
 
  private:
   std::shared_ptr<const BatchPlan> plan_;
+  Slot<std::int32_t> visible_end_;  // if any
   Slot<std::int32_t> query_offsets_, kv_lengths_, block_tables_, positions_, sequence_of_;
   Slot<StateSlots> states_;
 };

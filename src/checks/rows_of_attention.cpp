@@ -1,5 +1,7 @@
 // Attention over pages.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -40,6 +42,17 @@ std::vector<StepShape> decode_steps(const ShapeLimits& limits) {
                                   {"one token behind 131,072", {{131073, 1}}},
                                   ragged_decodes(256)};
   return within(limits, std::move(steps), true);
+}
+
+/// Up to `rows` rows a sequence, as drafts that are verified.
+std::vector<StepShape> few_row_steps(std::int32_t rows, const ShapeLimits& limits) {
+  std::vector<StepShape> steps = {
+      {fmt::format("{} rows behind 60", rows), {{60 + rows, rows}}},
+      {fmt::format("1 to {} rows", rows), {{1, 1}, {33 + rows, rows}, {300, rows - 1}, {65, 1}}},
+      {fmt::format("{} rows behind 8,191", rows), {{8191 + rows, rows}}},
+  };
+  drop_longer(steps, limits.max_step_tokens, limits.max_kv_len);
+  return steps;
 }
 
 /// Prompts of one length: as many as give each unit of the device `works` tiles, one of them for each head.
@@ -85,6 +98,13 @@ std::vector<StepShape> prompt_steps(const Attention::Spec& spec, const ShapeLimi
   steps.push_back({"a chunk of 129 behind 4,095", {{4224, 129}}});
   steps.push_back(mixed_step(16));
   return within(limits, std::move(steps), false);
+}
+
+std::vector<StepShape> steps_of(const Attention::Spec& spec, const ShapeLimits& limits) {
+  if (spec.most_rows > 1) {
+    return few_row_steps(spec.most_rows, limits);
+  }
+  return spec.has_single_rows() ? decode_steps(limits) : prompt_steps(spec, limits);
 }
 
 /// Q, K and V side by side, for a decode step whose append is part of the call.
@@ -136,6 +156,19 @@ Slot<std::byte> pages_of(CallArrays& arrays, const KvLayout& layout, std::int64_
                  : arrays.stored("pages", std::move(pages));
 }
 
+/// The middle third of each sequence's rows see each other, as those of an image.
+void add_spans(BatchPlan& plan) {
+  for (std::int32_t s = 0; s < plan.num_sequences(); ++s) {
+    const auto index = static_cast<std::size_t>(s);
+    const std::int32_t rows = plan.q_len(s);
+    const std::int32_t own = plan.kv_lengths[index] - rows + 1;  // what the first row sees by itself
+    for (std::int32_t row = 0; row < rows; ++row) {
+      const bool inside = row >= rows / 3 && row < 2 * rows / 3;
+      plan.visible_end.push_back(own + (inside ? 2 * rows / 3 - 1 : row));
+    }
+  }
+}
+
 /// So many different blocks are several times as large as caches. Steps of more positions read some of them several times.
 std::int32_t most_read_blocks(const KvLayout& layout) {
   constexpr std::size_t most_bytes = std::size_t{256} << 20;
@@ -156,6 +189,9 @@ CallProblem<Attention> attention_problem(const KernelUse<Attention>& use, const 
   PooledRandom random(51);
   const std::int32_t most_blocks = append ? std::numeric_limits<std::int32_t>::max() : most_read_blocks(layout);
   PagedStep step = paged_step(shape.sequences, layout.block_tokens, random, most_blocks);
+  if (spec.spans) {
+    add_spans(step.plan);
+  }
   const AttentionLimits sizes = sizes_of(step.plan);
   const std::int64_t tokens = sizes.max_tokens;
   const std::int64_t q_width = std::int64_t{spec.q_heads} * spec.head_dim;
@@ -214,7 +250,7 @@ std::vector<CallShape<Attention>> shapes_of(const KernelUse<Attention>& use, con
     shapes.push_back({append ? "append, then " + step.name : step.name, work,
                       [use, step, append] { return attention_problem(use, step, append); }});
   };
-  for (const StepShape& step : use.spec.decode ? decode_steps(limits) : prompt_steps(use.spec, limits)) {
+  for (const StepShape& step : steps_of(use.spec, limits)) {
     add(step, false);
   }
   if (!limits.step && use.kernel->takes(use.spec, AppendArrays::spec_for(use.spec, use.layout))) {

@@ -27,7 +27,7 @@ class UseList {
   /// Both phases, and the append to their pages.
   void add_attention(const Attention::Spec& spec) {
     Attention::Spec decode = spec;
-    decode.decode = true;
+    decode.most_rows = 1;
     try {
       const AttentionPair pair = choose_attention(registry_, spec, device_, {});
       uses_.emplace_back(KernelUse<Attention>{decode, pair.decode.kernel, pair.layout});

@@ -13,6 +13,7 @@ namespace {
 ModelOptions complete(ModelOptions options, const ModelConfig& config) {
   check(options.max_batch_tokens >= 1 && options.max_logit_rows >= 1 && options.max_sequences >= 1,
         "a step has at least one token, one sequence and one row of logits");
+  check(options.most_rows >= 1 && options.most_rows <= 8, "steps of few rows have at most 8 of a sequence");
   if (options.context_length == 0) {
     options.context_length = config.context_length;
   }
@@ -262,6 +263,8 @@ void Transformer::check_batch(const BatchPlan& batch, const SequenceMemory& memo
         "the cache must have the layers of the model and the layouts of its attention kernels");
   check(states.slot_stride == static_cast<std::int64_t>(state_bytes()), "the slots must be as large as the model's state");
   batch.validate(memory.num_blocks(), memory.block_tokens(), states.num_slots);
+  check(batch.most_rows <= options_.most_rows, "the model was not loaded for so many rows of a sequence");
+  check(options_.spans || batch.visible_end.empty(), "the model was not loaded for tokens that see each other");
   check(batch.position_axes <= config_.position_axes, "a token has more positions than the model's rotation");
   check(
       positions_ == nullptr ||

@@ -15,7 +15,8 @@ class AttentionBackend;
 /// Attention of a ragged batch over the paged KV cache: out = softmax(scale * q k^T + mask) v per head, query head h reading
 /// KV head h / (q_heads / kv_heads). With a value_dim, V is the first value_dim elements of K. Multi-head latent attention
 /// in its absorbed form (DeepSeek-V2 2024) uses this with one KV head: [latent | rotated elements]. The query at position q
-/// sees keys at positions q - window < k <= q; without `causal` all keys of its sequence, or those at q - window < k < q + window.
+/// sees keys at positions q - window < k <= q, with `spans` q - window < k < visible_end; without `causal` all keys of its
+/// sequence, or those at q - window < k < q + window. Positions are those in the cache, its cells.
 struct Attention {
   static constexpr std::string_view name = "attention";
   using KernelInterface = AttentionBackend;
@@ -31,10 +32,13 @@ struct Attention {
     float soft_cap = 0.0f;        ///< scores become c * tanh(score / c) before the mask; 0 for none
     bool sinks = false;           ///< one extra logit per query head joins the denominator
     bool causal = true;
-    bool mask = false;           ///< Args::mask is added to the scores
-    bool decode = false;         ///< every sequence that is computed has one query row
+    bool spans = false;  ///< rows may see further than themselves: the batch has a visible_end
+    bool mask = false;   ///< Args::mask is added to the scores
+    /// Query rows of a sequence that is computed, at most: 1 (decode steps), 2, 4 or 8 (drafts to verify); 0: any number.
+    std::int32_t most_rows = 0;
     std::int32_t value_dim = 0;  ///< KvLayout::value_dim; 0: V has head_dim elements of its own
 
+    [[nodiscard]] bool has_single_rows() const { return most_rows == 1; }
     /// Elements of a head of `out`.
     [[nodiscard]] std::int32_t out_dim() const { return value_dim > 0 ? value_dim : head_dim; }
   };

@@ -27,6 +27,8 @@ void BatchPlan::clear() {
   query_offsets.assign(1, 0);
   kv_lengths.clear();
   block_tables.clear();
+  visible_end.clear();
+  spans_.clear();
   states.clear();
   logit_rows.clear();
   raw_rows.clear();
@@ -43,6 +45,7 @@ void BatchPlan::clear() {
   num_groups_ = 1;
   max_blocks = 0;
   position_axes = 1;
+  most_rows = 0;
 }
 
 void BatchPlan::add_sequence(std::span<const std::int32_t> new_tokens, std::int32_t first_cell,
@@ -98,6 +101,31 @@ void BatchPlan::widen_positions(std::int32_t axes) {
   position_axes = axes;
 }
 
+void BatchPlan::add_span(std::int32_t first, std::int32_t count) {
+  check(num_sequences() > 0 && first >= 0 && count > 0, "a span has tokens of the sequence before it");
+  const std::int32_t begin = query_offsets[query_offsets.size() - 2] + first;
+  const std::int32_t end = begin + count;
+  check(end <= num_tokens(), "a span ends within its sequence");
+  check(spans_.empty() || spans_.back().end <= begin, "spans come in their order and do not overlap");
+  spans_.push_back({begin, end, kv_lengths.back() - (num_tokens() - end)});
+}
+
+void BatchPlan::lay_out_spans() {
+  visible_end.clear();
+  if (spans_.empty()) {
+    return;
+  }
+  for (std::int32_t s = 0; s < num_sequences(); ++s) {
+    const bool padding = kv_lengths[static_cast<std::size_t>(s)] == 0;
+    for (std::int32_t i = 0; i < q_len(s); ++i) {
+      visible_end.push_back(padding ? 0 : kv_lengths[static_cast<std::size_t>(s)] - q_len(s) + i + 1);
+    }
+  }
+  for (const Span& span : spans_) {
+    std::fill(visible_end.begin() + span.begin, visible_end.begin() + span.end, span.end_cell);
+  }
+}
+
 void BatchPlan::add_blocks(std::int32_t group, std::span<const std::int32_t> blocks) {
   check(group > 0 && num_sequences() > 0, "the sequence with its blocks of group 0 comes first");
   if (const auto count = static_cast<std::size_t>(group) + 1; groups_.size() < count) {
@@ -145,6 +173,7 @@ void BatchPlan::add_padding(std::int32_t count) {
 }
 
 void BatchPlan::finish() {
+  lay_out_spans();
   const auto width = static_cast<std::size_t>(max_blocks);
   block_tables.assign(static_cast<std::size_t>(num_groups_) * kv_lengths.size() * width, -1);
   auto table = block_tables.begin();
@@ -177,6 +206,10 @@ void BatchPlan::validate(const std::vector<std::int32_t>& num_blocks, std::int32
     validate_sequence(s, num_blocks, block_tokens);
     check(s == 0 || kv_lengths[s] == 0 || kv_lengths[s - 1] > 0, "kv_lengths: sequences come before padding");
   }
+  check(most_rows == 0 || most_rows == 2 || most_rows == 4 || most_rows == 8, "most_rows: 0, 2, 4 or 8");
+  check(most_rows == 0 || view().max_q_len <= most_rows, "most_rows: a sequence has more");
+  check(most_rows == 0 || visible_end.empty(), "most_rows: tokens of a step of few rows do not see each other");
+  validate_spans();
   validate_states(num_slots);
   validate_rows(logit_rows, num_tokens(), "logit_rows");
   validate_rows(raw_rows, num_logit_rows(), "raw_rows");
@@ -188,6 +221,22 @@ void BatchPlan::validate(const std::vector<std::int32_t>& num_blocks, std::int32
                   adjustments.size(),
           "sample_rows: adjustments outside the list");
     check(row.mask >= -1 && row.mask < num_masks(), "sample_rows: a mask outside the list");
+  }
+}
+
+void BatchPlan::validate_spans() const {
+  if (visible_end.empty()) {
+    return;
+  }
+  check(visible_end.size() == tokens.size(), "visible_end: one per token, or none");
+  for (std::size_t t = 0; t < tokens.size(); ++t) {
+    const auto s = static_cast<std::size_t>(sequence_of[t]);
+    const std::int32_t own = kv_lengths[s] - query_offsets[s + 1] + static_cast<std::int32_t>(t) + 1;
+    const bool padding = kv_lengths[s] == 0;
+    check(padding || (visible_end[t] >= own && visible_end[t] <= kv_lengths[s]),
+          "visible_end: not from the token's own cell to the sequence's last");
+    const bool first = static_cast<std::int32_t>(t) == query_offsets[s];
+    check(first || visible_end[t] >= visible_end[t - 1], "visible_end: must not fall within a sequence");
   }
 }
 
@@ -257,6 +306,7 @@ RaggedBatch BatchPlan::view() const {
   batch.max_blocks = max_blocks;
   batch.positions = positions.data();
   batch.position_axes = position_axes;
+  batch.visible_end = visible_end.empty() ? nullptr : visible_end.data();
   batch.sequence_of = sequence_of.data();
   batch.states = states.empty() ? nullptr : states.data();
   for (std::int32_t s = 0; s < num_sequences(); ++s) {

@@ -19,8 +19,11 @@ struct BatchPlan {
   std::vector<std::int32_t> query_offsets;  ///< [num_sequences + 1], starts with 0
   std::vector<std::int32_t> kv_lengths;     ///< [num_sequences], this step included
   std::vector<std::int32_t> block_tables;   ///< [num_groups, num_sequences, max_blocks], unused entries -1
+  std::vector<std::int32_t> visible_end;    ///< [num_tokens], or none: RaggedBatch::visible_end
   std::int32_t max_blocks = 0;
-  std::int32_t position_axes = 1;         ///< of a token: RaggedBatch::position_axes
+  std::int32_t position_axes = 1;  ///< of a token: RaggedBatch::position_axes
+  /// 0, or 2, 4 or 8: no sequence has more rows, and decode kernels compute all of them (drafts to verify).
+  std::int32_t most_rows = 0;
   std::vector<StateSlots> states;         ///< [num_sequences], or none: the model has no recurrent state
   std::vector<std::int32_t> logit_rows;   ///< rows (indices into tokens) whose logits are wanted, ascending
   std::vector<std::int32_t> raw_rows;     ///< those of logit_rows whose logits Model::raw_logits gives, ascending indices
@@ -43,6 +46,10 @@ struct BatchPlan {
   /// position on each axis. Where all axes of all tokens agree, one is enough.
   void set_positions(std::span<const std::int32_t> own, std::int32_t axes);
 
+  /// Tokens [first, first + count) of the sequence added last see each other in both directions. Spans of a sequence do not
+  /// overlap and come in their order.
+  void add_span(std::int32_t first, std::int32_t count);
+
   /// The blocks of the sequence added last in a further group of pages (1 and higher), as many as in group 0. Blocks that
   /// were given up, at the start, are -1. The tables get the first held block in their place, so that a kernel that reads
   /// them before masking reads finite numbers.
@@ -55,7 +62,7 @@ struct BatchPlan {
   /// Their rows append nothing and attend to nothing. Only padding may follow.
   void add_padding(std::int32_t count);
 
-  /// Lays out block_tables once all sequences are added.
+  /// Lays out block_tables and visible_end once all sequences are added.
   void finish();
 
   [[nodiscard]] std::int32_t num_tokens() const { return static_cast<std::int32_t>(tokens.size()); }
@@ -80,6 +87,8 @@ struct BatchPlan {
  private:
   /// Gives each token its position on `axes` axes, which has one now.
   void widen_positions(std::int32_t axes);
+  void lay_out_spans();
+  void validate_spans() const;
   void validate_states(std::int32_t num_slots) const;
   void validate_sequence(std::size_t s, const std::vector<std::int32_t>& num_blocks, std::int32_t block_tokens) const;
 
@@ -90,6 +99,13 @@ struct BatchPlan {
   };
   std::vector<GroupBlocks> groups_;  ///< the first num_groups_ are used
   std::int32_t num_groups_ = 1;
+  /// Tokens of the step that see each other, and the cell behind the last of them.
+  struct Span {
+    std::int32_t begin;
+    std::int32_t end;
+    std::int32_t end_cell;
+  };
+  std::vector<Span> spans_;
 };
 
 }  // namespace rocmforge

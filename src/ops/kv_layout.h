@@ -90,6 +90,10 @@ struct RaggedBatch {
   const StateSlots* states = nullptr;         ///< [num_sequences]; null in models without recurrent state
   /// Positions of a token, at most max_position_axes: 1, or several for multimodal RoPE (RopeAppend::Args::axes).
   std::int32_t position_axes = 1;
+  /// [num_tokens]: a token sees its sequence's cells up to this one, its own included or further on. The tokens of an image
+  /// that see each other share the end. It is at most the KV length and rises within a sequence. Null: each token sees up to
+  /// its own cell.
+  const std::int32_t* visible_end = nullptr;
 
   /// The cell of a token, whose sequence is `sequence`; below 0 in padding. For arrays in host memory.
   [[nodiscard]] std::int32_t cell(std::int32_t sequence, std::int32_t token) const {

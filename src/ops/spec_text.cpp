@@ -101,9 +101,13 @@ std::string to_string(const Attention::Spec& spec) {
     text += fmt::format(" io {}", name(spec.io_dtype));
   }
   text += spec.causal ? "" : " full";
+  text += spec.spans ? " spans" : "";
   text += spec.mask ? " mask" : "";
   text += spec.sinks ? " sinks" : "";
-  return text + (spec.decode ? " decode" : "");
+  if (spec.most_rows > 1) {
+    text += fmt::format(" rows<={}", spec.most_rows);
+  }
+  return text + (spec.has_single_rows() ? " decode" : "");
 }
 
 std::string to_string(const RouteTokens::Spec& spec) {

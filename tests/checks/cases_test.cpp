@@ -44,7 +44,7 @@ class SmallCases : public testing::Test {
     return KernelUse<Op>{spec, registry_.choose<Op>(spec, device_.info()).kernel};
   }
   KernelRegistry::AnyUse attention(Attention::Spec spec, bool decode) {
-    spec.decode = decode;
+    spec.most_rows = decode ? 1 : 0;
     const AttentionBackend* kernel = registry_.choose<Attention>(spec, device_.info()).kernel;
     return KernelUse<Attention>{spec, kernel, kernel->layout(spec)};
   }
@@ -323,7 +323,7 @@ TEST_F(DeviceCases, TinyKernelsOfTheTestDeviceAreRight) {
 /// A decode step that appends its own K and V, where the device has a kernel for that.
 TEST_F(DeviceCases, TinyAppendsInsideAttentionAreRight) {
   Attention::Spec spec = heads(DType::f16);
-  spec.decode = true;
+  spec.most_rows = 1;
   CheckBench bench(device(), registry_, pool_);
   int appends = 0;
   for (const auto& kernel : registry_.all<Attention>()) {

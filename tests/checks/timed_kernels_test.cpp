@@ -119,7 +119,7 @@ Attention::Spec small_attention(bool decode) {
   spec.kv_heads = 2;
   spec.head_dim = 64;
   spec.kv_dtype = DType::f16;
-  spec.decode = decode;
+  spec.most_rows = decode ? 1 : 0;
   return spec;
 }
 

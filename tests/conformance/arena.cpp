@@ -63,6 +63,7 @@ RaggedBatch Arena::batch(const BatchPlan& plan) {
   batch.block_tables = in(plan.block_tables);
   batch.positions = in(plan.positions);
   batch.sequence_of = in(plan.sequence_of);
+  batch.visible_end = plan.visible_end.empty() ? nullptr : in(plan.visible_end);
   batch.states = plan.states.empty() ? nullptr : in(plan.states);
   return batch;
 }

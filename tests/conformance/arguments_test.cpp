@@ -119,14 +119,14 @@ TEST(AttentionChecks, TinyOptionsNeedTheirArrays) {
   expect_complaint("mask_stride 39 is less than max_kv_len 40", check_it);
   args.mask_stride = 40;
   EXPECT_NO_THROW(check_it());
-  spec.decode = true;
+  spec.most_rows = 1;
   EXPECT_NO_THROW(check_it());
   args.batch.max_q_len = 2;
-  expect_complaint("max_q_len is 2, but the spec is for decode", check_it);
+  expect_complaint("max_q_len is 2, but the spec is for at most 1", check_it);
   args.rows = Attention::Rows::single;
   EXPECT_NO_THROW(check_it());
   args.rows = Attention::Rows::several;
-  expect_complaint("rows of several queries, but the spec is for decode", check_it);
+  expect_complaint("sequences of several queries, but the spec is for one", check_it);
 }
 
 TEST(RopeArguments, TinyAreNamed) {

@@ -140,7 +140,8 @@ TEST_P(AttentionOfModels, IsRightInEveryRow) {
   std::int64_t elements = 0;
   for (const StepShape& step : steps_of_servers()) {
     Attention::Spec spec = GetParam().spec;
-    spec.decode = std::ranges::all_of(step.sequences, [](const SequenceShape& shape) { return shape.q_len == 1; });
+    spec.most_rows =
+        std::ranges::all_of(step.sequences, [](const SequenceShape& shape) { return shape.q_len == 1; }) ? 1 : 0;
     SCOPED_TRACE(step.name);
     const AttentionBackend& plain = *harness().registry.choose<Attention>(spec, harness().device, "check").kernel;
     const AttentionAtSize problem(spec, plain.layout(spec), step);

@@ -35,7 +35,7 @@ inline Attention::Spec options(Attention::Spec spec, std::int32_t window, float 
 }
 
 inline Attention::Spec decode(Attention::Spec spec) {
-  spec.decode = true;
+  spec.most_rows = 1;
   return spec;
 }
 

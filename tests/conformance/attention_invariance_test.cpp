@@ -106,7 +106,7 @@ TEST_P(AttentionInvariance, AmongOtherSequences) {
 /// Decode kernels distribute a batch's keys evenly. The points where a sequence is split must not depend on other sequences.
 TEST_P(AttentionInvariance, DecodeAmongOtherSequences) {
   Attention::Spec spec = problem_.spec;
-  spec.decode = true;
+  spec.most_rows = 1;
   for (const std::int32_t length : {40, GetParam().length, 1000}) {
     const AttentionProblem alone(spec, {{length, 1}}, 23);
     for (const std::int32_t others : {0, 3, 40}) {
@@ -142,7 +142,7 @@ TEST_P(AttentionInvariance, AnyBlocks) {
 /// has such a sequence.
 TEST(AttentionInvarianceOfLatents, DecodeAmongLongerSequences) {
   const Attention::Spec spec{
-      .q_heads = 3, .kv_heads = 1, .head_dim = 576, .kv_dtype = DType::f16, .decode = true, .value_dim = 512};
+      .q_heads = 3, .kv_heads = 1, .head_dim = 576, .kv_dtype = DType::f16, .most_rows = 1, .value_dim = 512};
   for (const std::int32_t length : {1, 1000, 4096, 4097, 5000}) {
     const AttentionProblem alone(spec, {{length, 1}}, 25);
     AttentionProblem batch(spec, {{9000, 1}, {length, 1}, {300, 1}}, 26);

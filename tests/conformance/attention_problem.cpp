@@ -170,7 +170,7 @@ std::vector<float> run_attention(const AttentionBackend& kernel, const Attention
   Place place = harness().place_of(kernel);
   place.context = call.context != nullptr ? *call.context : place.context;
   const std::int32_t padding = kernel.device() == DeviceKind::cpu && kernel.name() != "reference" ? 0 : call.padding;
-  BatchPlan plan = call.dense ? dense_batch(shapes) : make_batch(shapes, cache);
+  BatchPlan plan = call.dense ? dense_batch(shapes) : make_batch(shapes, cache, call.spans);
   plan.add_padding(padding);
   plan.finish();
   const AttentionLimits limits = limits_of(plan, place.context);

@@ -17,6 +17,7 @@ struct AttentionCall {
   std::int32_t padding = 0;  ///< sequences of KV length 0 at the end; none for the CPU
   std::int64_t q_extra = 0;  ///< elements between two rows of q
   Attention::Rows rows = Attention::Rows::all;
+  std::vector<SpanOfRows> spans{};            ///< when Spec::spans
   const ExecutionContext* context = nullptr;  ///< in place of the harness's, on the CPU
 };
 

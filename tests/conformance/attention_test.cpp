@@ -37,7 +37,7 @@ class AttentionOfLongSequences : public testing::TestWithParam<AttentionCase> {}
 TEST_P(AttentionOfLongSequences, EqualsTheReference) {
   const AttentionCase& c = GetParam();
   const AttentionProblem problem(c.spec, c.shapes, 7);
-  const bool all = c.call.dense || c.spec.decode;
+  const bool all = c.call.dense || c.spec.has_single_rows();
   constexpr std::int32_t rows = 9;
   const std::vector<float> expected = all ? problem.run_reference(c.call) : problem.run_reference_of_rows(rows);
   harness().for_each_kernel<Attention>(c.spec, [&](const AttentionBackend& kernel) {
@@ -229,9 +229,44 @@ TEST(AttentionConformance, TinySingleRowsOrSeveral) {
     expect_rows(problem, kernel, expected, Attention::Rows::single);
   });
   AttentionProblem single = problem;
-  single.spec.decode = true;
+  single.spec.most_rows = 1;
   harness().for_each_kernel<Attention>(
       single.spec, [&](const AttentionBackend& kernel) { expect_rows(single, kernel, expected, Attention::Rows::single); });
+}
+
+/// Few rows a sequence: the reference's results, and row by row the bits of decode steps.
+TEST(AttentionConformance, TinyFewRowsAreThoseOfSingleRows) {
+  Attention::Spec window = options(heads(4, 2, 128), 30, 0.0f, true);
+  for (Attention::Spec spec : {heads(4, 2, 64), window, heads(3, 1, 72, DType::f32), heads(8, 2, 96, DType::q8_0)}) {
+    spec.most_rows = 4;
+    const AttentionProblem problem(spec, {{40, 1}, {70, 4}, {33, 3}, {300, 2}}, 29);
+    const AttentionCall call{.padding = 2};
+    const std::vector<float> expected = problem.run_reference(call);
+    harness().for_each_kernel<Attention>(spec, [&](const AttentionBackend& kernel) {
+      const std::vector<float> actual = problem.run(kernel, call);
+      EXPECT_LE(relative_error(actual, expected), attention_tolerance(spec, kernel.device()));
+      std::int64_t first = 0;
+      for (std::size_t s = 0; s < problem.shapes.size(); ++s) {
+        const auto [kv_len, q_len] = problem.shapes[s];
+        for (std::int32_t row = 0; row < q_len; ++row) {
+          AttentionProblem single = problem;
+          single.spec.most_rows = 1;
+          const SequenceShape shape{kv_len - q_len + row + 1, 1};
+          PagedCache cache(kernel.layout(single.spec), kv_lengths(problem.shapes), 5);
+          cache.write(problem.kv, s, 0, shape.kv_len);
+          const std::vector<std::size_t> chosen{s};
+          cache.choose_sequences(chosen);
+          const auto at = static_cast<std::size_t>((first + row) * problem.width());
+          const auto q = std::span(problem.q).subspan(at, static_cast<std::size_t>(problem.width()));
+          const std::vector<float> out = run_attention(kernel, single, cache, {&shape, 1}, q);
+          const auto begin = static_cast<std::size_t>((first + row) * problem.out_width());
+          EXPECT_TRUE(same_bits(out, std::span(actual).subspan(begin, static_cast<std::size_t>(problem.out_width()))))
+              << kernel.name() << ", row " << row << " of sequence " << s;
+        }
+        first += q_len;
+      }
+    });
+  }
 }
 
 TEST(AttentionConformance, TinySingleRowsOrSeveralOfALatentPlane) {

@@ -238,13 +238,18 @@ std::int64_t PagedCache::written_elements() const {
   return count;
 }
 
-BatchPlan make_batch(std::span<const SequenceShape> shapes, const PagedCache& cache) {
+BatchPlan make_batch(std::span<const SequenceShape> shapes, const PagedCache& cache, std::span<const SpanOfRows> spans) {
   BatchPlan batch;
   for (std::size_t s = 0; s < shapes.size(); ++s) {
     const std::vector<std::int32_t> tokens(static_cast<std::size_t>(shapes[s].q_len), 1);
     const std::int32_t blocks = blocks_for(cache.layout(), shapes[s].kv_len);
     batch.add_sequence(tokens, shapes[s].kv_len - shapes[s].q_len, cache.blocks(s).first(static_cast<std::size_t>(blocks)),
                        true);
+    for (const SpanOfRows& span : spans) {
+      if (span.sequence == s) {
+        batch.add_span(span.first, span.count);
+      }
+    }
   }
   batch.finish();
   return batch;

@@ -63,8 +63,15 @@ class PagedCache {
   PoisonedBytes bytes_;
 };
 
+/// Rows [first, first + count) of a sequence's part of a step, which see each other: BatchPlan::add_span.
+struct SpanOfRows {
+  std::size_t sequence = 0;
+  std::int32_t first = 0;
+  std::int32_t count = 0;
+};
+
 /// The step in which each sequence's last `q_len` of `kv_len` positions are queries.
-BatchPlan make_batch(std::span<const SequenceShape> shapes, const PagedCache& cache);
+BatchPlan make_batch(std::span<const SequenceShape> shapes, const PagedCache& cache, std::span<const SpanOfRows> spans = {});
 
 float round_to(DType dtype, float value);
 /// In q8_0 whole groups of kv_quant_dims values.

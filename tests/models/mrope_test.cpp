@@ -42,7 +42,10 @@ Places read_places(const std::string& name, const Golden& golden) {
 Piece piece_of(const Golden& golden, const Places& expected, std::int32_t first, std::int32_t count) {
   const auto begin = golden.tokens.begin() + first;
   const auto place = expected.places.begin() + std::ptrdiff_t{3} * first;
-  return {{begin, begin + count}, first, {17, 3, 9}, {place, place + std::ptrdiff_t{3} * count}};
+  return {.tokens = {begin, begin + count},
+          .first_position = first,
+          .blocks = {17, 3, 9},
+          .places = {place, place + std::ptrdiff_t{3} * count}};
 }
 
 class MultimodalRope : public ::testing::TestWithParam<std::string> {};
@@ -107,7 +110,7 @@ TEST(MultimodalRopeSections, AModelWithoutThemTakesOnePositionAToken) {
   const Golden golden = read_golden("qwen3");
   const GgufFile file{golden_path("qwen3")};
   Runner runner(file, kernel_sets().front());
-  EXPECT_THROW(runner.step({{{1}, 0, {0}, {0, 1, 2}}}), LogicError);
+  EXPECT_THROW(runner.step({{.tokens = {1}, .blocks = {0}, .places = {0, 1, 2}}}), LogicError);
 }
 
 }  // namespace

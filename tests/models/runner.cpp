@@ -224,11 +224,15 @@ void Runner::add_windows(BatchPlan& plan, const Piece& piece) {
   }
 }
 
-std::vector<float> Runner::step(const std::vector<Piece>& pieces) {
+std::vector<float> Runner::step(const std::vector<Piece>& pieces, std::int32_t most_rows) {
   BatchPlan plan;
   plan.clear();
+  plan.most_rows = most_rows;
   for (const Piece& piece : pieces) {
     plan.add_sequence(piece.tokens, piece.first_position, piece.blocks, true, true);
+    if (!piece.span.empty()) {
+      plan.add_span(piece.span[0], piece.span[1]);
+    }
     if (!piece.places.empty()) {
       plan.set_positions(piece.places, 3);
     }

@@ -40,6 +40,7 @@ struct Piece {
   std::vector<std::int32_t> tokens;
   std::int32_t first_position = 0;
   std::vector<std::int32_t> blocks;    ///< of the cache, from position 0 on
+  std::vector<std::int32_t> span{};    ///< first token and count of those that see each other; or none
   std::vector<std::int32_t> places{};  ///< positions apart from the cells, [tokens, 3]; or none
 };
 
@@ -56,8 +57,8 @@ class Runner {
   /// On `device`, with all kernels.
   Runner(const GgufFile& file, Device& device, const ModelOptions& options);
 
-  /// One step; logits of every row, [tokens, vocab].
-  std::vector<float> step(const std::vector<Piece>& pieces);
+  /// One step; logits of every row, [tokens, vocab]. `most_rows`: BatchPlan::most_rows.
+  std::vector<float> step(const std::vector<Piece>& pieces, std::int32_t most_rows = 0);
   /// The whole sequence in one step.
   std::vector<float> whole(const std::vector<std::int32_t>& tokens);
   /// The whole sequence in one step of which only the logits of `rows`, ascending, are wanted: [rows, vocab].

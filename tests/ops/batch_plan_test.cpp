@@ -140,6 +140,42 @@ TEST(BatchPlan, positions_may_be_others_than_the_cells) {
   EXPECT_THROW(plan.set_positions(three_axes, 5), LogicError);
 }
 
+TEST(BatchPlan, tokens_of_a_span_see_each_other) {
+  BatchPlan plan;
+  plan.clear();
+  const std::int32_t tokens[] = {1, 2, 3, 4, 5};
+  const std::int32_t blocks[] = {0};
+  plan.add_sequence(tokens, 0, blocks, true);
+  plan.add_sequence(tokens, 4, blocks, true);
+  plan.add_span(1, 2);
+  plan.add_span(3, 2);
+  EXPECT_THROW(plan.add_span(3, 1), LogicError) << "it overlaps";
+  EXPECT_THROW(plan.add_span(4, 2), LogicError) << "it ends outside";
+  plan.add_padding(1);
+  plan.finish();
+  EXPECT_THAT(plan.visible_end, ElementsAre(1, 2, 3, 4, 5, 5, 7, 7, 9, 9, 0));
+  EXPECT_NO_THROW(plan.validate({1}, 16));
+  EXPECT_EQ(plan.view().visible_end, plan.visible_end.data());
+  plan.visible_end[7] = 6;
+  EXPECT_THROW(plan.validate({1}, 16), LogicError);
+  plan.clear();
+  plan.add_sequence(tokens, 0, blocks, true);
+  plan.finish();
+  EXPECT_EQ(plan.view().visible_end, nullptr);
+}
+
+TEST(BatchPlan, a_step_of_few_rows_has_no_more) {
+  BatchPlan plan = two_sequences();
+  plan.most_rows = 4;
+  EXPECT_NO_THROW(plan.validate({5}, 16));
+  plan.most_rows = 2;
+  EXPECT_THROW(plan.validate({5}, 16), LogicError);
+  plan.most_rows = 3;
+  EXPECT_THROW(plan.validate({5}, 16), LogicError);
+  plan.clear();
+  EXPECT_EQ(plan.most_rows, 0);
+}
+
 TEST(BatchPlan, draws_are_one_for_each_row_of_logits_and_stay_in_their_list) {
   BatchPlan plan = two_sequences();
   plan.finish();

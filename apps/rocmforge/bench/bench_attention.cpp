@@ -125,7 +125,7 @@ int bench_attention(const AttentionFlags& flags) {
                                  .head_dim = head_dim,
                                  .kv_dtype = *kv_type,
                                  .causal = !flags.full,
-                                 .decode = work.q_len == 1};
+                                 .most_rows = work.q_len == 1 ? 1 : 0};
       measure_all(bench, flags, spec, work, report);
     }
   }

@@ -20,7 +20,8 @@ constexpr double most_host_work = 1e9;
 
 bool runs_in(const KernelRegistry::AnyUse& use, const StepShape& step) {
   const auto* const attention = std::get_if<KernelUse<Attention>>(&use);
-  return attention == nullptr || attention->spec.decode == step.has_single_rows();
+  return attention == nullptr ||
+         (attention->spec.most_rows <= 1 && attention->spec.has_single_rows() == step.has_single_rows());
 }
 
 void add_to(StepCheck& all, const StepCheck& more) {

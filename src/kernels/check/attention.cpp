@@ -43,6 +43,7 @@ class CheckAttention final : public gpu::GpuAttention {
     alone.append = nullptr;
     AttentionCheckArgs kernel_args{};
     kernel_args.call = attention_args(spec, layout, alone);
+    kernel_args.visible_end = spec.spans ? args.batch.visible_end : nullptr;
     if (args.append != nullptr) {
       append_->run(args.append->spec, args.append->args, context);
     }

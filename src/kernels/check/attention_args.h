@@ -12,8 +12,9 @@ namespace rocmforge::check_kernels {
 ///   check_values   the output
 struct AttentionCheckArgs {
   gpu::AttentionArgs call;
-  double* scores;          ///< [num_rows, q_heads, max_kv_len]
-  std::int32_t first_row;  ///< of the call's tokens
+  const std::int32_t* visible_end;  ///< [tokens], null: rows see up to themselves
+  double* scores;                   ///< [num_rows, q_heads, max_kv_len]
+  std::int32_t first_row;           ///< of the call's tokens
   std::int32_t num_rows;
   std::int32_t max_kv_len;
   std::int32_t is_latent;  ///< V is the first value_dim elements of K

@@ -25,11 +25,16 @@ __device__ Row row_at(const AttentionCheckArgs& args, std::int64_t index) {
   const SequenceRange range = gpu::sequence_range(args.call, row.sequence);
   row.computed = range.q_len > 0;
   row.kv_len = range.kv_len;
-  row.seen = gpu::visible_keys(args.call, range.kv_len - range.q_len + row.token - range.first_row, range.kv_len);
+  const int position = range.kv_len - range.q_len + row.token - range.first_row;
+  row.seen = args.visible_end != nullptr
+                 ? gpu::visible_keys(args.call, gpu::SpanEnds{args.visible_end}, row.token, position, range.kv_len)
+                 : gpu::visible_keys(args.call, position, range.kv_len);
   return row;
 }
 
-__device__ int kv_head_of(const AttentionCheckArgs& args, int head) { return head / (args.call.q_heads / args.call.kv_heads); }
+__device__ int kv_head_of(const AttentionCheckArgs& args, int head) {
+  return head / (args.call.q_heads / args.call.kv_heads);
+}
 
 /// Element `dim` of K or V at position `key`.
 __device__ double kv_element(const AttentionCheckArgs& args, bool value, const Row& row, int key, int kv_head, int dim) {
@@ -43,7 +48,8 @@ __device__ double score_of(const AttentionCheckArgs& args, const Row& row, int h
   const std::int64_t q = row.token * call.q_stride + std::int64_t{head} * call.head_dim;
   double sum = 0.0;
   for (int dim = 0; dim < call.head_dim; ++dim) {
-    sum += static_cast<double>(gpu::load_io(call.q, call.io_dtype, q + dim)) * kv_element(args, false, row, key, kv_head, dim);
+    sum +=
+        static_cast<double>(gpu::load_io(call.q, call.io_dtype, q + dim)) * kv_element(args, false, row, key, kv_head, dim);
   }
   sum *= args.scale;
   if (args.soft_cap > 0.0) {
@@ -68,8 +74,7 @@ ROCMFORGE_CHECK_KERNEL check_scores(AttentionCheckArgs args) {
 ROCMFORGE_CHECK_KERNEL check_softmax(AttentionCheckArgs args) {
   for_each_element(std::int64_t{args.num_rows} * args.call.q_heads, [&](std::int64_t i) {
     double* const scores = args.scores + i * args.max_kv_len;
-    const double sink =
-        args.call.sinks != nullptr ? static_cast<double>(args.call.sinks[i % args.call.q_heads]) : -infinite;
+    const double sink = args.call.sinks != nullptr ? static_cast<double>(args.call.sinks[i % args.call.q_heads]) : -infinite;
     double largest = sink;
     for (int key = 0; key < args.max_kv_len; ++key) {
       largest = fmax(largest, scores[key]);

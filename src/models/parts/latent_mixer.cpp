@@ -115,7 +115,7 @@ void LatentMixer::attend_prompts(const Step& step) const {
 
 void LatentMixer::absorb_queries(const Step& step) const {
   if (is_absorbed(step)) {
-    keys_->run(step, step.buffers.projected, query_stride(), step.buffers.gathered, prefill_.has_value());
+    keys_->run(step, step.buffers.projected, query_stride(), step.buffers.gathered, prefill_ && step.any_several);
   }
 }
 
@@ -131,7 +131,7 @@ void LatentMixer::attend(const Step& step) const {
 void LatentMixer::gather_values(const Step& step) const {
   if (is_absorbed(step)) {
     values_->run(step, step.buffers.projected, std::int64_t{config_.q_heads} * config_.latent.rank, step.buffers.gathered,
-                 prefill_.has_value());
+                 prefill_ && step.any_several);
   }
   if (prefill_ && step.any_several) {
     prefill_->finish(step, step.buffers.gathered);

@@ -35,9 +35,10 @@ struct Buffers {
 struct Step {
   std::int64_t tokens = 0;
   RaggedBatch batch;
-  bool any_single = false;   ///< a sequence has one row
-  bool any_several = false;  ///< a sequence has more
-  bool results = true;       ///< false in the last layer of a step that wants only K and V
+  bool any_single = false;     ///< a sequence has one row, or the step is of few rows
+  bool any_several = false;    ///< a sequence has more, and the step is not of few rows
+  std::int32_t most_rows = 0;  ///< BatchPlan::most_rows
+  bool results = true;         ///< false in the last layer of a step that wants only K and V
   KvLayout layout;
   KvCacheView cache;  ///< this layer's, if it has pages
   StateView states;   ///< of all layers without pages, each with its offset in a slot

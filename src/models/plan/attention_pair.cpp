@@ -55,7 +55,7 @@ Choice<Attention> choice_of(Candidates<Attention> found, const AttentionBackend&
 }  // namespace
 
 Attention::Spec single_row_spec(Attention::Spec spec) {
-  spec.decode = true;
+  spec.most_rows = 1;
   spec.causal = true;
   return spec;
 }
@@ -96,6 +96,18 @@ AttentionPair choose_attention(const KernelRegistry& registry, const Attention::
           choice_of(std::move(decodes), *best_decode, *best_prefill,
                     [&](const AttentionBackend& other) { return agree(*best_prefill, spec, other.layout(decode_spec)); }),
           layout};
+}
+
+Choice<Attention> choose_beside(const AttentionPair& pair, const KernelRegistry& registry, const Attention::Spec& spec,
+                                const DeviceInfo& device) {
+  auto found = registry.candidates<Attention>(spec, device);
+  const auto agrees = [&](const AttentionBackend& kernel) { return agree(kernel, spec, pair.layout); };
+  const auto best = std::ranges::find_if(found.able, [&](const auto* kernel) { return agrees(*kernel); });
+  if (best == found.able.end()) {
+    throw nobody_serves(spec, found, {});
+  }
+  const AttentionBackend& chosen = **best;
+  return choice_of(std::move(found), chosen, *pair.decode.kernel, agrees);
 }
 
 }  // namespace rocmforge

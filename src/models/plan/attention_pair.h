@@ -24,6 +24,11 @@ Attention::Spec single_row_spec(Attention::Spec spec);
 AttentionPair choose_attention(const KernelRegistry& registry, const Attention::Spec& spec, const DeviceInfo& device,
                                std::string_view forced);
 
+/// The best kernel for `spec`, a further kind of step, on the cache of that pair. Throws Error, with the reasons, when there
+/// is none.
+Choice<Attention> choose_beside(const AttentionPair& pair, const KernelRegistry& registry, const Attention::Spec& spec,
+                                const DeviceInfo& device);
+
 /// "F16, 2 KV heads of 64, blocks of 64 tokens"
 std::string to_string(const KvLayout& layout);
 

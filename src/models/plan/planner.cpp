@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "models/plan/attention_pair.h"
-
 namespace rocmforge {
 
 Planner::Planner(ModelPlan& plan, const KernelRegistry& registry, const DeviceInfo& device, int num_threads,
@@ -34,6 +32,8 @@ PlannedAttention Planner::attention(const Attention::Spec& spec, const std::opti
   const AttentionBackend& decode = *pair.decode.kernel;
   PlannedOperation prefills = describe<Attention>(spec, std::move(pair.prefill)).second;
   PlannedOperation decodes = describe<Attention>(decode_spec, std::move(pair.decode)).second;
+  StepAttention attention{spec, decode_spec, prefill, decode};
+  const AttentionPair chosen{{&prefill, {}}, {&decode, {}}, pair.layout};
   prefills.uses = {KernelUse<Attention>{spec, &prefill, pair.layout}};
   decodes.uses = {KernelUse<Attention>{decode_spec, &decode, pair.layout}};
   if (&decode != &prefill) {
@@ -46,7 +46,33 @@ PlannedAttention Planner::attention(const Attention::Spec& spec, const std::opti
   need_scratch(prefill.workspace_bytes(spec, limits_));
   need_scratch(decode.workspace_bytes(decode_spec, limits_));
   need_attention_state(std::max(prefill.state_bytes(spec, limits_), decode.state_bytes(decode_spec, limits_)));
-  return {{spec, decode_spec, prefill, decode}, place, pair.layout};
+  plan_further(attention, spec, chosen);
+  return {attention, place, pair.layout};
+}
+
+void Planner::plan_further(StepAttention& attention, const Attention::Spec& spec, const AttentionPair& pair) {
+  if (options_.spans) {
+    Attention::Spec spans = spec;
+    spans.spans = true;
+    attention.set_spans(plan_beside(pair, spans));
+  }
+  for (std::int32_t rows = 2; rows <= options_.most_rows; rows *= 2) {
+    Attention::Spec few = spec;
+    few.most_rows = rows;
+    attention.set_few(rows, plan_beside(pair, few));
+  }
+}
+
+const AttentionBackend& Planner::plan_beside(const AttentionPair& pair, const Attention::Spec& spec) {
+  Choice<Attention> choice = choose_beside(pair, *registry_, spec, device_);
+  const AttentionBackend& kernel = *choice.kernel;
+  PlannedOperation operation = describe<Attention>(spec, std::move(choice)).second;
+  operation.uses = {KernelUse<Attention>{spec, &kernel, pair.layout}};
+  operation.times = 0;  // in a decode step
+  plan_->report.add(std::move(operation));
+  need_scratch(kernel.workspace_bytes(spec, limits_));
+  need_attention_state(kernel.state_bytes(spec, limits_));
+  return kernel;
 }
 
 /// Each phase has one.

@@ -13,6 +13,7 @@
 #include "models/parts/fused_linear.h"
 #include "models/parts/latent_prefill.h"
 #include "models/parts/router.h"
+#include "models/plan/attention_pair.h"
 #include "models/plan/model_plan.h"
 #include "models/plan/operation_bytes.h"
 #include "models/step/step_attention.h"
@@ -165,6 +166,9 @@ class Planner {
   const WeightVector* norm_weight(const NormName& name, std::int64_t dim);
   void need_scratch(std::size_t size_bytes) { plan_->buffers.need_bytes(BufferName::scratch, size_bytes); }
   void need_attention_state(std::size_t size_bytes);
+  /// The kernels of steps that ModelOptions::spans and most_rows allow, on the cache of `pair`.
+  void plan_further(StepAttention& attention, const Attention::Spec& spec, const AttentionPair& pair);
+  const AttentionBackend& plan_beside(const AttentionPair& pair, const Attention::Spec& spec);
 
   ModelPlan* plan_;
   const KernelRegistry* registry_;

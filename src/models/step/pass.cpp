@@ -61,8 +61,9 @@ void run_pass(const Pass& pass, const StepArrays& arrays, SequenceMemory& memory
               const RunOperations& run) {
   Step step{.tokens = arrays.batch.num_tokens,
             .batch = arrays.batch,
-            .any_single = arrays.any_single,
-            .any_several = arrays.batch.max_q_len > 1,
+            .any_single = arrays.any_single || arrays.most_rows > 1,
+            .any_several = arrays.batch.max_q_len > 1 && arrays.most_rows <= 1,
+            .most_rows = arrays.most_rows,
             .layout = {},
             .cache = {},
             .states = memory.states(),

@@ -34,6 +34,7 @@ Rank::~Rank() {
 StepInputs::Limits Rank::input_limits(const ModelPlan& plan, const ModelOptions& options) {
   return {.tokens = options.max_batch_tokens,
           .position_axes = plan.position_axes,
+          .spans = options.spans,
           .sequences = std::min(options.max_sequences, options.max_batch_tokens),
           .blocks = (options.context_length + least_block_tokens - 1) / least_block_tokens,
           .groups = static_cast<std::int32_t>(plan.memory.groups().size()),
@@ -62,7 +63,8 @@ void Rank::run_on_gpu(const BatchPlan& batch, const SequenceMemory& memory, bool
   const StepGraphs::Limits limits{
       .sequences = std::min({options_->max_sequences, options_->max_batch_tokens, options_->max_logit_rows}),
       .kv_len = options_->context_length,
-      .block_tokens = memory.block_tokens()};
+      .block_tokens = memory.block_tokens(),
+      .rows = std::min(options_->max_batch_tokens, options_->max_logit_rows)};
   recorded = recorded && StepGraphs::serves(batch, limits);
   StepInputs::Shape shape = StepInputs::shape_of(batch);
   if (recorded) {

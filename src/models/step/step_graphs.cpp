@@ -39,16 +39,32 @@ void StepGraphs::make_room() {
 }
 
 bool StepGraphs::serves(const BatchPlan& plan, const Limits& limits) {
-  return plan.num_tokens() == plan.num_sequences() && plan.num_logit_rows() == plan.num_sequences() &&
-         plan.num_sequences() <= limits.sequences && plan.raw_rows.empty() && plan.hidden_rows.empty() &&
-         plan.position_axes == 1;
+  const bool wants_logits_alone =
+      plan.num_logit_rows() == plan.num_tokens() && plan.raw_rows.empty() && plan.hidden_rows.empty();
+  const bool is_text = plan.position_axes == 1 && plan.visible_end.empty();
+  if (!wants_logits_alone || !is_text) {
+    return false;
+  }
+  if (plan.most_rows <= 1) {
+    return plan.num_tokens() == plan.num_sequences() && plan.num_sequences() <= limits.sequences;
+  }
+  const std::int32_t tokens = to_power_of_two(plan.num_tokens());
+  // Each row that is added is a sequence of its own.
+  return plan.num_sequences() + tokens - plan.num_tokens() <= limits.sequences && tokens <= limits.rows;
 }
 
 StepInputs::Shape StepGraphs::padded(StepInputs::Shape shape, const Limits& limits) {
-  const std::int32_t sequences = std::min(to_power_of_two(shape.sequences), limits.sequences);
-  shape.tokens = sequences;
-  shape.sequences = sequences;
-  shape.logit_rows = sequences;
+  if (shape.most_rows > 1) {
+    const std::int32_t tokens = to_power_of_two(shape.tokens);
+    shape.sequences += tokens - shape.tokens;
+    shape.tokens = tokens;
+    shape.max_q_len = shape.most_rows;
+    shape.any_single = true;
+  } else {
+    shape.sequences = std::min(to_power_of_two(shape.sequences), limits.sequences);
+    shape.tokens = shape.sequences;
+  }
+  shape.logit_rows = shape.tokens;
   shape.masks = shape.masks > 0 ? to_power_of_two(shape.masks) : 0;
   shape.max_kv_len = std::min(to_power_of_two(std::max(shape.max_kv_len, least_kv_len)), limits.kv_len);
   shape.max_blocks = std::max(shape.max_blocks, (shape.max_kv_len + limits.block_tokens - 1) / limits.block_tokens);

@@ -9,10 +9,10 @@
 
 namespace rocmforge {
 
-/// Decode steps of a GPU as graphs: the first step of each shape runs normally, the second is recorded, and from then on one
-/// launch replays all of its kernels. Steps of nearly the same shape share a graph: sequences are padded to a power of two,
-/// and kernels get a KV length that is a power of two. The most recently used graphs are kept; one that may still run is
-/// destroyed after a wait for the stream.
+/// Decode steps of a GPU, and those of few rows a sequence, as graphs: the first step of each shape runs normally, the
+/// second is recorded, and from then on one launch replays all of its kernels. Steps of nearly the same shape share a graph:
+/// sequences are padded to a power of two (in steps of few rows their tokens), and kernels get a KV length that is a power
+/// of two. The most recently used graphs are kept; one that may still run is destroyed after a wait for the stream.
 class StepGraphs {
  public:
   /// The most graphs that are kept. A graph of a model of 32 layers has about 300 launches.
@@ -28,10 +28,11 @@ class StepGraphs {
     std::int32_t sequences = 0;
     std::int32_t kv_len = 0;
     std::int32_t block_tokens = 0;
+    std::int32_t rows = 0;  ///< of a step, with logits
   };
 
-  /// Whether every sequence of the plan has one row with one position, wants its logits and nothing else: only such steps
-  /// are recorded.
+  /// Whether every sequence of the plan has one row with one position, or all have few (BatchPlan::most_rows), and every row
+  /// wants its logits and nothing else: only such steps are recorded.
   static bool serves(const BatchPlan& plan, const Limits& limits);
   /// The shape used for `shape`: sequences, KV length, block tables and masks rounded up, at most to the limits.
   static StepInputs::Shape padded(StepInputs::Shape shape, const Limits& limits);
@@ -40,7 +41,7 @@ class StepGraphs {
   /// addresses for the same shape.
   template <class Compute>
   void run(const StepInputs::Shape& shape, Compute&& compute) {
-    const Key key{shape.sequences, shape.max_blocks, shape.masks, shape.draw};
+    const Key key{shape.sequences, shape.tokens, shape.most_rows, shape.max_blocks, shape.masks, shape.draw};
     Graph* graph = graphs_.find(key);
     if (graph == nullptr) {
       make_room();
@@ -60,6 +61,8 @@ class StepGraphs {
  private:
   struct Key {
     std::int32_t sequences;
+    std::int32_t tokens;
+    std::int32_t most_rows;
     std::int32_t max_blocks;
     std::int32_t masks;
     Draw draw;

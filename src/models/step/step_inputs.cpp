@@ -70,6 +70,7 @@ StepArrays host_arrays(const BatchPlan& plan) {
           .logit_rows = plan.logit_rows.data(),
           .num_logit_rows = plan.num_logit_rows(),
           .any_single = any_single(plan),
+          .most_rows = plan.most_rows,
           .prompts = prompts_of(plan),
           .draw = draw_of(plan),
           .sample_rows = plan.sample_rows.data(),
@@ -84,6 +85,7 @@ StepInputs::Shape StepInputs::shape_of(const BatchPlan& plan) {
   const RaggedBatch view = plan.view();
   return {.tokens = view.num_tokens,
           .position_axes = view.position_axes,
+          .spans = view.visible_end != nullptr,
           .sequences = view.num_sequences,
           .max_blocks = view.max_blocks,
           .groups = plan.num_groups(),
@@ -91,6 +93,7 @@ StepInputs::Shape StepInputs::shape_of(const BatchPlan& plan) {
           .max_q_len = view.max_q_len,
           .max_kv_len = view.max_kv_len,
           .any_single = any_single(plan),
+          .most_rows = plan.most_rows,
           .draw = draw_of(plan),
           .masks = plan.num_masks(),
           .mask_words = plan.mask_words,
@@ -104,6 +107,7 @@ StepInputs::Layout StepInputs::lay_out(const Shape& shape) {
   layout.sample_rows = take<SampleTokens::Row>(used, shape.draw == Draw::none ? 0 : shape.logit_rows);
   layout.tokens = take<std::int32_t>(used, shape.tokens);
   layout.positions = take<std::int32_t>(used, std::int64_t{shape.tokens} * shape.position_axes);
+  layout.visible_end = take<std::int32_t>(used, shape.spans ? shape.tokens : 0);
   layout.sequence_of = take<std::int32_t>(used, shape.tokens);
   layout.query_offsets = take<std::int32_t>(used, shape.sequences + 1);
   layout.kv_lengths = take<std::int32_t>(used, shape.sequences);
@@ -119,6 +123,7 @@ StepInputs::Layout StepInputs::lay_out(const Shape& shape) {
 std::size_t StepInputs::device_bytes(const Limits& limits) {
   const Shape largest{.tokens = limits.tokens,
                       .position_axes = limits.position_axes,
+                      .spans = limits.spans,
                       .sequences = limits.sequences,
                       .max_blocks = limits.blocks,
                       .groups = limits.groups,
@@ -174,13 +179,15 @@ StepArrays StepInputs::upload(const BatchPlan& plan, const Shape& shape, bool& m
                   .max_q_len = shape.max_q_len,
                   .max_kv_len = shape.max_kv_len,
                   .states = nullptr,
-                  .position_axes = shape.position_axes};
+                  .position_axes = shape.position_axes,
+                  .visible_end = shape.spans ? at(layout.visible_end) : nullptr};
   if (shape.states) {
     arrays.batch.states = reinterpret_cast<const StateSlots*>(memory_.data() + layout.states);
   }
   arrays.logit_rows = at(layout.logit_rows);
   arrays.num_logit_rows = shape.logit_rows;
   arrays.any_single = shape.any_single;
+  arrays.most_rows = shape.most_rows;
   arrays.prompts = prompts_of(plan);
   arrays.draw = shape.draw;
   arrays.sample_rows = reinterpret_cast<const SampleTokens::Row*>(memory_.data() + layout.sample_rows);
@@ -198,6 +205,7 @@ void StepInputs::write(const BatchPlan& plan, const Shape& shape, const Layout& 
   }
   put(to + layout.tokens, plan.tokens, shape.tokens, 0);
   put(to + layout.positions, plan.positions, std::int64_t{shape.tokens} * shape.position_axes, 0);
+  put(to + layout.visible_end, plan.visible_end, shape.spans ? shape.tokens : 0, 0);
   put_counting(to + layout.sequence_of, plan.sequence_of, shape.tokens, plan.num_sequences());
   put_counting(to + layout.query_offsets, plan.query_offsets, shape.sequences + 1, plan.num_tokens() + 1);
   put(to + layout.kv_lengths, plan.kv_lengths, shape.sequences, 0);

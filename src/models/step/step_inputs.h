@@ -28,6 +28,7 @@ struct StepArrays {
   const std::int32_t* logit_rows = nullptr;  ///< [num_logit_rows]
   std::int32_t num_logit_rows = 0;
   bool any_single = false;                ///< a sequence has one row
+  std::int32_t most_rows = 0;             ///< BatchPlan::most_rows
   std::vector<PromptSequence> prompts{};  ///< ascending
   Draw draw = Draw::none;
   const SampleTokens::Row* sample_rows = nullptr;  ///< [num_logit_rows] unless nothing is drawn
@@ -48,6 +49,7 @@ class StepInputs {
   struct Limits {
     std::int32_t tokens = 0;
     std::int32_t position_axes = 1;  ///< of a token
+    bool spans = false;              ///< tokens may see each other
     std::int32_t sequences = 0;
     std::int32_t blocks = 0;  ///< of one sequence in one group of pages
     std::int32_t groups = 1;
@@ -59,6 +61,7 @@ class StepInputs {
   struct Shape {
     std::int32_t tokens = 0;
     std::int32_t position_axes = 1;
+    bool spans = false;  ///< with visible_end
     std::int32_t sequences = 0;
     std::int32_t max_blocks = 0;
     std::int32_t groups = 1;  ///< of pages
@@ -66,6 +69,7 @@ class StepInputs {
     std::int32_t max_q_len = 0;
     std::int32_t max_kv_len = 0;
     bool any_single = false;
+    std::int32_t most_rows = 0;
     Draw draw = Draw::none;
     std::int32_t masks = 0;
     std::int32_t mask_words = 0;
@@ -88,8 +92,8 @@ class StepInputs {
  private:
   /// Offsets in bytes from the start.
   struct Layout {
-    std::size_t sample_rows, tokens, positions, sequence_of, query_offsets, kv_lengths, block_tables, states, logit_rows,
-        hidden_rows, masks, adjustments;
+    std::size_t sample_rows, tokens, positions, visible_end, sequence_of, query_offsets, kv_lengths, block_tables, states,
+        logit_rows, hidden_rows, masks, adjustments;
   };
   static Layout lay_out(const Shape& shape);
   void write(const BatchPlan& plan, const Shape& shape, const Layout& layout, std::byte* to) const;

@@ -21,10 +21,13 @@ class NamedBackend final : public AttentionBackend {
   [[nodiscard]] DeviceKind device() const override { return DeviceKind::cpu; }
   [[nodiscard]] KernelPriority priority() const override { return priority_; }
   [[nodiscard]] Support supports(const Attention::Spec& spec, const DeviceInfo&) const override {
-    return (spec.decode ? decode_ : prefill_) ? Support::yes() : Support::no("for the other phase");
+    return (spec.has_single_rows() ? decode_ : prefill_) ? Support::yes() : Support::no("for the other phase");
   }
   [[nodiscard]] KvLayout layout(const Attention::Spec& spec) const override {
-    return {.block_tokens = spec.decode ? 64 : 32, .kv_heads = spec.kv_heads, .head_dim = spec.head_dim, .k_order = order_};
+    return {.block_tokens = spec.has_single_rows() ? 64 : 32,
+            .kv_heads = spec.kv_heads,
+            .head_dim = spec.head_dim,
+            .k_order = order_};
   }
   [[nodiscard]] std::size_t workspace_bytes(const Attention::Spec&, const AttentionLimits&) const override { return 0; }
   void run(const Attention::Spec&, const KvLayout&, const Attention::Args&, ExecutionContext&) const override {}

@@ -99,6 +99,62 @@ TEST_F(StepInputsTest, ACopyLiesBetweenStepsEvenWhereNothingHasChanged) {
   }
 }
 
+/// Rows that are added to a step of few rows are sequences of their own.
+TEST_F(StepInputsTest, StepsOfFewRowsArePaddedToAPowerOfTwoOfTokens) {
+  BatchPlan plan;
+  plan.clear();
+  plan.most_rows = 4;
+  const std::vector<std::int32_t> three{10, 11, 12};
+  const std::vector<std::int32_t> two{20, 21};
+  const std::vector<std::int32_t> blocks{1, 2};
+  plan.add_sequence(three, 16, blocks, true, true);
+  plan.add_sequence(two, 20, blocks, true, true);
+  plan.finish();
+  StepGraphs::Limits limits{.sequences = 8, .kv_len = 48, .block_tokens = 16, .rows = 8};
+  EXPECT_TRUE(StepGraphs::serves(plan, limits));
+  limits.sequences = 4;
+  EXPECT_FALSE(StepGraphs::serves(plan, limits)) << "five sequences with the padding";
+  limits.sequences = 8;
+  limits.rows = 7;
+  EXPECT_FALSE(StepGraphs::serves(plan, limits));
+  limits.rows = 8;
+  const StepInputs::Shape shape = StepGraphs::padded(StepInputs::shape_of(plan), limits);
+  EXPECT_EQ(shape.tokens, 8);
+  EXPECT_EQ(shape.sequences, 5);
+  EXPECT_EQ(shape.logit_rows, 8);
+  EXPECT_EQ(shape.max_q_len, 4);
+  bool moved = false;
+  const StepArrays arrays = inputs_->upload(plan, shape, moved);
+  EXPECT_EQ(arrays.most_rows, 4);
+  EXPECT_THAT(read(arrays.batch.query_offsets, 6), ElementsAre(0, 3, 5, 6, 7, 8));
+  EXPECT_THAT(read(arrays.batch.sequence_of, 8), ElementsAre(0, 0, 0, 1, 1, 2, 3, 4));
+  EXPECT_THAT(read(arrays.batch.kv_lengths, 5), ElementsAre(19, 22, 0, 0, 0));
+  plan.most_rows = 0;
+  EXPECT_FALSE(StepGraphs::serves(plan, limits)) << "it is a step of prompts";
+}
+
+/// Each token has its positions, and the end of what it sees.
+TEST_F(StepInputsTest, PositionsAndEndsAreUploaded) {
+  BatchPlan plan;
+  plan.clear();
+  const std::vector<std::int32_t> tokens{10, 11, 12};
+  const std::vector<std::int32_t> blocks{1, 2};
+  const std::vector<std::int32_t> places{5, 5, 5, 5, 5, 6, 5, 6, 5};
+  plan.add_sequence(tokens, 16, blocks, true);
+  plan.set_positions(places, 3);
+  plan.add_span(0, 2);
+  plan.finish();
+  bool moved = false;
+  const StepArrays arrays = inputs_->upload(plan, StepInputs::shape_of(plan), moved);
+  EXPECT_EQ(arrays.batch.position_axes, 3);
+  EXPECT_THAT(read(arrays.batch.positions, 9), testing::ElementsAreArray(places));
+  EXPECT_THAT(read(arrays.batch.visible_end, 3), ElementsAre(18, 18, 19));
+  plan.clear();
+  plan.add_sequence(tokens, 16, blocks, true);
+  plan.finish();
+  EXPECT_EQ(inputs_->upload(plan, StepInputs::shape_of(plan), moved).batch.visible_end, nullptr);
+}
+
 TEST_F(StepInputsTest, TheTablesOfAllGroupsFollowEachOther) {
   BatchPlan plan;
   plan.clear();

@@ -82,10 +82,13 @@ class AmdAttentionDecode final : public gpu::GpuAttention {
     if (Support support = check_separate_values(spec); !support.ok) {
       return support;
     }
+    if (Support support = check_no_spans(spec); !support.ok) {
+      return support;
+    }
     if (Support support = amd::check_architecture(device); !support.ok) {
       return support;
     }
-    if (!spec.decode) {
+    if (!spec.has_single_rows()) {
       return Support::no("for steps of one query row a sequence");
     }
     if (spec.head_dim % 8 != 0 || spec.head_dim > 256) {
@@ -117,7 +120,8 @@ class AmdAttentionDecode final : public gpu::GpuAttention {
 
   /// Queries are floats then, as RopeAppend's are; the appended key is the last one that a row sees.
   [[nodiscard]] bool takes(const Attention::Spec& spec, const RopeAppend::Spec& append) const override {
-    return spec.decode && spec.causal && !spec.mask && spec.io_dtype == DType::f32 && append.head_dim == spec.head_dim;
+    return spec.has_single_rows() && spec.causal && !spec.mask && spec.io_dtype == DType::f32 &&
+           append.head_dim == spec.head_dim;
   }
 
   void run(const Attention::Spec& spec, const KvLayout& layout, const Attention::Args& args,

@@ -26,11 +26,14 @@ class AmdAttentionPrefill final : public gpu::GpuAttention {
     if (Support support = check_separate_values(spec); !support.ok) {
       return support;
     }
+    if (Support support = check_no_spans(spec); !support.ok) {
+      return support;
+    }
     if (Support support = amd::check_architecture(device); !support.ok) {
       return support;
     }
-    if (spec.decode) {
-      return Support::no("for steps of more than one query row a sequence");
+    if (spec.most_rows > 0) {
+      return Support::no("for steps of many query rows a sequence");
     }
     if (gpu::find_prompt_kernels(prefill_kernels, spec.head_dim) == nullptr) {
       return Support::no(fmt::format("head_dim {} is none of 192, 256 and 512", spec.head_dim));

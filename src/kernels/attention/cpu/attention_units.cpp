@@ -49,8 +49,11 @@ AttentionUnit AttentionUnits::unit(std::int32_t sequence, std::int64_t index) co
       .value_dim = spec_.out_dim(),
       .latent = layout_.is_latent(),
       .window = spec_.window,
-      .ahead = spec_.causal ? 0 : spec_.window > 0 ? spec_.window - 1 : batch.kv_lengths[sequence] + q_len,
+      .ahead = spec_.causal       ? 0
+               : spec_.window > 0 ? spec_.window - 1
+                                  : batch.kv_lengths[sequence] + q_len,
       .kv_len = batch.kv_lengths[sequence],
+      .visible_end = spec_.spans ? batch.visible_end + first_row : nullptr,
       .scale = attention_scale(spec_),
       .soft_cap = spec_.soft_cap,
       .sinks = spec_.sinks ? args_.sinks + kv_head * group_ : nullptr,
@@ -65,11 +68,8 @@ AttentionUnit AttentionUnits::unit(std::int32_t sequence, std::int64_t index) co
 }
 
 ChunkRange visible_chunks(const AttentionUnit& unit) {
-  const std::int32_t first_query = unit.first_position + unit.row_begin / unit.group;
-  const std::int32_t last_query = unit.first_position + (unit.row_end - 1) / unit.group;
-  const std::int32_t first_key = unit.window > 0 ? std::max(0, first_query - unit.window + 1) : 0;
-  const std::int32_t last_key = std::min(last_query + unit.ahead, unit.kv_len - 1);
-  return {first_key / attention_chunk, last_key / attention_chunk + 1};
+  return {first_visible(unit, unit.row_begin) / attention_chunk,
+          (end_visible(unit, unit.row_end - 1) - 1) / attention_chunk + 1};
 }
 
 AttentionSchedule make_schedule(const AttentionUnits& units, int num_threads) {

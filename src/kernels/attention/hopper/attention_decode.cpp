@@ -86,10 +86,13 @@ class HopperAttentionDecode final : public AttentionBackend {
     if (Support general = check_separate_values(spec); !general.ok) {
       return general;
     }
+    if (Support support = check_no_spans(spec); !support.ok) {
+      return support;
+    }
     if (Support support = hopper::check_architecture(device); !support.ok) {
       return support;
     }
-    if (!spec.decode) {
+    if (!spec.has_single_rows()) {
       return Support::no("for steps of one query row a sequence");
     }
     if (spec.mask) {

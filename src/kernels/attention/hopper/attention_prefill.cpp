@@ -110,11 +110,14 @@ class HopperAttentionPrefill final : public AttentionBackend {
     if (Support general = check_separate_values(spec); !general.ok) {
       return general;
     }
+    if (Support support = check_no_spans(spec); !support.ok) {
+      return support;
+    }
     if (Support support = hopper::check_architecture(device); !support.ok) {
       return support;
     }
-    if (spec.decode) {
-      return Support::no("a tile of 128 query rows is wasted on one row");
+    if (spec.most_rows > 0) {
+      return Support::no("a tile of 128 query rows is wasted on few rows");
     }
     if (spec.head_dim % 8 != 0 || spec.head_dim > most_head_dim) {
       return Support::no(fmt::format("head_dim {} is not a multiple of 8 up to {}", spec.head_dim, most_head_dim));

@@ -37,10 +37,13 @@ class HopperLatentDecode final : public AttentionBackend {
     if (Support general = check_spec(spec); !general.ok) {
       return general;
     }
+    if (Support support = check_no_spans(spec); !support.ok) {
+      return support;
+    }
     if (Support support = hopper::check_architecture(device); !support.ok) {
       return support;
     }
-    if (!spec.decode || spec.value_dim == 0 || spec.kv_heads != 1) {
+    if (!spec.has_single_rows() || spec.value_dim == 0 || spec.kv_heads != 1) {
       return Support::no("for steps of one query row a sequence over a latent plane");
     }
     if (!(spec.head_dim == 576 && spec.value_dim == 512) && !(spec.head_dim == 320 && spec.value_dim == 256)) {

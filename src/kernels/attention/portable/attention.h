@@ -24,6 +24,16 @@ __device__ inline SequenceRange sequence_range(const AttentionArgs& args, int s)
   return {first, computed ? q_len : 0, args.kv_lengths[s]};
 }
 
+/// What the rows of a call see: up to themselves, or up to an end of their own.
+struct OwnEnds {};
+struct SpanEnds {
+  const std::int32_t* visible_end;  ///< [tokens]
+};
+template <class Ends>
+inline constexpr bool has_spans = false;
+template <>
+inline constexpr bool has_spans<SpanEnds> = true;
+
 /// The keys [begin, end) that a row at `position` sees; empty for a causal row before the first key. Neither end is lower
 /// for a later row.
 struct KeyRange {
@@ -35,6 +45,17 @@ __device__ inline KeyRange visible_keys(const AttentionArgs& args, int position,
   const int end = ahead > 0 ? min(max(position + ahead, 0), kv_len) : kv_len;
   const int begin = args.window > 0 ? max(position - args.window + 1, 0) : 0;
   return {begin, end};
+}
+
+/// The same of the row that is token `token` of the step, which may see further than itself.
+template <class Ends>
+__device__ inline KeyRange visible_keys(const AttentionArgs& args, [[maybe_unused]] Ends ends, [[maybe_unused]] int token,
+                                        int position, int kv_len) {
+  KeyRange keys = visible_keys(args, position, kv_len);
+  if constexpr (has_spans<Ends>) {
+    keys.end = ends.visible_end[token];
+  }
+  return keys;
 }
 
 /// Elements from the start of K or V to position `key` of sequence `s`, KV head 0.

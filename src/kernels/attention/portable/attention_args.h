@@ -59,6 +59,12 @@ struct AttentionArgs {
   std::int32_t value_dim;  ///< elements of a head of the output, read by the kernels of a latent plane (latent.hip)
 };
 
+/// The same for kernels of rows that may see further than themselves (Attention::Spec::spans).
+struct SpanAttentionArgs {
+  AttentionArgs call;
+  const std::int32_t* visible_end;  ///< [num_tokens]
+};
+
 /// A latent plane (latent.hip): the longest row and the most of it that is V, query heads of a wave and of a work-group.
 inline constexpr std::int32_t latent_dims = 576;
 inline constexpr std::int32_t latent_values = 512;

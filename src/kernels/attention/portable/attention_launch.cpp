@@ -12,6 +12,9 @@ Support check_latent_plane(const Attention::Spec& spec) {
   if (Support support = check_spec(spec); !support.ok) {
     return support;
   }
+  if (Support support = check_no_spans(spec); !support.ok) {
+    return support;
+  }
   if (spec.value_dim == 0) {
     return Support::no("for V that is part of K (a latent plane)");
   }

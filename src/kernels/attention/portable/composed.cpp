@@ -77,6 +77,9 @@ class ComposedAttention final : public gpu::GpuAttention {
   [[nodiscard]] KernelPriority priority() const override { return KernelPriority::portable; }
 
   [[nodiscard]] Support supports(const Attention::Spec& spec, const DeviceInfo&) const override {
+    if (Support support = check_no_spans(spec); !support.ok) {
+      return support;
+    }
     return check_separate_values(spec);
   }
 

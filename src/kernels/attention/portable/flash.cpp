@@ -19,6 +19,12 @@ constexpr std::array flash_kernels{
     gpu::PromptKernels{256, {"flash", "flash_256_f16"}, {"flash", "flash_256_bf16"}},
 };
 
+/// For rows that see further than themselves (Attention::Spec::spans).
+constexpr std::array span_kernels{
+    gpu::SpanKernels{128, {"flash_spans", "flash_spans_128_f16"}, {"flash_spans", "flash_spans_128_bf16"}},
+    gpu::SpanKernels{256, {"flash_spans", "flash_spans_256_f16"}, {"flash_spans", "flash_spans_256_bf16"}},
+};
+
 class FlashAttention final : public gpu::GpuAttention {
  public:
   using GpuAttention::GpuAttention;
@@ -28,6 +34,10 @@ class FlashAttention final : public gpu::GpuAttention {
   [[nodiscard]] Support supports(const Attention::Spec& spec, const DeviceInfo&) const override {
     if (Support support = check_separate_values(spec); !support.ok) {
       return support;
+    }
+    if (spec.spans && gpu::find_prompt_kernels(span_kernels, spec.head_dim) == nullptr) {
+      return Support::no(
+          fmt::format("head_dim {} is neither 128 nor 256, with rows that see further than themselves", spec.head_dim));
     }
     if (gpu::find_prompt_kernels(flash_kernels, spec.head_dim) == nullptr) {
       return Support::no(fmt::format("head_dim {} is not one of 64, 80, 96, 128, 192, 256", spec.head_dim));
@@ -40,6 +50,12 @@ class FlashAttention final : public gpu::GpuAttention {
   void run(const Attention::Spec& spec, const KvLayout& layout, const Attention::Args& args,
            ExecutionContext& context) const override {
     const gpu::AttentionArgs kernel_args = attention_args(spec, layout, args);
+    if (spec.spans) {
+      gpu::launch_prompt(name(), gpu::find_prompt_kernels(span_kernels, spec.head_dim), spec, args,
+                         gpu::SpanAttentionArgs{kernel_args, args.batch.visible_end}, rows_of_a_group,
+                         gpu::four_waves(context), *context.stream);
+      return;
+    }
     gpu::launch_prompt(name(), gpu::find_prompt_kernels(flash_kernels, spec.head_dim), spec, args, kernel_args,
                        rows_of_a_group, gpu::four_waves(context), *context.stream);
   }

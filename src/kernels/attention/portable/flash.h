@@ -89,6 +89,20 @@ template <class T>
 struct FlashResources<T, 256, 2> : FlashSplitShape<T, 256> {};
 #endif
 
+/// Whether the waves of a kernel share keys. Their order of instructions has no room for a row's own end (SpanEnds).
+template <class Ends, class T, int head_dim, int parts, int row_waves>
+inline constexpr bool flash_splits = FlashResources<T, head_dim, parts, row_waves>::split && !has_spans<Ends>;
+
+/// Elements of shared memory.
+template <class Ends, class T, int head_dim, int parts, int row_waves>
+constexpr int flash_shared_elems() {
+  if constexpr (flash_splits<Ends, T, head_dim, parts, row_waves>) {
+    return FlashResources<T, head_dim, parts, row_waves>::shared_elems;
+  } else {
+    return FlashShape<T, head_dim, parts, row_waves>::shared_elems;
+  }
+}
+
 /// One work-group's place in the call.
 struct FlashPlace {
   SequenceRange range;
@@ -192,7 +206,8 @@ struct FlashWave {
   float sum[Tile::row_slots];      ///< of this lane's keys alone
   KeyRange visible[Tile::row_slots];
 
-  __device__ void begin(const AttentionArgs& args, const FlashPlace& place) {
+  template <class Ends>
+  __device__ void begin(const AttentionArgs& args, Ends ends, const FlashPlace& place) {
 #pragma unroll
     for (int t = 0; t < Shape::dim_tiles; ++t) {
       out[t] = Tile::Tile::zero();
@@ -201,7 +216,9 @@ struct FlashWave {
     for (int s = 0; s < Tile::row_slots; ++s) {
       maximum[s] = -infinity;
       sum[s] = 0.0f;
-      visible[s] = visible_keys(args, place.first_position + row(place, s), place.range.kv_len);
+      const int of_row = row(place, s);
+      const int token = place.range.first_row + min(of_row, place.range.q_len - 1);
+      visible[s] = visible_keys(args, ends, token, place.first_position + of_row, place.range.kv_len);
     }
   }
 
@@ -392,12 +409,12 @@ struct FlashWave {
 };
 
 /// Grid: (query tiles of the longest sequence, query heads, sequences). Long rows come first.
-template <class T, int head_dim, int parts = 1, int row_waves = 4>
-__device__ __forceinline__ void flash_attention(const AttentionArgs& args) {
+template <class T, int head_dim, int parts = 1, int row_waves = 4, class Ends = OwnEnds>
+__device__ __forceinline__ void flash_attention(const AttentionArgs& args, Ends ends = {}) {
   using Shape = FlashShape<T, head_dim, parts, row_waves>;
   using Tile = FlashTile<T>;
   using C = typename Tile::C;
-  __shared__ Bytes16 shared_memory[FlashResources<T, head_dim, parts, row_waves>::shared_elems / 8];
+  __shared__ Bytes16 shared_memory[flash_shared_elems<Ends, T, head_dim, parts, row_waves>() / 8];
   T* shared = reinterpret_cast<T*>(shared_memory);
 
   FlashPlace place;
@@ -410,11 +427,14 @@ __device__ __forceinline__ void flash_attention(const AttentionArgs& args) {
     return;
   }
   const int last_row = min(place.tile_row + Shape::rows, place.range.q_len) - 1;
-  const KeyRange first = visible_keys(args, place.first_position + place.tile_row, place.range.kv_len);
-  const KeyRange last = visible_keys(args, place.first_position + last_row, place.range.kv_len);
+  const auto seen_by = [&](int row) {
+    return visible_keys(args, ends, place.range.first_row + row, place.first_position + row, place.range.kv_len);
+  };
+  const KeyRange first = seen_by(place.tile_row);
+  const KeyRange last = seen_by(last_row);  // ends rise with the rows
   const int end = last.end;
 #if ROCMFORGE_FLASH_SPLIT
-  if constexpr (FlashResources<T, head_dim, parts, row_waves>::split) {
+  if constexpr (flash_splits<Ends, T, head_dim, parts, row_waves>) {
     const std::int64_t kv_head = place.head / (args.q_heads / args.kv_heads);
     const T* k = static_cast<const T*>(args.kv.k) + kv_head * args.kv.head_stride;
     const T* v = static_cast<const T*>(args.kv.v) + kv_head * args.kv.head_stride;
@@ -431,7 +451,7 @@ __device__ __forceinline__ void flash_attention(const AttentionArgs& args) {
   int first_key = first.begin / Shape::keys * Shape::keys;
 
   FlashWave<T, Shape> wave;
-  wave.begin(args, place);
+  wave.begin(args, ends, place);
   load_queries<Shape>(args, place, shared);
   __syncthreads();
   typename Tile::Query queries[Shape::queries_in_registers ? Shape::dim_tiles : 1];

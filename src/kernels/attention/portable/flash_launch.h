@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <span>
+#include <array>
 #include <string_view>
 
 #include "kernels/attention/portable/attention_launch.h"
@@ -11,15 +11,19 @@
 namespace rocmforge::gpu {
 
 /// The kernels of fused attention for prompts at one head_dim, by the type of K and V.
-struct PromptKernels {
+template <class KernelArgs>
+struct PromptKernelsOf {
   std::int32_t head_dim;
-  Kernel<AttentionArgs> f16;
-  Kernel<AttentionArgs> bf16;
+  Kernel<KernelArgs> f16;
+  Kernel<KernelArgs> bf16;
 };
+using PromptKernels = PromptKernelsOf<AttentionArgs>;
+using SpanKernels = PromptKernelsOf<SpanAttentionArgs>;
 
 /// Null where there are none.
-inline const PromptKernels* find_prompt_kernels(std::span<const PromptKernels> all, std::int32_t head_dim) {
-  const auto found = std::ranges::find(all, head_dim, &PromptKernels::head_dim);
+template <class Kernels, std::size_t count>
+const Kernels* find_prompt_kernels(const std::array<Kernels, count>& all, std::int32_t head_dim) {
+  const auto found = std::ranges::find(all, head_dim, &Kernels::head_dim);
   return found != all.end() ? &*found : nullptr;
 }
 
@@ -30,12 +34,16 @@ inline Support check_prompt_type(DType kv_dtype) {
   return Support::yes();
 }
 
+inline const KvAddress& kv_of(const AttentionArgs& args) { return args.kv; }
+inline const KvAddress& kv_of(const SpanAttentionArgs& args) { return args.call.kv; }
+
 /// Launches work-groups of `threads` for each `rows` query rows of a head. Throws LogicError with the backend's name when
 /// `kernels` is null, or for a type that check_prompt_type() refuses.
-inline void launch_prompt(std::string_view backend, const PromptKernels* kernels, const Attention::Spec& spec,
-                          const Attention::Args& args, const AttentionArgs& kernel_args, int rows, std::uint32_t threads,
-                          Stream& stream) {
-  check_vector_loads(kernel_args.kv, spec.kv_dtype);
+template <class KernelArgs>
+void launch_prompt(std::string_view backend, const PromptKernelsOf<KernelArgs>* kernels, const Attention::Spec& spec,
+                   const Attention::Args& args, const KernelArgs& kernel_args, int rows, std::uint32_t threads,
+                   Stream& stream) {
+  check_vector_loads(kv_of(kernel_args), spec.kv_dtype);
   if (kernels == nullptr || !check_prompt_type(spec.kv_dtype).ok) {
     check(false, fmt::format("attention: {} does not support this spec", backend));
   }

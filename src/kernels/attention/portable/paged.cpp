@@ -36,6 +36,33 @@ constexpr PagedKernels q8_0_kernels{
      {{"paged", "paged_q8_0_256_1"}, {"paged", "paged_q8_0_256_4"}, {"paged", "paged_q8_0_256_8"}},
      {{"paged", "paged_q8_0_512_4"}, {"paged", "paged_q8_0_512_4"}, {"paged", "paged_q8_0_512_4"}}}};
 
+/// Of rows that see further than themselves, for head_dim up to 64, 128, 256 and 512, four query heads at once.
+using SpanKernel = Kernel<gpu::SpanAttentionArgs>;
+struct PagedSpanKernels {
+  DType dtype;
+  SpanKernel by_dims[4];
+};
+constexpr PagedSpanKernels paged_span_kernels[] = {{DType::f16,
+                                                    {{"paged_spans", "paged_spans_f16_64"},
+                                                     {"paged_spans", "paged_spans_f16_128"},
+                                                     {"paged_spans", "paged_spans_f16_256"},
+                                                     {"paged_spans", "paged_spans_f16_512"}}},
+                                                   {DType::bf16,
+                                                    {{"paged_spans", "paged_spans_bf16_64"},
+                                                     {"paged_spans", "paged_spans_bf16_128"},
+                                                     {"paged_spans", "paged_spans_bf16_256"},
+                                                     {"paged_spans", "paged_spans_bf16_512"}}},
+                                                   {DType::f32,
+                                                    {{"paged_spans", "paged_spans_f32_64"},
+                                                     {"paged_spans", "paged_spans_f32_128"},
+                                                     {"paged_spans", "paged_spans_f32_256"},
+                                                     {"paged_spans", "paged_spans_f32_512"}}},
+                                                   {DType::q8_0,
+                                                    {{"paged_spans", "paged_spans_q8_0_64"},
+                                                     {"paged_spans", "paged_spans_q8_0_128"},
+                                                     {"paged_spans", "paged_spans_q8_0_256"},
+                                                     {"paged_spans", "paged_spans_q8_0_512"}}}};
+
 constexpr PagedKernel latent_kernels[] = {
     {"latent", "latent_f16"}, {"latent", "latent_bf16"}, {"latent", "latent_f32"}, {"latent", "latent_q8_0"}};
 
@@ -50,13 +77,21 @@ Grouping grouping(const Attention::Spec& spec) {
   if (spec.value_dim > 0) {
     return {0, gpu::latent_group, (group + gpu::latent_group - 1) / gpu::latent_group};
   }
-  if (spec.head_dim > 256) {
+  if (spec.head_dim > 256 || spec.spans) {
     return {1, 4, (group + 3) / 4};
   }
   if (group == 1) {
     return {0, 1, 1};
   }
   return group <= 4 ? Grouping{1, 4, 1} : Grouping{2, 8, (group + 7) / 8};
+}
+
+/// Of the kernels for head_dim up to 64, 128, 256 and 512.
+int index_of_dims(std::int32_t head_dim) { return head_dim <= 64 ? 0 : head_dim <= 128 ? 1 : head_dim <= 256 ? 2 : 3; }
+
+const SpanKernel& find_span_kernel(const Attention::Spec& spec) {
+  return std::ranges::find(paged_span_kernels, spec.kv_dtype, &PagedSpanKernels::dtype)
+      ->by_dims[index_of_dims(spec.head_dim)];
 }
 
 const PagedKernel& find_kernel(const Attention::Spec& spec) {
@@ -71,10 +106,7 @@ const PagedKernel& find_kernel(const Attention::Spec& spec) {
                                 : spec.kv_dtype == DType::bf16 ? bf16_kernels
                                 : spec.kv_dtype == DType::q8_0 ? q8_0_kernels
                                                                : f32_kernels;
-  return kernels.by_shape[spec.head_dim <= 64    ? 0
-                          : spec.head_dim <= 128 ? 1
-                          : spec.head_dim <= 256 ? 2
-                                                 : 3][grouping(spec).index];
+  return kernels.by_shape[index_of_dims(spec.head_dim)][grouping(spec).index];
 }
 
 std::int32_t splits_for(std::int64_t kv_len) {
@@ -99,7 +131,8 @@ std::int32_t waves_of(const Attention::Spec& spec) {
   return spec.value_dim > 0 ? (heads + gpu::latent_wave_heads - 1) / gpu::latent_wave_heads : 4;
 }
 
-/// Rows of any step; `decode_only` makes it the first choice for steps of one row a sequence and refuses others.
+/// Rows of any step; `decode_only` makes it the first choice for steps of few rows a sequence and refuses others. The rows
+/// of a sequence are computed one by one, each as a decode step computes it, and with the same bits.
 class PagedAttention : public gpu::GpuAttention {
  public:
   PagedAttention(DeviceKind kind, bool decode_only) : GpuAttention(kind), decode_only_(decode_only) {}
@@ -115,8 +148,8 @@ class PagedAttention : public gpu::GpuAttention {
     if (spec.head_dim % 8 != 0 || spec.head_dim > 512) {
       return Support::no(fmt::format("head_dim {} is not a multiple of 8 up to 512", spec.head_dim));
     }
-    if (decode_only_ && !spec.decode) {
-      return Support::no("for steps of one query row a sequence; paged_rows takes any");
+    if (decode_only_ && spec.most_rows == 0) {
+      return Support::no("for steps of at most 8 query rows a sequence; paged_rows takes any");
     }
     return Support::yes();
   }
@@ -139,7 +172,7 @@ class PagedAttention : public gpu::GpuAttention {
            ExecutionContext& context) const override {
     gpu::AttentionArgs kernel_args = attention_args(spec, layout, args);
     gpu::check_vector_loads(kernel_args.kv, spec.kv_dtype);
-    const bool by_sequence = spec.decode || args.rows == Attention::Rows::single;
+    const bool by_sequence = spec.has_single_rows() || args.rows == Attention::Rows::single;
     check(by_sequence || args.batch.sequence_of != nullptr, "attention: batch.sequence_of is null");
     check(args.workspace != nullptr, "attention: workspace is null");
     check(args.state != nullptr, "attention: state is null");
@@ -163,7 +196,11 @@ class PagedAttention : public gpu::GpuAttention {
     for (std::int64_t first = 0; first < items; first += items_at_once) {
       kernel_args.first_item = static_cast<std::int32_t>(first);
       shape.grid[0] = static_cast<std::uint32_t>(std::min(items_at_once, items - first));
-      find_kernel(spec).launch(*context.stream, shape, kernel_args);
+      if (spec.spans) {
+        find_span_kernel(spec).launch(*context.stream, shape, {kernel_args, args.batch.visible_end});
+      } else {
+        find_kernel(spec).launch(*context.stream, shape, kernel_args);
+      }
     }
   }
 

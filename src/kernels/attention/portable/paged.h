@@ -76,8 +76,8 @@ struct PagedPlace {
 };
 
 /// The place of this work-group; `splits` is 0 when it has nothing to do.
-template <int group>
-__device__ inline PagedPlace paged_place(const AttentionArgs& args) {
+template <int group, class Ends = OwnEnds>
+__device__ inline PagedPlace paged_place(const AttentionArgs& args, Ends ends = {}) {
   PagedPlace place{};
   const int index = args.first_item + static_cast<int>(blockIdx.x);
   place.sequence = args.by_sequence ? index : args.sequence_of[index];
@@ -87,7 +87,7 @@ __device__ inline PagedPlace paged_place(const AttentionArgs& args) {
     return place;
   }
   const int position = range.kv_len - range.q_len + (place.row - range.first_row);
-  place.visible = visible_keys(args, position, range.kv_len);
+  place.visible = visible_keys(args, ends, place.row, position, range.kv_len);
   const int group_size = args.q_heads / args.kv_heads;
   place.kv_head = static_cast<int>(blockIdx.y) / args.group_tiles;
   const int first_of_group = static_cast<int>(blockIdx.y) % args.group_tiles * group;
@@ -307,11 +307,11 @@ __device__ inline void finish_row(const AttentionArgs& args, const PagedPlace& p
 }
 
 /// Grid: (rows or sequences, KV heads x tiles of their query heads, pieces of the longest row).
-template <class T, class Shape>
-__device__ inline void paged_attention(const AttentionArgs& args) {
+template <class T, class Shape, class Ends = OwnEnds>
+__device__ inline void paged_attention(const AttentionArgs& args, Ends ends = {}) {
   __shared__ float shared_sums[Shape::waves * Shape::group * Shape::dims];
   __shared__ float shared_states[Shape::waves * Shape::group * 2];
-  const PagedPlace place = paged_place<Shape::group>(args);
+  const PagedPlace place = paged_place<Shape::group>(args, ends);
   if (place.split >= place.splits) {
     return;
   }

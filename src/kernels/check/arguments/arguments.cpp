@@ -303,18 +303,38 @@ void check_layout_of(const Attention::Spec& spec, const KvLayout& layout) {
   require(is_power_of_two(layout.block_tokens), "{}: block_tokens {} is not a power of two", operation, layout.block_tokens);
 }
 
-/// Checks that every sequence that a call computes has one row, as Spec::decode promises.
-void check_decode(const Attention::Args& args, DeviceKind device) {
+/// Checks that no sequence that a call computes has more than Spec::most_rows rows.
+void check_most_rows(std::int32_t most, const Attention::Args& args, DeviceKind device) {
   constexpr std::string_view operation = Attention::name;
   const RaggedBatch& batch = args.batch;
-  require(args.rows != Attention::Rows::several, "{}: rows of several queries, but the spec is for decode", operation);
+  require(most > 1 || args.rows != Attention::Rows::several, "{}: sequences of several queries, but the spec is for one",
+          operation);
   if (args.rows == Attention::Rows::single) {
     return;
   }
-  require(batch.max_q_len <= 1, "{}: max_q_len is {}, but the spec is for decode", operation, batch.max_q_len);
+  require(batch.max_q_len <= most, "{}: max_q_len is {}, but the spec is for at most {}", operation, batch.max_q_len, most);
   for (std::int32_t s = 0; device == DeviceKind::cpu && s < batch.num_sequences; ++s) {
     const std::int32_t q_len = batch.query_offsets[s + 1] - batch.query_offsets[s];
-    require(q_len <= 1, "{}: sequence {} has {} queries, but the spec is for decode", operation, s, q_len);
+    require(q_len <= most, "{}: sequence {} has {} queries, but the spec is for at most {}", operation, s, q_len, most);
+  }
+}
+
+/// Checks what rows that see further than themselves see. A sequence's only row sees all of it, with or without spans.
+void check_visible_ends(const Attention::Spec& spec, const Attention::Args& args, DeviceKind device) {
+  constexpr std::string_view operation = Attention::name;
+  const RaggedBatch& batch = args.batch;
+  if (!spec.spans) {
+    const bool single = spec.has_single_rows() || args.rows == Attention::Rows::single;
+    require(single || batch.visible_end == nullptr, "{}: batch.visible_end, but the spec is without spans", operation);
+    return;
+  }
+  require_pointer(batch.visible_end, operation, "batch.visible_end");
+  for (std::int32_t s = 0; device == DeviceKind::cpu && s < batch.num_sequences; ++s) {
+    for (std::int32_t t = batch.query_offsets[s]; batch.kv_lengths[s] > 0 && t < batch.query_offsets[s + 1]; ++t) {
+      const std::int32_t least = std::max(batch.cell(s, t) + 1, t > batch.query_offsets[s] ? batch.visible_end[t - 1] : 0);
+      require(batch.visible_end[t] >= least && batch.visible_end[t] <= batch.kv_lengths[s],
+              "{}: token {} sees {} keys, not {} to {}", operation, t, batch.visible_end[t], least, batch.kv_lengths[s]);
+    }
   }
 }
 
@@ -323,7 +343,7 @@ void check_fused_append(const Attention::Spec& spec, const KvLayout& layout, con
                         DeviceKind device) {
   constexpr std::string_view operation = Attention::name;
   const Attention::Append& append = *args.append;
-  require(spec.decode && args.rows == Attention::Rows::all, "{}: an append is part of calls of single rows alone",
+  require(spec.has_single_rows() && args.rows == Attention::Rows::all, "{}: an append is part of calls of single rows alone",
           operation);
   require(args.dense.k == nullptr, "{}: an append goes to pages, K and V are plain tensors", operation);
   require(append.args.batch.position_axes == 1, "{}: an append in the same call, but {} positions of a token", operation,
@@ -374,8 +394,9 @@ void check_arguments(const Attention::Spec& spec, const KvLayout& layout, const 
       check_block_tables(operation, layout, args.cache, batch);
     }
   }
-  if (spec.decode) {
-    check_decode(args, device);
+  check_visible_ends(spec, args, device);
+  if (spec.most_rows > 0) {
+    check_most_rows(spec.most_rows, args, device);
   }
   if (args.append != nullptr) {
     require(takes_append, "{}: the kernel takes no append", operation);
@@ -463,11 +484,21 @@ Support check_spec(const Attention::Spec& spec) {
   if (!is_float_dtype(spec.io_dtype)) {
     return Support::no(fmt::format("io_dtype {} is not one of F32, F16, BF16", name(spec.io_dtype)));
   }
+  if (spec.most_rows < 0 || spec.most_rows > 8 || (spec.most_rows > 0 && !is_power_of_two(spec.most_rows))) {
+    return Support::no(fmt::format("at most {} rows a sequence: 1, 2, 4, 8 or 0 for any number", spec.most_rows));
+  }
+  if (spec.spans && !spec.causal) {
+    return Support::no("spans are of causal attention; without it rows see all keys");
+  }
   if (spec.window < 0 || !(spec.soft_cap >= 0.0f) || !(spec.scale >= 0.0f)) {
     return Support::no(
         fmt::format("window {}, soft_cap {} and scale {} must not be negative", spec.window, spec.soft_cap, spec.scale));
   }
   return Support::yes();
+}
+
+Support check_no_spans(const Attention::Spec& spec) {
+  return spec.spans ? Support::no("rows that see further than themselves (spans)") : Support::yes();
 }
 
 Support check_separate_values(const Attention::Spec& spec) {

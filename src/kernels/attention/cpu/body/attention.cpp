@@ -110,10 +110,8 @@ struct KeyRange {
 
 inline KeyRange visible_keys(const AttentionUnit& unit, int32_t first_row, int32_t last_row, int32_t chunk) {
   const int32_t start = chunk * attention_chunk;
-  const int32_t first_query = unit.first_position + first_row / unit.group;
-  const int32_t last_query = unit.first_position + last_row / unit.group;
-  int32_t begin = unit.window > 0 ? first_query - unit.window + 1 - start : 0;
-  int32_t end = last_query + unit.ahead < unit.kv_len ? last_query + unit.ahead + 1 - start : unit.kv_len - start;
+  int32_t begin = first_visible(unit, first_row) - start;
+  int32_t end = end_visible(unit, last_row) - start;
   begin = begin < 0 ? 0 : begin;
   end = end > attention_chunk ? attention_chunk : end;
   return {begin, end < begin ? begin : end};
@@ -140,8 +138,7 @@ inline void for_each_block(const AttentionUnit& unit, int32_t chunk, KeyRange ke
 /// The K (offset k_offset) or V of the block that holds `position`; `otherwise` when the unit doesn't read that far.
 template <class T>
 inline const T* upcoming(const AttentionUnit& unit, int32_t position, int64_t offset, const T* otherwise) {
-  const int32_t last = unit.first_position + (unit.row_end - 1) / unit.group + unit.ahead;
-  return position <= last && position < unit.kv_len ? block_at<T>(unit, position) + offset : otherwise;
+  return position < end_visible(unit, unit.row_end - 1) ? block_at<T>(unit, position) + offset : otherwise;
 }
 
 /// The range widened to whole vectors of any width; blocks hold a multiple of 16 keys.

@@ -61,9 +61,10 @@ struct AttentionUnit {
   int32_t head_dim;   ///< any: rows of V that end within a vector are copied, with zeros behind them
   int32_t value_dim;  ///< elements of V and of the output
   bool latent;        ///< V is the first value_dim elements of K, which lies as [block_tokens, head_dim]
-  int32_t window;  ///< keys at position - window and before are hidden; 0: none
-  int32_t ahead;   ///< keys behind position + ahead are hidden
+  int32_t window;     ///< keys at position - window and before are hidden; 0: none
+  int32_t ahead;      ///< keys behind position + ahead are hidden
   int32_t kv_len;
+  const int32_t* visible_end;  ///< [queries], the cells that each sees end there; null: by `ahead`
   float scale;
   float soft_cap;
   const float* sinks;  ///< [group] or null
@@ -75,6 +76,20 @@ struct AttentionUnit {
   int64_t k_offset;  ///< of this KV head's K in a block, [head_dim, block_tokens]
   int64_t v_offset;  ///< of its V, [block_tokens, head_dim]
 };
+
+/// Row `row` sees the cells [first_visible, end_visible) of its sequence.
+constexpr int32_t first_visible(const AttentionUnit& unit, int32_t row) {
+  const int32_t first = unit.window > 0 ? unit.first_position + row / unit.group - unit.window + 1 : 0;
+  return first < 0 ? 0 : first;
+}
+constexpr int32_t end_visible(const AttentionUnit& unit, int32_t row) {
+  const int32_t query = row / unit.group;
+  if (unit.visible_end != nullptr) {
+    return unit.visible_end[query];
+  }
+  const int32_t last = unit.first_position + query + unit.ahead;
+  return last < unit.kv_len ? last + 1 : unit.kv_len;
+}
 
 /// Softmax of some keys for the rows of a unit, not yet divided: out = sums / weight once all keys are in.
 struct AttentionState {
