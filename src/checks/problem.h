@@ -87,7 +87,7 @@ struct OperationList {
 using CheckedOperations =
     OperationList<EmbeddingRows, RmsNorm, LayerNorm, Matmul, RopeAppend, Attention, GatedActivation, ResidualAdd,
                   SampleTokens, RouteTokens, RouteRows, ExpertMatmul, CausalConv, SsmScan, GatedDeltaNet, OutputGate,
-                  LatentAppend, HeadMatmul, LatentExpand, CopyHeads, GatherRows>;
+                  LatentAppend, HeadMatmul, LatentExpand, CopyHeads, GatherRows, OverwriteRows>;
 
 template <>
 std::vector<CallShape<EmbeddingRows>> shapes_of(const KernelUse<EmbeddingRows>& use, const ShapeLimits& limits);
@@ -129,6 +129,8 @@ template <>
 std::vector<CallShape<LatentExpand>> shapes_of(const KernelUse<LatentExpand>& use, const ShapeLimits& limits);
 template <>
 std::vector<CallShape<GatherRows>> shapes_of(const KernelUse<GatherRows>& use, const ShapeLimits& limits);
+template <>
+std::vector<CallShape<OverwriteRows>> shapes_of(const KernelUse<OverwriteRows>& use, const ShapeLimits& limits);
 template <>
 std::vector<CallShape<CopyHeads>> shapes_of(const KernelUse<CopyHeads>& use, const ShapeLimits& limits);
 

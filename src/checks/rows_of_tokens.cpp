@@ -175,6 +175,29 @@ CallProblem<GatherRows> gather_problem(const GatherRows::Spec& spec, std::int64_
   return problem;
 }
 
+/// `count` rows of twice as many are replaced, in no order, by rows of a wider array.
+CallProblem<OverwriteRows> overwrite_problem(const OverwriteRows::Spec& spec, std::int64_t count) {
+  CallProblem<OverwriteRows> problem;
+  PooledRandom random(11);
+  const std::int64_t stride = 2 * spec.dim;
+  std::vector<std::int32_t> rows = random.permutation(static_cast<std::int32_t>(2 * count));
+  rows.resize(static_cast<std::size_t>(count));
+  const auto x = problem.arrays.input("x", random.normals(count * stride));
+  const auto from = problem.arrays.input("from", random.permutation(static_cast<std::int32_t>(count)));
+  const auto ids = problem.arrays.input("ids", rows);
+  const auto out = problem.arrays.updated("out", random.normals(2 * count * spec.dim), spec.dim);
+  problem.bytes = float_bytes(2 * count * spec.dim);
+  problem.bind = bind_args<OverwriteRows>(spec, [=](const auto&, Placement& place) {
+    return OverwriteRows::Args{.x = place.at(x),
+                               .x_stride = stride,
+                               .from = place.at(from),
+                               .ids = place.at(ids),
+                               .count = count,
+                               .out = place.at(out)};
+  });
+  return problem;
+}
+
 /// Greedy rows and drawn ones with every option in turn.
 std::vector<SampleRow> sample_rows(std::int64_t count, PooledRandom& random) {
   std::vector<SampleRow> rows(static_cast<std::size_t>(count));
@@ -269,6 +292,12 @@ template <>
 std::vector<CallShape<GatherRows>> shapes_of(const KernelUse<GatherRows>& use, const ShapeLimits& limits) {
   return shapes_by_tokens<GatherRows>(token_counts(limits.max_tokens), static_cast<double>(use.spec.dim),
                                       [spec = use.spec](std::int64_t rows) { return gather_problem(spec, rows); });
+}
+
+template <>
+std::vector<CallShape<OverwriteRows>> shapes_of(const KernelUse<OverwriteRows>& use, const ShapeLimits& limits) {
+  return shapes_by_tokens<OverwriteRows>(least_token_counts(limits.max_tokens), static_cast<double>(use.spec.dim),
+                                         [spec = use.spec](std::int64_t rows) { return overwrite_problem(spec, rows); });
 }
 
 template <>

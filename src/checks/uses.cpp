@@ -91,6 +91,7 @@ void add_small_operations(UseList& list) {
   list.add<GatedActivation>({Activation::gelu, 3072, false});
   list.add<ResidualAdd>({});
   list.add<GatherRows>({4096});
+  list.add<OverwriteRows>({4096});
   list.add<SampleTokens>({32000});
   list.add<SampleTokens>({151936});
 }

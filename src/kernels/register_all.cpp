@@ -61,6 +61,7 @@ void register_portable_kernels(KernelRegistry& registry, DeviceKind kind, Device
   registry.add<Dequantize>(make_gpu_dequantize(kind));
   registry.add<DequantizeRmsNorm>(make_gpu_dequantize_rms_norm(kind));
   registry.add<GatherRows>(make_gpu_gather_rows(kind));
+  registry.add<OverwriteRows>(make_gpu_overwrite_rows(kind));
   registry.add<SampleTokens>(make_gpu_sample(kind));
   registry.add<RouteTokens>(make_gpu_route_tokens(kind));
   registry.add<RouteRows>(make_gpu_route_rows(kind));
@@ -93,6 +94,7 @@ void register_check_kernels(KernelRegistry& registry, DeviceKind kind) {
   registry.add<ResidualAdd>(make_check_residual_add(kind));
   registry.add<OutputGate>(make_check_output_gate(kind));
   registry.add<GatherRows>(make_check_gather_rows(kind));
+  registry.add<OverwriteRows>(make_check_overwrite_rows(kind));
   registry.add<CopyHeads>(make_check_copy_heads(kind));
   registry.add<EmbeddingRows>(make_check_embedding(kind));
   registry.add<Dequantize>(make_check_dequantize(kind));
@@ -149,6 +151,7 @@ void register_reference_kernels(KernelRegistry& registry) {
   registry.add<Dequantize>(make_reference_dequantize());
   registry.add<DequantizeRmsNorm>(make_reference_dequantize_rms_norm());
   registry.add<GatherRows>(make_reference_gather_rows());
+  registry.add<OverwriteRows>(make_reference_overwrite_rows());
   registry.add<RouteTokens>(make_reference_route_tokens());
   registry.add<RouteRows>(make_reference_route_rows());
   registry.add<CausalConv>(make_reference_causal_conv());

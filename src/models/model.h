@@ -22,6 +22,7 @@ struct ModelOptions {
   std::int32_t max_sequences = 64;      ///< in one step
   std::int32_t context_length = 0;      ///< positions a sequence may have; 0: those the model was trained for
   bool graphs = true;                   ///< GPU: decode steps are recorded once and replayed
+  bool given_rows = false;              ///< rows of steps may replace embeddings: BatchPlan::given
   std::int32_t most_rows = 1;           ///< steps of few rows a sequence have at most so many: BatchPlan::most_rows
   bool spans = false;                   ///< steps may have tokens that see each other: BatchPlan::add_span
   bool load_mtp = false;                ///< also load the blocks of multi-token prediction: see Model::forward_mtp

@@ -44,6 +44,9 @@ Transformer::Transformer(const GgufFile& file, const KernelRegistry& registry, c
 
 void Transformer::plan_input(Planner& planner, const GgufFile& file) {
   embedding_ = planner.embedding("token_embd.weight", config_.vocab, config_.hidden);
+  if (options_.given_rows) {
+    overwrite_ = planner.resolve_for_prompts<OverwriteRows>({config_.hidden});
+  }
   if (config_.learned_positions) {
     plan_positions(planner, file);
   }
@@ -124,6 +127,20 @@ void Transformer::add_operations() {
         {step.arrays->tokens, step.tokens, embedding_->data, config_.embedding_scale, buffers.hidden, buffers.sampled},
         step);
   }));
+  if (overwrite_) {
+    embed_.push_back(operation(OverwriteRows::name, [this](const Step& step) {
+      const StepArrays& arrays = *step.arrays;
+      if (arrays.num_overwritten > 0) {
+        overwrite_->run({.x = arrays.given.data,
+                         .x_stride = arrays.given.stride,
+                         .from = arrays.given_rows,
+                         .ids = arrays.overwritten_rows,
+                         .count = arrays.num_overwritten,
+                         .out = step.buffers.hidden},
+                        step);
+      }
+    }));
+  }
   if (positions_ != nullptr) {
     embed_.push_back(operation(EmbeddingRows::name, [this](const Step& step) {
       positions_->operation.run({.ids = step.batch.positions,
@@ -263,6 +280,8 @@ void Transformer::check_batch(const BatchPlan& batch, const SequenceMemory& memo
         "the cache must have the layers of the model and the layouts of its attention kernels");
   check(states.slot_stride == static_cast<std::int64_t>(state_bytes()), "the slots must be as large as the model's state");
   batch.validate(memory.num_blocks(), memory.block_tokens(), states.num_slots);
+  check(batch.overwritten_rows.empty() || (options_.given_rows && batch.given.stride >= config_.hidden),
+        "the model was not loaded for given rows, or they are too narrow");
   check(batch.most_rows <= options_.most_rows, "the model was not loaded for so many rows of a sequence");
   check(options_.spans || batch.visible_end.empty(), "the model was not loaded for tokens that see each other");
   check(batch.position_axes <= config_.position_axes, "a token has more positions than the model's rotation");

@@ -72,6 +72,7 @@ class Transformer final : public Model {
   const WeightVector* first_type_ = nullptr;  ///< the ids of row 0 for each token, or null
   std::optional<Norm> embedding_norm_;
   std::optional<PerLayerEmbedding> per_layer_;
+  std::optional<Resolved<OverwriteRows>> overwrite_;  ///< with ModelOptions::given_rows
   std::vector<std::unique_ptr<Block>> blocks_;
   std::size_t kept_blocks_ = 0;       ///< Pass::kept_blocks
   std::optional<OutputHead> output_;  ///< none in an encoder

@@ -33,6 +33,9 @@ void BatchPlan::clear() {
   logit_rows.clear();
   raw_rows.clear();
   hidden_rows.clear();
+  overwritten_rows.clear();
+  given_rows.clear();
+  given = {};
   sample_rows.clear();
   adjustments.clear();
   masks.clear();
@@ -214,6 +217,12 @@ void BatchPlan::validate(const std::vector<std::int32_t>& num_blocks, std::int32
   validate_rows(logit_rows, num_tokens(), "logit_rows");
   validate_rows(raw_rows, num_logit_rows(), "raw_rows");
   validate_rows(hidden_rows, num_tokens(), "hidden_rows");
+  validate_rows(overwritten_rows, num_tokens(), "overwritten_rows");
+  check(std::ranges::adjacent_find(overwritten_rows) == overwritten_rows.end(), "overwritten_rows: a row twice");
+  check(given_rows.size() == overwritten_rows.size(), "given_rows: one for each overwritten row");
+  check(std::ranges::all_of(given_rows, [this](std::int32_t row) { return row >= 0 && row < given.count; }) &&
+            (given_rows.empty() || given.data != nullptr),
+        "given_rows: outside the rows that are given");
   check(sample_rows.empty() || sample_rows.size() == logit_rows.size(), "sample_rows: one per logit row, or none");
   for (const SampleTokens::Row& row : sample_rows) {
     check(row.first_adjustment >= 0 && row.num_adjustments >= 0 &&

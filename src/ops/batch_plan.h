@@ -10,6 +10,13 @@
 
 namespace rocmforge {
 
+/// Rows in the memory of the model's device, as wide as the hidden state or wider.
+struct GivenRows {
+  const float* data = nullptr;  ///< [count], rows `stride` elements apart
+  std::int64_t stride = 0;
+  std::int64_t count = 0;
+};
+
 /// One step as a flat batch: the tokens of several sequences one after another. Vectors keep their capacity from step to
 /// step.
 struct BatchPlan {
@@ -28,6 +35,11 @@ struct BatchPlan {
   std::vector<std::int32_t> logit_rows;   ///< rows (indices into tokens) whose logits are wanted, ascending
   std::vector<std::int32_t> raw_rows;     ///< those of logit_rows whose logits Model::raw_logits gives, ascending indices
   std::vector<std::int32_t> hidden_rows;  ///< rows (indices into tokens) whose hidden states are wanted, ascending
+
+  // Rows that replace embeddings: token overwritten_rows[i] gets row given_rows[i] of `given`.
+  std::vector<std::int32_t> overwritten_rows;  ///< indices into tokens, ascending
+  std::vector<std::int32_t> given_rows;        ///< [overwritten_rows]
+  GivenRows given{};                           ///< for all of them; unchanged until the step is done
 
   // The draws on the device: one sample row for each logit row, or none at all.
   std::vector<SampleTokens::Row> sample_rows;

@@ -12,6 +12,7 @@
 #include "ops/layer_norm.h"
 #include "ops/matmul.h"
 #include "ops/output_gate.h"
+#include "ops/overwrite_rows.h"
 #include "ops/registry.h"
 #include "ops/rms_norm.h"
 #include "ops/rope.h"
@@ -25,7 +26,8 @@ class KernelRegistry final
     : public KernelRegistryOf<EmbeddingRows, RmsNorm, LayerNorm, Matmul, RopeAppend, Attention, GatedActivation,
                               SampleTokens, ResidualAdd, Scale, CausalMask, RowSoftmax, QueryKey, WeightsValue, ReplicateKv,
                               Dequantize, DequantizeRmsNorm, GatherRows, RouteTokens, RouteRows, ExpertMatmul, CausalConv,
-                              SsmScan, GatedDeltaNet, OutputGate, LatentAppend, HeadMatmul, LatentExpand, CopyHeads> {
+                              SsmScan, GatedDeltaNet, OutputGate, LatentAppend, HeadMatmul, LatentExpand, CopyHeads,
+                              OverwriteRows> {
  public:
   KernelRegistry();
   ~KernelRegistry();

@@ -288,6 +288,20 @@ TEST(BuildingBlockArguments, TinyWrongSizesAreNamed) {
   EXPECT_NO_THROW(check_arguments(GatherRows::Spec{1}, {x, &id, 1, x + 1}, DeviceKind::hip));
 }
 
+TEST(BuildingBlockArguments, TinyWrongRowsToOverwriteAreNamed) {
+  std::vector<float> data(8);
+  float* x = data.data();
+  const std::int32_t id = 0;
+  const std::int32_t none = -1;
+  const OverwriteRows::Spec spec{2};
+  expect_complaint("x_stride 1 is less than dim 2", [&] { check_arguments(spec, {x, 1, &id, &id, 1, x + 4}); });
+  expect_complaint("from is null", [&] { check_arguments(spec, {x, 2, nullptr, &id, 1, x + 4}); });
+  expect_complaint("out is x", [&] { check_arguments(spec, {x, 2, &id, &id, 1, x}); });
+  expect_complaint("row -1 is to become row 0 of x", [&] { check_arguments(spec, {x, 2, &id, &none, 1, x + 4}); });
+  expect_complaint("row 0 is to become row -1 of x", [&] { check_arguments(spec, {x, 2, &none, &id, 1, x + 4}); });
+  EXPECT_NO_THROW(check_arguments(spec, {x, 2, &id, &none, 1, x + 4}, DeviceKind::hip));
+}
+
 TEST(AttentionStepArguments, TinyWrongShapesAreNamed) {
   std::vector<float> data(8);
   float* x = data.data();

@@ -16,7 +16,7 @@ namespace {
 class GpuLaunch : public testing::Test {
  protected:
   GpuLaunch() {
-    for (const char* object : {"attention_steps", "elementwise", "embedding", "rope"}) {
+    for (const char* object : {"attention_steps", "elementwise", "embedding", "overwrite", "rope"}) {
       folder_.write("gfx1100/" + std::string(object) + ".hsaco",
                     "\x7f"
                     "ELF code");
@@ -80,6 +80,7 @@ TEST_F(GpuLaunch, HugeSizesFitTheGrid) {
   expect_fits<Dequantize>({DType::q6_k}, {floats(0), huge, floats(1)});
   expect_fits<DequantizeRmsNorm>({DType::q8_0, 4096}, {floats(0), huge, floats(1), floats(2)});
   expect_fits<GatherRows>({4096}, {floats(0), ids(), huge, floats(1)});
+  expect_fits<OverwriteRows>({4096}, {floats(0), 4096, ids(), ids(), huge, floats(1)});
 }
 
 TEST_F(GpuLaunch, OneRotationOfAllHeads) {
@@ -118,6 +119,7 @@ TEST_F(GpuLaunch, NothingToDoLaunchesNothing) {
   EXPECT_TRUE(launch<CausalMask>({}, {.scores = floats(0), .shape = no_rows}).empty());
   EXPECT_TRUE(launch<QueryKey>({64}, {.q = floats(0), .k = floats(1), .shape = no_keys, .scores = floats(2)}).empty());
   EXPECT_TRUE(launch<GatherRows>({64}, {floats(0), ids(), 0, floats(1)}).empty());
+  EXPECT_TRUE(launch<OverwriteRows>({64}, {floats(0), 64, ids(), ids(), 0, floats(1)}).empty());
 }
 
 TEST_F(GpuLaunch, ANormsThreadsDependOnItsWidthAlone) {

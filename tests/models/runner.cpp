@@ -228,6 +228,10 @@ std::vector<float> Runner::step(const std::vector<Piece>& pieces, std::int32_t m
   BatchPlan plan;
   plan.clear();
   plan.most_rows = most_rows;
+  return step(pieces, plan);
+}
+
+std::vector<float> Runner::step(const std::vector<Piece>& pieces, BatchPlan& plan) {
   for (const Piece& piece : pieces) {
     plan.add_sequence(piece.tokens, piece.first_position, piece.blocks, true, true);
     if (!piece.span.empty()) {

@@ -59,6 +59,8 @@ class Runner {
 
   /// One step; logits of every row, [tokens, vocab]. `most_rows`: BatchPlan::most_rows.
   std::vector<float> step(const std::vector<Piece>& pieces, std::int32_t most_rows = 0);
+  /// The same in a plan without sequences so far.
+  std::vector<float> step(const std::vector<Piece>& pieces, BatchPlan& plan);
   /// The whole sequence in one step.
   std::vector<float> whole(const std::vector<std::int32_t>& tokens);
   /// The whole sequence in one step of which only the logits of `rows`, ascending, are wanted: [rows, vocab].

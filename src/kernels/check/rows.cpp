@@ -12,6 +12,7 @@ using check_kernels::GatherCheckArgs;
 using check_kernels::NormCheckArgs;
 using check_kernels::one_thread_each;
 using check_kernels::OutputGateCheckArgs;
+using check_kernels::OverwriteCheckArgs;
 using check_kernels::ResidualCheckArgs;
 
 constexpr Kernel<NormCheckArgs> norm_kernel{"rows_check", "check_norm"};
@@ -19,6 +20,7 @@ constexpr Kernel<ActivationCheckArgs> activation_kernel{"rows_check", "check_act
 constexpr Kernel<ResidualCheckArgs> residual_kernel{"rows_check", "check_residual"};
 constexpr Kernel<OutputGateCheckArgs> output_gate_kernel{"rows_check", "check_output_gate"};
 constexpr Kernel<GatherCheckArgs> gather_kernel{"rows_check", "check_gather"};
+constexpr Kernel<OverwriteCheckArgs> overwrite_kernel{"rows_check", "check_overwrite"};
 constexpr Kernel<CopyHeadsCheckArgs> copy_heads_kernel{"rows_check", "check_copy_heads"};
 
 class CheckRmsNorm final : public AnyCheckKernel<RmsNorm> {
@@ -134,6 +136,22 @@ class CheckGatherRows final : public AnyCheckKernel<GatherRows> {
   }
 };
 
+class CheckOverwriteRows final : public AnyCheckKernel<OverwriteRows> {
+ public:
+  using AnyCheckKernel::AnyCheckKernel;
+  void run(const OverwriteRows::Spec& spec, const OverwriteRows::Args& args, ExecutionContext& context) const override {
+    check_arguments(spec, args, device());
+    overwrite_kernel.launch(*context.stream, one_thread_each(args.count * spec.dim),
+                            {.x = args.x,
+                             .from = args.from,
+                             .ids = args.ids,
+                             .out = args.out,
+                             .x_stride = args.x_stride,
+                             .count = args.count,
+                             .dim = spec.dim});
+  }
+};
+
 class CheckCopyHeads final : public AnyCheckKernel<CopyHeads> {
  public:
   using AnyCheckKernel::AnyCheckKernel;
@@ -170,6 +188,9 @@ std::unique_ptr<OpKernel<OutputGate>> make_check_output_gate(DeviceKind kind) {
 }
 std::unique_ptr<OpKernel<GatherRows>> make_check_gather_rows(DeviceKind kind) {
   return std::make_unique<CheckGatherRows>(kind);
+}
+std::unique_ptr<OpKernel<OverwriteRows>> make_check_overwrite_rows(DeviceKind kind) {
+  return std::make_unique<CheckOverwriteRows>(kind);
 }
 std::unique_ptr<OpKernel<CopyHeads>> make_check_copy_heads(DeviceKind kind) {
   return std::make_unique<CheckCopyHeads>(kind);

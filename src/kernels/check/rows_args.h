@@ -69,6 +69,16 @@ struct GatherCheckArgs {
   std::int64_t dim;
 };
 
+struct OverwriteCheckArgs {
+  const float* x;            ///< rows x_stride apart
+  const std::int32_t* from;  ///< [count]
+  const std::int32_t* ids;   ///< [count]
+  float* out;                ///< rows of dim elements
+  std::int64_t x_stride;
+  std::int64_t count;
+  std::int64_t dim;
+};
+
 struct CopyHeadsCheckArgs {
   const float* x;  ///< [tokens, heads, dim]
   float* out;      ///< [tokens, out_heads, out_dim]

@@ -45,8 +45,8 @@ ROCMFORGE_CHECK_KERNEL check_activation(ActivationCheckArgs args) {
 
 ROCMFORGE_CHECK_KERNEL check_residual(ResidualCheckArgs args) {
   for_each_element(args.count, [&](std::int64_t i) {
-    args.out[i] = static_cast<float>(
-        (static_cast<double>(args.a[i]) + args.factor * static_cast<double>(args.b[i])) * args.scale);
+    args.out[i] =
+        static_cast<float>((static_cast<double>(args.a[i]) + args.factor * static_cast<double>(args.b[i])) * args.scale);
   });
 }
 
@@ -64,15 +64,21 @@ ROCMFORGE_CHECK_KERNEL check_output_gate(OutputGateCheckArgs args) {
     for (int i = 0; i < args.dim; ++i) {
       const auto g = static_cast<double>(gate[i]);
       const double norm = args.weight != nullptr ? scale * static_cast<double>(args.weight[i]) : 1.0;
-      args.out[index * args.dim + i] = static_cast<float>(static_cast<double>(x[i]) * norm / (1.0 + exp(-g)) *
-                                                          (args.silu != 0 ? g : 1.0));
+      args.out[index * args.dim + i] =
+          static_cast<float>(static_cast<double>(x[i]) * norm / (1.0 + exp(-g)) * (args.silu != 0 ? g : 1.0));
     }
   });
 }
 
 ROCMFORGE_CHECK_KERNEL check_gather(GatherCheckArgs args) {
+  for_each_element(args.count * args.dim,
+                   [&](std::int64_t i) { args.out[i] = args.x[args.ids[i / args.dim] * args.dim + i % args.dim]; });
+}
+
+ROCMFORGE_CHECK_KERNEL check_overwrite(OverwriteCheckArgs args) {
   for_each_element(args.count * args.dim, [&](std::int64_t i) {
-    args.out[i] = args.x[args.ids[i / args.dim] * args.dim + i % args.dim];
+    args.out[args.ids[i / args.dim] * args.dim + i % args.dim] =
+        args.x[args.from[i / args.dim] * args.x_stride + i % args.dim];
   });
 }
 

@@ -22,6 +22,7 @@ std::unique_ptr<OpKernel<Dequantize>> make_reference_dequantize();
 std::unique_ptr<OpKernel<DequantizeRmsNorm>> make_reference_dequantize_rms_norm();
 std::unique_ptr<OpKernel<GatherRows>> make_reference_gather_rows();
 std::unique_ptr<OpKernel<OutputGate>> make_reference_output_gate();
+std::unique_ptr<OpKernel<OverwriteRows>> make_reference_overwrite_rows();
 
 // CPU: one kernel for each instruction set; `bodies` outlive it.
 std::unique_ptr<OpKernel<EmbeddingRows>>
@@ -42,5 +43,6 @@ std::unique_ptr<OpKernel<Dequantize>> make_gpu_dequantize(DeviceKind kind);
 std::unique_ptr<OpKernel<DequantizeRmsNorm>> make_gpu_dequantize_rms_norm(DeviceKind kind);
 std::unique_ptr<OpKernel<GatherRows>> make_gpu_gather_rows(DeviceKind kind);
 std::unique_ptr<OpKernel<OutputGate>> make_gpu_output_gate(DeviceKind kind);
+std::unique_ptr<OpKernel<OverwriteRows>> make_gpu_overwrite_rows(DeviceKind kind);
 
 }  // namespace rocmforge

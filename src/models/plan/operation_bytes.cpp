@@ -25,6 +25,7 @@ std::size_t decode_bytes(const Attention::Spec& spec) {
 
 std::size_t decode_bytes(const GatedActivation::Spec& spec) { return floats((spec.gated ? 3 : 2) * spec.width); }
 
+std::size_t decode_bytes(const OverwriteRows::Spec& spec) { return floats(2 * spec.dim); }
 std::size_t decode_bytes(const GatherRows::Spec& spec) { return floats(2 * spec.dim); }
 
 std::size_t decode_bytes(const SampleTokens::Spec& spec) { return floats(spec.vocab) + sizeof(std::int32_t); }

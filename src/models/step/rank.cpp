@@ -35,6 +35,7 @@ StepInputs::Limits Rank::input_limits(const ModelPlan& plan, const ModelOptions&
   return {.tokens = options.max_batch_tokens,
           .position_axes = plan.position_axes,
           .spans = options.spans,
+          .given_rows = options.given_rows,
           .sequences = std::min(options.max_sequences, options.max_batch_tokens),
           .blocks = (options.context_length + least_block_tokens - 1) / least_block_tokens,
           .groups = static_cast<std::int32_t>(plan.memory.groups().size()),

@@ -41,7 +41,7 @@ void StepGraphs::make_room() {
 bool StepGraphs::serves(const BatchPlan& plan, const Limits& limits) {
   const bool wants_logits_alone =
       plan.num_logit_rows() == plan.num_tokens() && plan.raw_rows.empty() && plan.hidden_rows.empty();
-  const bool is_text = plan.position_axes == 1 && plan.visible_end.empty();
+  const bool is_text = plan.position_axes == 1 && plan.visible_end.empty() && plan.overwritten_rows.empty();
   if (!wants_logits_alone || !is_text) {
     return false;
   }

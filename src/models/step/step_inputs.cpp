@@ -76,6 +76,10 @@ StepArrays host_arrays(const BatchPlan& plan) {
           .sample_rows = plan.sample_rows.data(),
           .adjustments = plan.adjustments.data(),
           .masks = plan.masks.data(),
+          .overwritten_rows = plan.overwritten_rows.data(),
+          .given_rows = plan.given_rows.data(),
+          .given = plan.given,
+          .num_overwritten = static_cast<std::int32_t>(plan.overwritten_rows.size()),
           .hidden_rows = plan.hidden_rows.data(),
           .num_hidden_rows = static_cast<std::int32_t>(plan.hidden_rows.size()),
           .raw_rows = plan.raw_rows};
@@ -98,6 +102,7 @@ StepInputs::Shape StepInputs::shape_of(const BatchPlan& plan) {
           .masks = plan.num_masks(),
           .mask_words = plan.mask_words,
           .hidden_rows = static_cast<std::int32_t>(plan.hidden_rows.size()),
+          .overwritten = static_cast<std::int32_t>(plan.overwritten_rows.size()),
           .states = !plan.states.empty()};
 }
 
@@ -115,6 +120,8 @@ StepInputs::Layout StepInputs::lay_out(const Shape& shape) {
   layout.states = take<StateSlots>(used, shape.states ? shape.sequences : 0);
   layout.logit_rows = take<std::int32_t>(used, shape.logit_rows);
   layout.hidden_rows = take<std::int32_t>(used, shape.hidden_rows);
+  layout.overwritten_rows = take<std::int32_t>(used, shape.overwritten);
+  layout.given_rows = take<std::int32_t>(used, shape.overwritten);
   layout.masks = take<std::uint32_t>(used, std::int64_t{shape.masks} * shape.mask_words);
   layout.adjustments = used;
   return layout;
@@ -130,6 +137,7 @@ std::size_t StepInputs::device_bytes(const Limits& limits) {
                       .logit_rows = limits.logit_rows,
                       .draw = Draw::any,
                       .hidden_rows = limits.tokens,
+                      .overwritten = limits.given_rows ? limits.tokens : 0,
                       .states = limits.states};
   return lay_out(largest).adjustments +
          usual_adjustments * static_cast<std::size_t>(limits.logit_rows) * sizeof(SampleTokens::Adjustment);
@@ -193,6 +201,10 @@ StepArrays StepInputs::upload(const BatchPlan& plan, const Shape& shape, bool& m
   arrays.sample_rows = reinterpret_cast<const SampleTokens::Row*>(memory_.data() + layout.sample_rows);
   arrays.adjustments = reinterpret_cast<const SampleTokens::Adjustment*>(memory_.data() + layout.adjustments);
   arrays.masks = reinterpret_cast<const std::uint32_t*>(memory_.data() + layout.masks);
+  arrays.overwritten_rows = at(layout.overwritten_rows);
+  arrays.given_rows = at(layout.given_rows);
+  arrays.given = plan.given;
+  arrays.num_overwritten = shape.overwritten;
   arrays.hidden_rows = at(layout.hidden_rows);
   arrays.num_hidden_rows = shape.hidden_rows;
   arrays.raw_rows = plan.raw_rows;
@@ -223,6 +235,8 @@ void StepInputs::write(const BatchPlan& plan, const Shape& shape, const Layout& 
   }
   put_counting(to + layout.logit_rows, plan.logit_rows, shape.logit_rows, plan.num_logit_rows());
   put(to + layout.hidden_rows, plan.hidden_rows, shape.hidden_rows, 0);
+  put(to + layout.overwritten_rows, plan.overwritten_rows, shape.overwritten, 0);
+  put(to + layout.given_rows, plan.given_rows, shape.overwritten, 0);
   put(to + layout.masks, plan.masks, static_cast<std::int64_t>(plan.masks.size()), 0);
   put(to + layout.adjustments, plan.adjustments, static_cast<std::int64_t>(plan.adjustments.size()), {});
 }

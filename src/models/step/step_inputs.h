@@ -34,6 +34,10 @@ struct StepArrays {
   const SampleTokens::Row* sample_rows = nullptr;  ///< [num_logit_rows] unless nothing is drawn
   const SampleTokens::Adjustment* adjustments = nullptr;
   const std::uint32_t* masks = nullptr;
+  const std::int32_t* overwritten_rows = nullptr;  ///< [num_overwritten]
+  const std::int32_t* given_rows = nullptr;        ///< likewise
+  GivenRows given{};
+  std::int32_t num_overwritten = 0;
   const std::int32_t* hidden_rows = nullptr;  ///< [num_hidden_rows]
   std::int32_t num_hidden_rows = 0;
   std::span<const std::int32_t> raw_rows{};  ///< in host memory
@@ -50,6 +54,7 @@ class StepInputs {
     std::int32_t tokens = 0;
     std::int32_t position_axes = 1;  ///< of a token
     bool spans = false;              ///< tokens may see each other
+    bool given_rows = false;         ///< rows may replace embeddings
     std::int32_t sequences = 0;
     std::int32_t blocks = 0;  ///< of one sequence in one group of pages
     std::int32_t groups = 1;
@@ -74,7 +79,8 @@ class StepInputs {
     std::int32_t masks = 0;
     std::int32_t mask_words = 0;
     std::int32_t hidden_rows = 0;
-    bool states = false;  ///< the model has recurrent state
+    std::int32_t overwritten = 0;  ///< rows
+    bool states = false;           ///< the model has recurrent state
   };
   static Shape shape_of(const BatchPlan& plan);
 
@@ -93,7 +99,7 @@ class StepInputs {
   /// Offsets in bytes from the start.
   struct Layout {
     std::size_t sample_rows, tokens, positions, visible_end, sequence_of, query_offsets, kv_lengths, block_tables, states,
-        logit_rows, hidden_rows, masks, adjustments;
+        logit_rows, hidden_rows, overwritten_rows, given_rows, masks, adjustments;
   };
   static Layout lay_out(const Shape& shape);
   void write(const BatchPlan& plan, const Shape& shape, const Layout& layout, std::byte* to) const;

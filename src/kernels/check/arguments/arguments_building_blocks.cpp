@@ -56,6 +56,23 @@ void check_arguments(const GatherRows::Spec&, const GatherRows::Args& args, Devi
   }
 }
 
+void check_arguments(const OverwriteRows::Spec& spec, const OverwriteRows::Args& args, DeviceKind device) {
+  constexpr std::string_view operation = OverwriteRows::name;
+  require_pointer(args.x, operation, "x");
+  require_pointer(args.from, operation, "from");
+  require_pointer(args.ids, operation, "ids");
+  require_pointer(args.out, operation, "out");
+  require_least(args.count, 0, operation, "count");
+  require(args.x_stride >= spec.dim, "{}: x_stride {} is less than dim {}", operation, args.x_stride, spec.dim);
+  require(args.out != args.x, "{}: out is x", operation);
+  if (device == DeviceKind::cpu) {
+    for (std::int64_t i = 0; i < args.count; ++i) {
+      require(args.from[i] >= 0 && args.ids[i] >= 0, "{}: row {} is to become row {} of x", operation, args.ids[i],
+              args.from[i]);
+    }
+  }
+}
+
 Support check_spec(const ResidualAdd::Spec&) { return Support::yes(); }
 
 Support check_spec(const Dequantize::Spec& spec) {
@@ -72,6 +89,9 @@ Support check_spec(const LayerNorm::Spec& spec) {
   return spec.dim > 0 ? Support::yes() : Support::no(fmt::format("dim is {}", spec.dim));
 }
 
+Support check_spec(const OverwriteRows::Spec& spec) {
+  return spec.dim > 0 ? Support::yes() : Support::no(fmt::format("dim is {}", spec.dim));
+}
 Support check_spec(const GatherRows::Spec& spec) {
   return spec.dim > 0 ? Support::yes() : Support::no(fmt::format("dim is {}", spec.dim));
 }

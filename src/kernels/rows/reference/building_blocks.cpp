@@ -58,12 +58,25 @@ class ReferenceGatherRows final : public AnyReference<GatherRows> {
   }
 };
 
+class ReferenceOverwriteRows final : public AnyReference<OverwriteRows> {
+ public:
+  void run(const OverwriteRows::Spec& spec, const OverwriteRows::Args& args, ExecutionContext&) const override {
+    check_arguments(spec, args);
+    for (std::int64_t i = 0; i < args.count; ++i) {
+      std::copy_n(args.x + args.from[i] * args.x_stride, spec.dim, args.out + args.ids[i] * spec.dim);
+    }
+  }
+};
+
 }  // namespace
 
 std::unique_ptr<OpKernel<ResidualAdd>> make_reference_residual_add() { return std::make_unique<ReferenceResidualAdd>(); }
 std::unique_ptr<OpKernel<Dequantize>> make_reference_dequantize() { return std::make_unique<ReferenceDequantize>(); }
 std::unique_ptr<OpKernel<DequantizeRmsNorm>> make_reference_dequantize_rms_norm() {
   return std::make_unique<ReferenceDequantizeRmsNorm>();
+}
+std::unique_ptr<OpKernel<OverwriteRows>> make_reference_overwrite_rows() {
+  return std::make_unique<ReferenceOverwriteRows>();
 }
 std::unique_ptr<OpKernel<GatherRows>> make_reference_gather_rows() { return std::make_unique<ReferenceGatherRows>(); }
 
