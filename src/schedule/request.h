@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "grammar/token_constraint.h"
+#include "schedule/pages/token_span.h"
 #include "schedule/sampling_params.h"
 
 namespace rocmforge {
@@ -47,9 +48,10 @@ constexpr std::int32_t max_logprobs = 20;
 
 struct Request {
   std::vector<std::int32_t> prompt{};
+  std::vector<TokenSpan> spans{};  ///< of the prompt, ascending: tokens of images
   SamplingParams sampling{};
-  std::int32_t max_tokens = -1;     ///< -1: until an end token or the context's end; 0: only the prompt is computed
-  std::vector<std::string> stop{};  ///< text at which the answer ends (the text itself is not part of the answer)
+  std::int32_t max_tokens = -1;             ///< -1: until an end token or the context's end; 0: only the prompt is computed
+  std::vector<std::string> stop{};          ///< text at which the answer ends (the text itself is not part of the answer)
   std::vector<std::int32_t> stop_tokens{};  ///< tokens that end the answer as an end token does, also with ignore_eos
   bool ignore_eos = false;
   ContextPolicy context_policy = ContextPolicy::stop;

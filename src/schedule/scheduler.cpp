@@ -119,6 +119,9 @@ RequestRefusal Scheduler::refusal(const Request& request, std::int32_t count) co
       (count != 1 || request.constraint || request.logprobs >= 0 || request.logits || request.prompt_logprobs >= 0)) {
     return invalid("an embedding is one vector: no further answers, log probabilities or constraint");
   }
+  if (std::string reason = span_refusal(request); !reason.empty()) {
+    return invalid(std::move(reason));
+  }
   if (std::string reason = request.sampling.validate(); !reason.empty()) {
     return invalid(std::move(reason));
   }
@@ -126,6 +129,30 @@ RequestRefusal Scheduler::refusal(const Request& request, std::int32_t count) co
   if (limits_.max_waiting >= 0 && count > free_places) {
     return {RequestError::queue_full, fmt::format("the queue is full: {} requests run, {} wait and at most {} may",
                                                   num_running(), num_waiting(), limits_.max_waiting)};
+  }
+  return {};
+}
+
+std::string Scheduler::span_refusal(const Request& request) const {
+  if (request.spans.empty()) {
+    return {};
+  }
+  if (request.context_policy == ContextPolicy::shift || request.prompt_logprobs >= 0 || request.embedding) {
+    return "a prompt with images can't be shifted, nor have log probabilities or an embedding";
+  }
+  // Besides a prompt every other sequence may decode a token in the step.
+  const std::int32_t most = std::min(limits_.max_batch_tokens - limits_.max_sequences + 1, cache_->max_span());
+  std::int64_t last_end = 0;
+  for (const TokenSpan& span : request.spans) {
+    const std::int64_t end = std::int64_t{span.first} + span.count;
+    if (span.count <= 0 || span.first < last_end || end >= std::ssize(request.prompt)) {
+      return fmt::format("an image has tokens {} to {} of {}: images ascend, and a token of text is behind the last one",
+                         span.first, end - 1, request.prompt.size());
+    }
+    if (span.count > most) {
+      return fmt::format("an image has {} tokens, a step has room for {}", span.count, most);
+    }
+    last_end = end;
   }
   return {};
 }
@@ -346,12 +373,17 @@ void Scheduler::schedule_prompts() {
   if (first == running_.end()) {
     return;
   }
+  // The first prompt always goes on, by a whole span if one begins there.
+  const std::int32_t least = (*first)->cache.least_next() - (*first)->cache.computed_tokens;
   std::int32_t left = tokens_left_;
   if (!batch_.empty() && limits_.max_prefill_tokens > 0) {
-    left = std::min(left, limits_.max_prefill_tokens);
+    left = std::min(left, std::max(limits_.max_prefill_tokens, least));
   }
   std::vector<Sequence*> longer;
   std::int32_t left_for_short = left / 2;
+  if ((*first)->pending() > left_for_short) {
+    left_for_short = std::min(left_for_short, left - least);
+  }
   for (auto next = first; next != running_.end(); ++next) {
     Sequence& sequence = **next;
     if (!is_prompt(*next)) {
@@ -382,10 +414,15 @@ std::int32_t Scheduler::schedule(Sequence& sequence, std::int32_t count) {
   } else if (sequence.draws() && rows_left_ == 0 && count == sequence.pending()) {
     --chunk.count;
   }
+  const auto without_part_of_a_span = [&](std::int32_t tokens) {
+    return cut_before(sequence.cache.spans, chunk.first + tokens) - chunk.first;
+  };
+  chunk.count = without_part_of_a_span(chunk.count);
   if (chunk.count <= 0) {
     return 0;
   }
-  chunk.count = cache_->extend(sequence.cache, chunk.count);
+  chunk.count = without_part_of_a_span(cache_->extend(sequence.cache, chunk.count));
+  check(chunk.count > 0, "a sequence that runs has blocks for its next tokens");
   chunk.completes = chunk.count == sequence.pending();
   chunk.draws = chunk.completes && sequence.draws() ? 1 : 0;
   chunk.state = cache_->next_state(sequence.cache, chunk.count, sequence.length());

@@ -84,6 +84,8 @@ class Scheduler {
  private:
   /// Gives every running sequence, in order, blocks of its own for the tokens that it computes next.
   void make_room();
+  /// Why the request's spans can't be computed; "" if they can.
+  [[nodiscard]] std::string span_refusal(const Request& request) const;
   /// Whether the next step can be prepared without the token that this chunk draws.
   [[nodiscard]] bool can_run_ahead(const ScheduledChunk& chunk) const;
   void preempt_last();

@@ -12,7 +12,9 @@ Sequence::Sequence(RequestId id_, Request request_, SequenceCache& sequence_cach
       request(std::move(request_)),
       tokens(request.prompt),
       prompt_tokens(static_cast<std::int32_t>(tokens.size())),
-      cache(sequence_cache.make_sequence()) {}
+      cache(sequence_cache.make_sequence()) {
+  cache.spans = request.spans;
+}
 
 std::string_view name(SequencePhase phase) {
   switch (phase) {

@@ -21,6 +21,10 @@ CachedSequence::CachedSequence(BlockAllocator& blocks, std::int32_t block_tokens
   }
 }
 
+std::int32_t CachedSequence::tokens_to_hold(const WindowPages& window, std::int32_t length) const {
+  return std::max(window.tokens_to_hold(computed_tokens, length), std::min(least_next(), length));
+}
+
 bool CachedSequence::owns_from(std::int32_t position) const {
   return pages.shared_blocks(position) == 0 &&
          std::ranges::all_of(windows, [&](const WindowPages& window) { return window.pages.shared_blocks(position) == 0; });

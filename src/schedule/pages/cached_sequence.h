@@ -8,6 +8,7 @@
 #include "schedule/pages/page_table.h"
 #include "schedule/pages/prefix_cache.h"
 #include "schedule/pages/sequence_state.h"
+#include "schedule/pages/token_span.h"
 #include "schedule/pages/window_group.h"
 
 namespace rocmforge {
@@ -43,6 +44,12 @@ struct CachedSequence {
   std::int32_t awaited_tokens = 0;   ///< length of its prompt, when other sequences start from it; 0: none does
   std::int32_t kept_tokens = 0;      ///< positions of that prompt behind which a state is kept for them; 0: none
   PrefixCache::Progress inserted{};  ///< its blocks in the prefix cache
+  std::span<const TokenSpan> spans;  ///< of its prompt; their owner outlives it
+
+  /// The positions that it has at least when its next step is computed.
+  [[nodiscard]] std::int32_t least_next() const { return cut_after(spans, computed_tokens); }
+  /// The positions of a window for which it has blocks while it runs, of `length` in all.
+  [[nodiscard]] std::int32_t tokens_to_hold(const WindowPages& window, std::int32_t length) const;
 
   /// Whether no other sequence holds a block with positions >= `position`.
   [[nodiscard]] bool owns_from(std::int32_t position) const;

@@ -72,13 +72,16 @@ void PrefixCache::touch(std::span<Entry* const> chain) {
   }
 }
 
-std::vector<BlockId> PrefixCache::match(std::span<const std::int32_t> tokens, std::string_view salt) {
+std::vector<BlockId> PrefixCache::match(std::span<const std::int32_t> tokens, std::string_view salt,
+                                        std::span<const TokenSpan> spans) {
   std::vector<BlockId> blocks;
   std::vector<Entry*> chain;
   const auto length = static_cast<std::size_t>(block_tokens_);
   Position position{.salt = salt};
+  std::vector<std::int32_t> memory;
   for (std::size_t begin = 0; begin + length < tokens.size(); begin += length) {
-    const auto piece = tokens.subspan(begin, length);
+    const auto first = static_cast<std::int32_t>(begin);
+    const auto piece = content_of(tokens, spans, first, first + block_tokens_, memory);
     Entry* entry = find(key_of(position, piece), position, piece);
     if (entry == nullptr) {
       break;
@@ -87,20 +90,20 @@ std::vector<BlockId> PrefixCache::match(std::span<const std::int32_t> tokens, st
     chain.push_back(entry);
     position.parent = entry;
   }
-  blocks.resize(usable(blocks));
+  blocks.resize(usable(blocks, spans));
   chain.resize(blocks.size());
   touch_kept(blocks);
   touch(chain);
   return blocks;
 }
 
-std::size_t PrefixCache::usable(std::span<const BlockId> blocks) const {
+std::size_t PrefixCache::usable(std::span<const BlockId> blocks, std::span<const TokenSpan> spans) const {
   std::vector<std::size_t> behind_gap(windows_.size(), 0);  // blocks up to the last one that is missing in a window
   std::size_t best = 0;
   for (std::size_t count = 1; count <= blocks.size(); ++count) {
     const BlockId block = blocks[count - 1];
-    bool serves = !states_ || states_->of(block) >= 0;
     const auto position = static_cast<std::int32_t>(count) * block_tokens_;
+    bool serves = cut_before(spans, position) == position && (!states_ || states_->of(block) >= 0);
     for (std::size_t w = 0; w < windows_.size(); ++w) {
       if (windows_[w].blocks.of(block) < 0) {
         behind_gap[w] = count;
@@ -142,8 +145,10 @@ PrefixCache::Entry* PrefixCache::resume(const Progress& progress) {
 }
 
 void PrefixCache::insert(std::span<const std::int32_t> tokens, std::span<const BlockId> blocks, Progress& progress,
-                         std::span<const std::span<const BlockId>> window_blocks, std::string_view salt) {
+                         std::span<const std::span<const BlockId>> window_blocks, std::string_view salt,
+                         std::span<const TokenSpan> spans) {
   std::vector<Entry*> chain;
+  std::vector<std::int32_t> memory;
   const auto length = static_cast<std::size_t>(block_tokens_);
   std::size_t full_blocks = std::min(tokens.size() / length, blocks.size());
   for (const std::span<const BlockId> window : window_blocks) {
@@ -154,7 +159,8 @@ void PrefixCache::insert(std::span<const std::int32_t> tokens, std::span<const B
     progress = {};
   }
   for (std::size_t i = progress.blocks; i < full_blocks; ++i) {
-    const auto piece = tokens.subspan(i * length, length);
+    const auto first = static_cast<std::int32_t>(i * length);
+    const auto piece = content_of(tokens, spans, first, first + block_tokens_, memory);
     const std::uint64_t key = key_of(position, piece);
     Entry* entry = find(key, position, piece);
     if (entry == nullptr) {

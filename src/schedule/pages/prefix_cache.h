@@ -13,6 +13,7 @@
 
 #include "schedule/pages/block_allocator.h"
 #include "schedule/pages/kept_ids.h"
+#include "schedule/pages/token_span.h"
 #include "schedule/pages/window_group.h"
 
 namespace rocmforge {
@@ -41,8 +42,10 @@ class PrefixCache final : private BlockWatcher {
 
   /// The longest run of cached blocks that starts `tokens`; at most tokens.size() - 1 positions, since the last token must
   /// still be computed to have logits. With slots a state was kept after the last of them; with windows the last ones have
-  /// their window's blocks. The caller must retain these blocks and this state before the next call.
-  std::vector<BlockId> match(std::span<const std::int32_t> tokens, std::string_view salt = {});
+  /// their window's blocks. With `spans` the run does not end inside of one, and their contents are equal too. The caller
+  /// must retain these blocks and this state before the next call.
+  std::vector<BlockId> match(std::span<const std::int32_t> tokens, std::string_view salt = {},
+                             std::span<const TokenSpan> spans = {});
 
   /// How many blocks of a growing sequence were inserted. The next insertion continues there if the last of them
   /// is still in the cache. Belongs to one sequence, whose tokens up to there must not change.
@@ -55,7 +58,8 @@ class PrefixCache final : private BlockWatcher {
   /// runs out, only the first of them are inserted. `window_blocks` are those of the same positions in each group with a
   /// window, -1 for given-up blocks.
   void insert(std::span<const std::int32_t> tokens, std::span<const BlockId> blocks, Progress& progress,
-              std::span<const std::span<const BlockId>> window_blocks = {}, std::string_view salt = {});
+              std::span<const std::span<const BlockId>> window_blocks = {}, std::string_view salt = {},
+              std::span<const TokenSpan> spans = {});
   void insert(std::span<const std::int32_t> tokens, std::span<const BlockId> blocks);
 
   /// Keeps the state after the last block of `progress`, in a slot that the caller holds, unless that block has a state
@@ -98,8 +102,8 @@ class PrefixCache final : private BlockWatcher {
   using ByAge = std::set<Entry*, OlderFirst>;
   struct Entry {
     std::uint64_t key = 0;
-    std::vector<std::int32_t> tokens;
-    std::string salt;  ///< of a first block
+    std::vector<std::int32_t> tokens;  ///< and the contents of spans: content_of()
+    std::string salt;                  ///< of a first block
     BlockId block = -1;
     std::uint64_t serial = 0;
     std::uint64_t last_use = 0;  ///< of an idle entry; unique
@@ -138,7 +142,7 @@ class PrefixCache final : private BlockWatcher {
     KeptIds blocks;
   };
   /// How many of these blocks are a prefix after which a sequence can continue.
-  [[nodiscard]] std::size_t usable(std::span<const BlockId> blocks) const;
+  [[nodiscard]] std::size_t usable(std::span<const BlockId> blocks, std::span<const TokenSpan> spans) const;
   void touch_kept(std::span<const BlockId> blocks);
   void keep_windows(BlockId block, std::size_t index, std::span<const std::span<const BlockId>> window_blocks);
   /// Removes an entry and all that follow it.

@@ -40,6 +40,16 @@ std::int32_t SequenceCache::max_sequences() const {
   return slots_ ? (slots_->num_blocks() - 1) / SequenceState::own_slots : std::numeric_limits<std::int32_t>::max();
 }
 
+std::int32_t SequenceCache::max_span() const {
+  std::int64_t tokens = max_tokens();
+  for (const WindowGroup& window : windows_) {
+    // A sequence holds its window's blocks, and the first and the last block of the span are not full.
+    const std::int64_t blocks = window.allocator->num_blocks() - most_blocks_seen(window.window, block_tokens_) - 1;
+    tokens = std::min(tokens, std::max(blocks, std::int64_t{0}) * block_tokens_);
+  }
+  return static_cast<std::int32_t>(tokens);
+}
+
 CachedSequence SequenceCache::make_sequence() { return {blocks_, block_tokens_, slots_ ? &*slots_ : nullptr, windows_}; }
 
 std::int32_t SequenceCache::blocks_available() const {
@@ -62,7 +72,7 @@ std::int32_t SequenceCache::blocks_wanted(const CachedSequence& sequence, std::i
 
 std::int32_t SequenceCache::window_blocks_wanted(const WindowPages& window, const CachedSequence& sequence,
                                                  std::int32_t tokens) {
-  return window.pages.blocks_needed(window.tokens_to_hold(sequence.computed_tokens, tokens)) +
+  return window.pages.blocks_needed(sequence.tokens_to_hold(window, tokens)) +
          window.pages.shared_blocks(sequence.computed_tokens);
 }
 
@@ -103,7 +113,7 @@ void SequenceCache::adopt(CachedSequence& sequence, const PrefixKey& key) {
   if (!prefixes_) {
     return;
   }
-  const std::vector<BlockId> blocks = prefixes_->match(key.tokens, key.salt);
+  const std::vector<BlockId> blocks = prefixes_->match(key.tokens, key.salt, sequence.spans);
   sequence.pages.adopt(blocks);
   adopt_windows(sequence, blocks);
   sequence.computed_tokens = sequence.pages.capacity_tokens();
@@ -172,7 +182,7 @@ void SequenceCache::reserve_windows(CachedSequence& sequence, std::int32_t token
     copies_.reserve(copies_.size() + static_cast<std::size_t>(copied));  // each allocated block has its copy
     const auto group = static_cast<std::int32_t>(i) + 1;
     const bool own = window.pages.make_writable(sequence.computed_tokens, copies_, group) &&
-                     window.pages.reserve(window.tokens_to_hold(sequence.computed_tokens, tokens));
+                     window.pages.reserve(sequence.tokens_to_hold(window, tokens));
     check(own, "blocks that are free are taken");
   }
 }
@@ -218,13 +228,17 @@ std::int32_t SequenceCache::extend(CachedSequence& sequence, std::int32_t count)
 }
 
 // A state is kept after the last whole block of a prompt chunk. In the last chunk at least one token remains after it, so
-// that a sequence with the same prompt still has a token to compute.
+// that a sequence with the same prompt still has a token to compute. No sequence starts inside of a span.
 SequenceState::Step SequenceCache::next_state(CachedSequence& sequence, std::int32_t count, std::int32_t length) {
   if (!slots_) {
     return {};
   }
   const std::int32_t end = std::min(sequence.computed_tokens + count, length - 1);
-  const std::int32_t positions = end / block_tokens_ * block_tokens_;
+  std::int32_t positions = end / block_tokens_ * block_tokens_;
+  for (std::int32_t cut = cut_before(sequence.spans, positions); cut != positions;
+       cut = cut_before(sequence.spans, positions)) {
+    positions = cut / block_tokens_ * block_tokens_;
+  }
   const bool wanted = prefixes_ || sequence.awaited_tokens > 0;
   const bool keeps = wanted && count > 1 && positions > sequence.computed_tokens && free_slots(1);
   const SequenceState::Step step = sequence.state.next(keeps ? positions : 0);
@@ -282,7 +296,7 @@ void SequenceCache::insert(CachedSequence& sequence, std::int32_t count, const P
       windows.push_back(window.pages.blocks());
     }
     prefixes_->insert(key.tokens.first(static_cast<std::size_t>(count)), sequence.pages.blocks(), sequence.inserted, windows,
-                      key.salt);
+                      key.salt, sequence.spans);
   } catch (const std::bad_alloc&) {  // the sequences that wait for them compute them again
   }
 }

@@ -58,6 +58,8 @@ class SequenceCache {
   /// The most positions that one sequence may have, and the most sequences that can run at once.
   [[nodiscard]] std::int32_t max_tokens() const;
   [[nodiscard]] std::int32_t max_sequences() const;
+  /// The longest span that a sequence alone can compute in one step.
+  [[nodiscard]] std::int32_t max_span() const;
 
   /// A sequence without blocks. The cache must outlive it.
   [[nodiscard]] CachedSequence make_sequence();
