@@ -169,6 +169,11 @@ class Stream {
   void wait(const Event& event);  ///< the stream waits, the host does not
   void synchronize();             ///< the host waits
 
+  /// The parts of capture(). Whoever begins one ends or abandons it.
+  void begin_capture();
+  Graph end_capture();
+  void abandon_capture() noexcept;
+
   [[nodiscard]] Device& device() const { return *device_; }
   /// For work that a vendor's library puts on the stream.
   [[nodiscard]] StreamHandle handle() {
@@ -177,10 +182,6 @@ class Stream {
   }
 
  private:
-  void begin_capture();
-  Graph end_capture();
-  void abandon_capture() noexcept;
-
   Device* device_;
   StreamHandle handle_;
   bool owned_ = true;

@@ -4,7 +4,6 @@
 
 #include <cstring>
 #include <string_view>
-#include <utility>
 
 #include "base/error.h"
 
@@ -26,33 +25,41 @@ void check_planes(const std::vector<KvLayout>& planes) {
 
 }  // namespace
 
-KvCache::KvCache(Device& device, std::vector<KvLayout> planes, std::int32_t num_blocks)
-    : device_(&device), planes_(std::move(planes)), num_blocks_(num_blocks) {
+KvCache::KvCache(const Devices& devices, const KvGroup& group, std::int32_t num_blocks)
+    : devices_(devices), group_(group), num_blocks_(num_blocks) {
   check(num_blocks > 0, "a cache has at least one block");
-  check_planes(planes_);
-  if (planes_.empty()) {
+  check_planes(group_.planes);
+  check(group_.sides.empty() || group_.sides.size() == group_.planes.size(), "each plane has a side");
+  if (group_.planes.empty()) {
     return;
   }
   const auto fail = [&](std::string_view reason) {
     long double total = 0.0L;
-    for (const KvLayout& layout : planes_) {
+    for (const KvLayout& layout : group_.planes) {
       total += static_cast<long double>(layout.block_bytes()) * num_blocks;
     }
+    const std::int32_t block_tokens = group_.planes.front().block_tokens;
     throw Error(fmt::format("the KV cache for {} tokens needs {:.2f} GiB ({} layers, {} blocks of {} tokens): {}",
-                            std::int64_t{num_blocks} * planes_.front().block_tokens, gibibytes(total), planes_.size(),
-                            num_blocks, planes_.front().block_tokens, reason));
+                            std::int64_t{num_blocks} * block_tokens, gibibytes(total), group_.planes.size(), num_blocks,
+                            block_tokens, reason));
   };
-  std::size_t bytes = 0;
-  for (const KvLayout& layout : planes_) {
-    starts_.push_back(bytes);
+  std::size_t bytes[2] = {};
+  for (std::size_t plane = 0; plane < group_.planes.size(); ++plane) {
+    std::size_t& used = bytes[static_cast<std::size_t>(group_.side_of(plane))];
+    starts_.push_back(used);
     std::size_t plane_bytes = 0;
-    if (__builtin_mul_overflow(layout.block_bytes(), static_cast<std::size_t>(num_blocks), &plane_bytes) ||
-        __builtin_add_overflow(bytes, plane_bytes, &bytes)) {
+    if (__builtin_mul_overflow(group_.planes[plane].block_bytes(), static_cast<std::size_t>(num_blocks), &plane_bytes) ||
+        __builtin_add_overflow(used, plane_bytes, &used)) {
       fail("more than the address space");
     }
   }
   try {
-    memory_ = device.allocate(bytes, "the KV cache");
+    for (const Side side : {Side::device, Side::host}) {
+      const auto index = static_cast<std::size_t>(side);
+      if (bytes[index] > 0) {
+        memory_[index] = devices_.at(side).allocate(bytes[index], "the KV cache");
+      }
+    }
   } catch (const Error& error) {
     fail(error.what());
   }
@@ -60,7 +67,8 @@ KvCache::KvCache(Device& device, std::vector<KvLayout> planes, std::int32_t num_
 
 KvCacheView KvCache::plane(std::int32_t index) const {
   check(index >= 0 && index < num_planes(), "the cache has no such plane");
-  return {memory_.data() + starts_[static_cast<std::size_t>(index)], num_blocks_};
+  const auto plane = static_cast<std::size_t>(index);
+  return {memory_[static_cast<std::size_t>(group_.side_of(plane))].data() + starts_[plane], num_blocks_};
 }
 
 void KvCache::copy_block(std::int32_t from, std::int32_t to) {
@@ -69,12 +77,13 @@ void KvCache::copy_block(std::int32_t from, std::int32_t to) {
     return;
   }
   for (std::int32_t index = 0; index < num_planes(); ++index) {
-    const std::size_t block_bytes = planes_[static_cast<std::size_t>(index)].block_bytes();
+    const auto at = static_cast<std::size_t>(index);
+    const std::size_t block_bytes = group_.planes[at].block_bytes();
     auto* blocks = static_cast<std::byte*>(plane(index).data);
     std::byte* target = blocks + block_bytes * static_cast<std::size_t>(to);
     const std::byte* source = blocks + block_bytes * static_cast<std::size_t>(from);
-    if (device_->is_gpu()) {
-      device_->stream().copy_on_device(target, source, block_bytes);
+    if (Device& device = devices_.at(group_.side_of(at)); device.is_gpu()) {
+      device.stream().copy_on_device(target, source, block_bytes);
     } else {
       std::memcpy(target, source, block_bytes);
     }

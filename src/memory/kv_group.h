@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "device/devices.h"
 #include "ops/kv_layout.h"
 
 namespace rocmforge {
@@ -14,6 +15,9 @@ namespace rocmforge {
 struct KvGroup {
   std::int32_t window = 0;  ///< a block wholly behind the window of the next position is freed; 0: no window
   std::vector<KvLayout> planes;
+  std::vector<Side> sides{};  ///< of each plane; empty: all on the device
+
+  [[nodiscard]] Side side_of(std::size_t plane) const { return sides.empty() ? Side::device : sides[plane]; }
 
   friend bool operator==(const KvGroup&, const KvGroup&) = default;
 };
@@ -57,12 +61,21 @@ inline bool same_planes(const KvGroups& a, const KvGroups& b) {
     return left == right;
   };
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](const KvGroup& left, const KvGroup& right) {
-    return left.window == right.window &&
+    return left.window == right.window && left.sides == right.sides &&
            std::equal(left.planes.begin(), left.planes.end(), right.planes.begin(), right.planes.end(), same_plane);
   });
 }
 
-/// Bytes of one block of a group.
+/// Bytes of one block of a group in the memory of one side.
+inline std::size_t block_bytes_of(const KvGroup& group, Side side) {
+  std::size_t bytes = 0;
+  for (std::size_t plane = 0; plane < group.planes.size(); ++plane) {
+    bytes += group.side_of(plane) == side ? group.planes[plane].block_bytes() : 0;
+  }
+  return bytes;
+}
+
+/// Bytes of one block of a group, in all memories.
 inline std::size_t block_bytes_of(const KvGroup& group) {
   std::size_t bytes = 0;
   for (const KvLayout& plane : group.planes) {

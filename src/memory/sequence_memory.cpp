@@ -6,11 +6,11 @@
 
 namespace rocmforge {
 
-SequenceMemory::SequenceMemory(Device& device, const KvGroups& groups, const Size& size)
+SequenceMemory::SequenceMemory(const Devices& devices, const KvGroups& groups, const Size& size)
     : groups_(groups),
       num_blocks_(size.blocks),
       block_tokens_(size.block_tokens > 0 ? size.block_tokens : block_tokens_of(groups)),
-      slot_bytes_(size.slot_bytes),
+      slot_bytes_{size.slot_bytes, size.host_slot_bytes},
       slots_(size.slots) {
   check(!groups.empty() && groups.front().window == 0, "the first group of pages has no window");
   check(groups.size() == size.blocks.size(), "each group of pages has a number of blocks");
@@ -20,21 +20,29 @@ SequenceMemory::SequenceMemory(Device& device, const KvGroups& groups, const Siz
     for (const KvLayout& plane : groups[index].planes) {
       check(plane.block_tokens == block_tokens_, "blocks of all groups have as many positions");
     }
-    pages_.emplace_back(device, groups[index].planes, size.blocks[index]);
+    pages_.emplace_back(devices, groups[index], size.blocks[index]);
   }
-  check(size.slots >= 0 && (size.slots > 0) == (size.slot_bytes > 0), "slots have a size, and a size has slots");
-  if (slots_ == 0) {
+  check(size.slots >= 0 && (size.slots > 0) == (size.slot_bytes + size.host_slot_bytes > 0),
+        "slots have a size, and a size has slots");
+  for (const Side side : {Side::device, Side::host}) {
+    allocate_states(devices, side);
+  }
+}
+
+void SequenceMemory::allocate_states(const Devices& devices, Side side) {
+  const std::size_t slot_bytes = slot_bytes_[static_cast<std::size_t>(side)];
+  if (slots_ == 0 || slot_bytes == 0) {
     return;
   }
   const auto fail = [&](const char* reason) {
-    throw Error(fmt::format("the recurrent state of sequences needs {} slots of {} bytes: {}", slots_, slot_bytes_, reason));
+    throw Error(fmt::format("the recurrent state of sequences needs {} slots of {} bytes: {}", slots_, slot_bytes, reason));
   };
   std::size_t bytes = 0;
-  if (__builtin_mul_overflow(slot_bytes_, static_cast<std::size_t>(slots_), &bytes)) {
+  if (__builtin_mul_overflow(slot_bytes, static_cast<std::size_t>(slots_), &bytes)) {
     fail("more than the address space");
   }
   try {
-    states_ = device.allocate(bytes, "the recurrent state");
+    states_[static_cast<std::size_t>(side)] = devices.at(side).allocate(bytes, "the recurrent state");
   } catch (const Error& error) {
     fail(error.what());
   }
@@ -48,6 +56,9 @@ std::size_t SequenceMemory::page_bytes() const {
   return bytes;
 }
 
-StateView SequenceMemory::states() const { return {states_.data(), static_cast<std::int64_t>(slot_bytes_), slots_}; }
+StateView SequenceMemory::states(Side side) const {
+  const auto index = static_cast<std::size_t>(side);
+  return {states_[index].data(), static_cast<std::int64_t>(slot_bytes_[index]), slots_};
+}
 
 }  // namespace rocmforge

@@ -4,26 +4,27 @@
 #include <cstdint>
 #include <vector>
 
-#include "device/device.h"
+#include "device/devices.h"
 #include "memory/kv_cache.h"
 #include "memory/kv_group.h"
 #include "ops/state_slots.h"
 
 namespace rocmforge {
 
-/// The device memory of sequences: pages for K and V of their positions, in groups, and slots of a fixed size for
-/// the recurrent state of layers without pages.
+/// The memory of sequences, on the device and where a model is split also on the host: pages for K and V of their positions,
+/// in groups, and slots of a fixed size for the recurrent state of layers without pages.
 class SequenceMemory {
  public:
   struct Size {
     std::vector<std::int32_t> blocks;  ///< of each group
     std::int32_t block_tokens = 0;     ///< 0: the largest of the planes' layouts
-    std::size_t slot_bytes = 0;
+    std::size_t slot_bytes = 0;        ///< of a slot on the device
+    std::size_t host_slot_bytes = 0;   ///< and on the host
     std::int32_t slots = 0;
   };
 
-  /// Throws Error with the sizes when the memory can't be allocated. `device` must outlive it.
-  SequenceMemory(Device& device, const KvGroups& groups, const Size& size);
+  /// Throws Error with the sizes when the memory can't be allocated. `devices` must outlive it.
+  SequenceMemory(const Devices& devices, const KvGroups& groups, const Size& size);
 
   [[nodiscard]] std::int32_t num_groups() const { return static_cast<std::int32_t>(pages_.size()); }
   /// Group 0 has no window.
@@ -35,17 +36,20 @@ class SequenceMemory {
   [[nodiscard]] std::int32_t block_tokens() const { return block_tokens_; }
   /// Bytes of the pages of all groups.
   [[nodiscard]] std::size_t page_bytes() const;
-  [[nodiscard]] StateView states() const;
-  [[nodiscard]] std::size_t state_bytes() const { return states_.size_bytes(); }
+  [[nodiscard]] StateView states(Side side = Side::device) const;
+  /// Bytes of all slots on the device.
+  [[nodiscard]] std::size_t state_bytes() const { return states_[0].size_bytes(); }
 
  private:
+  void allocate_states(const Devices& devices, Side side);
+
   KvGroups groups_;
   std::vector<KvCache> pages_;
   std::vector<std::int32_t> num_blocks_;
   std::int32_t block_tokens_;
-  std::size_t slot_bytes_;
+  std::size_t slot_bytes_[2];  ///< of each Side
   std::int32_t slots_;
-  DeviceBuffer states_;
+  DeviceBuffer states_[2];
 };
 
 }  // namespace rocmforge

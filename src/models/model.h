@@ -9,6 +9,8 @@
 
 #include "memory/sequence_memory.h"
 #include "models/config/model_config.h"
+#include "models/plan/model_parts.h"
+#include "models/plan/placement.h"
 #include "ops/batch_plan.h"
 #include "ops/kernel_registry.h"
 #include "weights/gguf_file.h"
@@ -31,8 +33,10 @@ struct ModelOptions {
   /// GPU: the most bytes of K and V that latent attention computes for prompts at once; larger ones are computed in passes.
   std::size_t expanded_bytes = std::size_t{256} << 20;
   bool small_weights =
-      false;           ///< no layout of weights that takes more than 9/8 of the file's bytes, where there is a choice
-  std::string matmul;  ///< forced kernel names, "" = best
+      false;              ///< no layout of weights that takes more than 9/8 of the file's bytes, where there is a choice
+  Placement placement{};  ///< which parts the host computes beside a device
+  CpuIsa host_isa = CpuIsa::avx512;  ///< limits the host's instruction set then
+  std::string matmul;                ///< forced kernel names, "" = best
   std::string attention;
   std::function<void(double)> progress;  ///< called with 0..1 while weights are repacked or uploaded
 };
@@ -48,6 +52,7 @@ struct PlannedOperation {
   std::size_t activation_bytes = 0;
   std::size_t kv_bytes_per_position = 0;
   int times = 1;  ///< in that step
+  Side side = Side::device;
   /// An operation whose call includes this one in steps of up to `part_tokens` tokens (attention: in steps of single
   /// rows).
   std::string part_of{};
@@ -74,25 +79,35 @@ class Model {
   /// will be loaded with. Throws Error naming the tensor or key that does not fit.
   static std::unique_ptr<Model> plan(const GgufFile& file, const KernelRegistry& registry, const DeviceInfo& device,
                                      int num_threads, const ModelOptions& options = {});
-  /// Plans and loads; `device` and `pool` must outlive the model.
-  static std::unique_ptr<Model> load(const GgufFile& file, const KernelRegistry& registry, Device& device, ThreadPool& pool,
-                                     const ModelOptions& options = {});
+  /// Plans and loads; `devices` and `pool` must outlive the model.
+  static std::unique_ptr<Model> load(const GgufFile& file, const KernelRegistry& registry, const Devices& devices,
+                                     ThreadPool& pool, const ModelOptions& options = {});
   virtual ~Model() = default;
 
-  /// Loads the weights to the planned device, which like `pool` must outlive the model.
-  virtual void load(Device& device, ThreadPool& pool) = 0;
+  /// Loads the weights to the planned device and, where the model is split, to the host; both must outlive the model, as
+  /// `pool` must.
+  virtual void load(const Devices& devices, ThreadPool& pool) = 0;
 
   [[nodiscard]] virtual const ModelConfig& config() const = 0;
   /// The groups of pages, in the layouts of the attention backends; the engine makes the cache from them.
   [[nodiscard]] virtual const KvGroups& kv_groups() const = 0;
   /// Bytes of a sequence's recurrent state, one slot of SequenceMemory; 0 without recurrent layers.
   [[nodiscard]] virtual std::size_t state_bytes() const { return 0; }
+  /// The same of the layers that the host computes beside a device; `state_bytes` is then without these.
+  [[nodiscard]] virtual std::size_t host_state_bytes() const { return 0; }
   [[nodiscard]] virtual const std::vector<PlannedOperation>& plan() const = 0;
   /// Bytes of copies of weights (CPU: repacked ones; GPU: all), of the workspace, and of the weights that one decode step
   /// reads.
   [[nodiscard]] virtual std::size_t packed_bytes() const = 0;
   [[nodiscard]] virtual std::size_t workspace_bytes() const = 0;
   [[nodiscard]] virtual std::size_t bytes_per_token() const = 0;
+  /// Of all weights on the device, those that a CPU reads from the file in place included.
+  [[nodiscard]] virtual std::size_t device_weight_bytes() const { return packed_bytes(); }
+  /// device_weight_bytes() and workspace_bytes() of the host beside a device.
+  [[nodiscard]] virtual std::size_t host_weight_bytes() const { return 0; }
+  [[nodiscard]] virtual std::size_t host_workspace_bytes() const { return 0; }
+  /// The parts that a Placement places, as this plan needs them.
+  [[nodiscard]] virtual const ModelParts& parts() const;
 
   /// Computes one step; K and V of its tokens are appended to the pages of `memory`, states are written to its slots. On a
   /// GPU the call returns before the step is done, and one more step may be started before this one's tokens are read: a

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "models/config/mtp_config.h"
+#include "models/plan/part_counter.h"
 #include "models/plan/planner.h"
 
 namespace rocmforge {
@@ -28,11 +29,16 @@ Transformer::Transformer(const GgufFile& file, const KernelRegistry& registry, c
       options_(complete(options, config_)),
       on_gpu_(device.is_gpu()),
       plan_{WeightTable(file), BufferPlan(options_.max_batch_tokens, options_.max_logit_rows)} {
+  check(options_.placement.layers.empty() || std::ssize(options_.placement.layers) == config_.layers,
+        "a placement places each layer");
   Planner planner(plan_, registry, device, num_threads, options_);
   plan_input(planner, file);
   plan_blocks(planner);
   if (config_.encoder.is_encoder) {
+    planner.place_layer({.side = options_.placement.output});
+    const PartCounter counter(plan_);
     encoder_output_.emplace(planner, config_);
+    parts_.output = counter.counted().own;
   } else {
     plan_output(planner);
   }
@@ -43,6 +49,8 @@ Transformer::Transformer(const GgufFile& file, const KernelRegistry& registry, c
 }
 
 void Transformer::plan_input(Planner& planner, const GgufFile& file) {
+  planner.use(options_.placement.embedding);
+  const PartCounter counter(plan_);
   embedding_ = planner.embedding("token_embd.weight", config_.vocab, config_.hidden);
   if (options_.given_rows) {
     overwrite_ = planner.resolve_for_prompts<OverwriteRows>({config_.hidden});
@@ -62,6 +70,10 @@ void Transformer::plan_input(Planner& planner, const GgufFile& file) {
   if (config_.per_layer_width > 0) {
     per_layer_.emplace(planner, config_);
   }
+  parts_.embedding = counter.counted().own;
+  if (plan_.host) {
+    plan_crossings();
+  }
 }
 
 void Transformer::plan_positions(Planner& planner, const GgufFile& file) {
@@ -72,10 +84,26 @@ void Transformer::plan_positions(Planner& planner, const GgufFile& file) {
   positions_ = planner.embedding("position_embd.weight", config_.context_length, config_.hidden);
 }
 
+void Transformer::plan_crossings() {
+  const std::int64_t per_layer = std::int64_t{config_.per_layer_width} * config_.layers;
+  crossing_.emplace(config_.hidden, per_layer);
+  for (const Side side : {Side::device, Side::host}) {
+    BufferPlan& buffers = plan_.buffers_of(side);
+    for (const BufferName rows : {BufferName::hidden, BufferName::normed, BufferName::projected}) {
+      buffers.need(rows, config_.hidden);
+    }
+    buffers.need(BufferName::per_layer, per_layer);
+    buffers.need_rows(BufferName::sampled, options_.max_logit_rows, 1);
+  }
+}
+
 void Transformer::plan_blocks(Planner& planner) {
   for (int index = 0; index < config_.layers; ++index) {
+    planner.place_layer(options_.placement.layer(index));
+    const PartCounter counter(plan_);
     blocks_.push_back(std::make_unique<Block>(planner, config_, index, blocks_));
-    if (index > 0) {
+    parts_.layers.push_back(counter.counted(config_, index, *blocks_.back()));
+    if (index > 0 && blocks_[blocks_.size() - 2]->side() == blocks_.back()->side()) {
       blocks_.back()->join(planner, *blocks_[blocks_.size() - 2]);
     }
   }
@@ -86,6 +114,8 @@ void Transformer::plan_blocks(Planner& planner) {
 }
 
 void Transformer::plan_output(Planner& planner) {
+  planner.place_layer({.side = options_.placement.output});
+  const PartCounter counter(plan_);
   const bool tied = !planner.weights().has_tensor("output.weight");
   const NormName norm{config_.output_norm, config_.norm_kind, config_.norm_eps, config_.norm_needs_bias};
   output_.emplace(planner, config_,
@@ -96,6 +126,7 @@ void Transformer::plan_output(Planner& planner) {
   const auto rows = static_cast<std::size_t>(buffers.logit_rows());
   buffers.need_bytes(BufferName::scratch, rows * sample_workspace_bytes(config_.vocab));
   buffers.need_bytes(BufferName::sampled, rows * sizeof(std::int32_t));
+  parts_.output = counter.counted().own;
 }
 
 void Transformer::plan_mtp(Planner& planner, const GgufFile& file) {
@@ -113,10 +144,18 @@ void Transformer::plan_mtp(Planner& planner, const GgufFile& file) {
     return;
   }
   plan_.report.leave_decode_steps();
+  EmbeddingTable* const embedding = mtp_embedding(planner);
   for (int index = config_.layers; index < config_.layers + config_.mtp_blocks; ++index) {
     mtp_.push_back(
-        std::make_unique<MtpBlock>(planner, config_, index, MtpBlock::Shared{embedding_, &output_->layers(), blocks_}));
+        std::make_unique<MtpBlock>(planner, config_, index, MtpBlock::Shared{embedding, &output_->layers(), blocks_}));
   }
+}
+
+EmbeddingTable* Transformer::mtp_embedding(Planner& planner) {
+  if (options_.placement.embedding == options_.placement.output) {
+    return embedding_;
+  }
+  return planner.embedding("token_embd.weight", config_.vocab, config_.hidden);
 }
 
 void Transformer::add_operations() {
@@ -184,9 +223,19 @@ void Transformer::add_operations() {
   }));
 }
 
-void Transformer::load(Device& device, ThreadPool& pool) {
+void Transformer::load(const Devices& devices, ThreadPool& pool) {
   check(!rank_, "a model is loaded once");
-  rank_.emplace(plan_, options_, device, pool);
+  const double host = static_cast<double>(host_weight_bytes());
+  const double share = host / (host + static_cast<double>(std::max<std::size_t>(packed_bytes(), 1)));
+  const auto progress = [this](double from, double to) -> Rank::Progress {
+    return !options_.progress ? Rank::Progress()
+                              : [this, from, to](double done) { options_.progress(from + done * (to - from)); };
+  };
+  if (plan_.host) {
+    host_rank_.emplace(plan_, options_, devices, Side::host, pool, progress(0.0, share));
+  }
+  rank_.emplace(plan_, options_, devices, Side::device, pool, progress(share, 1.0));
+  plan_.weights.warn_of_unused();
 }
 
 Pass Transformer::layers_pass() const {
@@ -197,7 +246,10 @@ Pass Transformer::layers_pass() const {
           .states = encoder_output_ ? &encoder_output_->operations() : &output_->hidden_states(),
           .output = output_ ? &*output_ : nullptr,
           .draw = &draw_,
-          .gathers = output_.has_value() && !per_layer_};
+          .gathers = output_.has_value() && !per_layer_,
+          .begin_side = options_.placement.embedding,
+          .output_side = options_.placement.output,
+          .crossing = crossing_ ? &*crossing_ : nullptr};
 }
 
 void Transformer::forward(const BatchPlan& batch, SequenceMemory& memory) {
@@ -214,6 +266,7 @@ void Transformer::forward_mtp(std::int32_t block, const BatchPlan& batch, Sequen
   pass.kept_blocks = 1;
   pass.states = &own.output().hidden_states();
   pass.output = &own.output();
+  pass.begin_side = options_.placement.output;
   run_step(pass, batch, memory, false);
 }
 
@@ -223,12 +276,32 @@ void Transformer::run_step(const Pass& pass, const BatchPlan& batch, SequenceMem
   logit_rows_ = batch.num_logit_rows();
   hidden_rows_ = static_cast<std::int32_t>(batch.hidden_rows.size());
   raw_rows_ = static_cast<std::int32_t>(batch.raw_rows.size());
-  rank_->run(batch, memory, recorded, [&](const StepArrays& arrays) { compute(pass, arrays, memory); });
+  std::optional<StepArrays> host;
+  if (host_rank_) {
+    rank_->wait();  // the device may still read what the host is about to write
+    host = host_arrays(batch);
+  }
+  const auto how = !recorded ? Rank::Recorded::no : host ? Rank::Recorded::cut : Rank::Recorded::whole;
+  rank_->run(batch, memory, how, [&](const StepArrays& arrays, const RunOperations& run) {
+    compute(pass, arrays, host ? &*host : nullptr, memory, run);
+  });
+  output_rank().keep_draws(batch);
 }
 
-void Transformer::compute(const Pass& pass, const StepArrays& arrays, SequenceMemory& memory, const RunOperations& run) {
+void Transformer::compute(const Pass& pass, const StepArrays& arrays, const StepArrays* host, SequenceMemory& memory,
+                          const RunOperations& run) {
+  SideSteps steps{begin_step(arrays, memory.states(), *rank_)};
+  HostStep beside;
+  if (host != nullptr) {
+    steps.host = begin_step(*host, memory.states(Side::host), *host_rank_);
+    beside = {.tokens = steps.host->tokens,
+              .buffers = host_rank_->buffers(),
+              .context = &host_rank_->context(),
+              .sent = rank_->sent()};
+    steps.device.host = &beside;
+  }
   run_pass(
-      pass, arrays, memory, *rank_, [this](std::span<const std::int32_t> rows) { keep_raw_logits(rows); }, run);
+      pass, steps, memory, [this](std::span<const std::int32_t> rows) { keep_raw_logits(rows); }, run);
 }
 
 void Transformer::wait() {
@@ -245,14 +318,14 @@ void Transformer::keep_raw_logits(std::span<const std::int32_t> rows) {
     raw_logits_ = rank_->device().allocate_pinned(rows.size() * row_bytes);
   }
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const float* from = rank_->buffers().logits + std::int64_t{rows[i]} * config_.vocab;
-    rank_->copy_to_host(raw_logits_.data() + i * row_bytes, from, row_bytes);
+    const float* from = output_rank().buffers().logits + std::int64_t{rows[i]} * config_.vocab;
+    output_rank().copy_to_host(raw_logits_.data() + i * row_bytes, from, row_bytes);
   }
 }
 
 std::span<const float> Transformer::logits() {
   const std::size_t count = static_cast<std::size_t>(logit_rows_) * static_cast<std::size_t>(config_.vocab);
-  return rank_->read_back(rank_->buffers().logits, count, logits_host_);
+  return output_rank().read_back(output_rank().buffers().logits, count, logits_host_);
 }
 
 std::span<const float> Transformer::raw_logits() {
@@ -262,7 +335,7 @@ std::span<const float> Transformer::raw_logits() {
 
 std::span<const float> Transformer::hidden() {
   const std::size_t count = static_cast<std::size_t>(hidden_rows_) * static_cast<std::size_t>(config_.state_width());
-  return rank_->read_back(rank_->buffers().projected, count, hidden_host_);
+  return output_rank().read_back(output_rank().buffers().projected, count, hidden_host_);
 }
 
 void Transformer::check_batch(const BatchPlan& batch, const SequenceMemory& memory) const {
@@ -278,7 +351,9 @@ void Transformer::check_batch(const BatchPlan& batch, const SequenceMemory& memo
   }
   check(same_planes(memory.groups(), kv_groups_),
         "the cache must have the layers of the model and the layouts of its attention kernels");
-  check(states.slot_stride == static_cast<std::int64_t>(state_bytes()), "the slots must be as large as the model's state");
+  check(states.slot_stride == static_cast<std::int64_t>(state_bytes()) &&
+            memory.states(Side::host).slot_stride == static_cast<std::int64_t>(host_state_bytes()),
+        "the slots must be as large as the model's state");
   batch.validate(memory.num_blocks(), memory.block_tokens(), states.num_slots);
   check(batch.overwritten_rows.empty() || (options_.given_rows && batch.given.stride >= config_.hidden),
         "the model was not loaded for given rows, or they are too narrow");
@@ -292,9 +367,14 @@ void Transformer::check_batch(const BatchPlan& batch, const SequenceMemory& memo
   check(std::ranges::all_of(batch.kv_lengths, [this](std::int32_t length) { return length <= options_.context_length; }),
         "a sequence is longer than the context that the model was loaded for");
   const auto is_known = [this](std::int32_t token) {
-    return token < 0 ? EmbeddingRows::drawn_token(token) < rank_->draws().newest_rows() : token < config_.vocab;
+    return token < 0 ? EmbeddingRows::drawn_token(token) < output_rank().draws().newest_rows() : token < config_.vocab;
   };
   check(std::ranges::all_of(batch.tokens, is_known), "a token is outside the vocabulary or of what the last step drew");
+}
+
+const ModelParts& Model::parts() const {
+  static const ModelParts none;
+  return none;
 }
 
 void Model::forward_mtp(std::int32_t, const BatchPlan&, SequenceMemory&) { fail_check("the model has no MTP blocks"); }
@@ -304,10 +384,10 @@ std::unique_ptr<Model> Model::plan(const GgufFile& file, const KernelRegistry& r
   return std::make_unique<Transformer>(file, registry, device, num_threads, options);
 }
 
-std::unique_ptr<Model> Model::load(const GgufFile& file, const KernelRegistry& registry, Device& device, ThreadPool& pool,
-                                   const ModelOptions& options) {
-  auto model = plan(file, registry, device.info(), pool.num_threads(), options);
-  model->load(device, pool);
+std::unique_ptr<Model> Model::load(const GgufFile& file, const KernelRegistry& registry, const Devices& devices,
+                                   ThreadPool& pool, const ModelOptions& options) {
+  auto model = plan(file, registry, devices.at(Side::device).info(), pool.num_threads(), options);
+  model->load(devices, pool);
   return model;
 }
 

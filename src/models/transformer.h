@@ -23,22 +23,34 @@ class Transformer final : public Model {
   Transformer(const GgufFile& file, const KernelRegistry& registry, const DeviceInfo& device, int num_threads,
               const ModelOptions& options);
 
-  void load(Device& device, ThreadPool& pool) override;
+  void load(const Devices& devices, ThreadPool& pool) override;
 
   [[nodiscard]] const ModelConfig& config() const override { return config_; }
   [[nodiscard]] const KvGroups& kv_groups() const override { return kv_groups_; }
-  [[nodiscard]] std::size_t state_bytes() const override { return plan_.memory.state_bytes(); }
+  [[nodiscard]] std::size_t state_bytes() const override { return plan_.memory.state_bytes(Side::device); }
+  [[nodiscard]] std::size_t host_state_bytes() const override { return plan_.memory.state_bytes(Side::host); }
   [[nodiscard]] const std::vector<PlannedOperation>& plan() const override { return plan_.report.operations(); }
   [[nodiscard]] std::size_t packed_bytes() const override { return plan_.weights.packed_bytes(on_gpu_); }
   [[nodiscard]] std::size_t workspace_bytes() const override { return Rank::workspace_bytes(plan_, options_, on_gpu_); }
   [[nodiscard]] std::size_t bytes_per_token() const override { return plan_.report.bytes_per_token(); }
+  [[nodiscard]] std::size_t device_weight_bytes() const override { return plan_.weights.packed_bytes(true); }
+  [[nodiscard]] std::size_t host_weight_bytes() const override {
+    return plan_.host ? plan_.host->weights.packed_bytes(true) : 0;
+  }
+  [[nodiscard]] std::size_t host_workspace_bytes() const override {
+    return plan_.host ? plan_.host->buffers.size_bytes() : 0;
+  }
+  [[nodiscard]] const ModelParts& parts() const override { return parts_; }
 
   void forward(const BatchPlan& batch, SequenceMemory& memory) override;
   [[nodiscard]] std::int32_t mtp_blocks() const override { return static_cast<std::int32_t>(mtp_.size()); }
   void forward_mtp(std::int32_t block, const BatchPlan& batch, SequenceMemory& memory) override;
-  [[nodiscard]] std::span<const std::int32_t> sampled() override { return rank_->draws().newest(); }
-  [[nodiscard]] std::span<const std::int32_t> previous_sampled() override { return rank_->draws().previous(); }
-  [[nodiscard]] bool runs_ahead() const override { return rank_ && rank_->on_gpu(); }
+  [[nodiscard]] std::span<const std::int32_t> sampled() override { return output_rank().draws().newest(); }
+  [[nodiscard]] std::span<const std::int32_t> previous_sampled() override { return output_rank().draws().previous(); }
+  [[nodiscard]] bool runs_ahead() const override {
+    // The host's part of a step needs the tokens that the one before it has drawn.
+    return rank_ && rank_->on_gpu() && !host_rank_;
+  }
   [[nodiscard]] std::span<const float> logits() override;
   [[nodiscard]] std::span<const float> raw_logits() override;
   [[nodiscard]] std::span<const float> hidden() override;
@@ -49,15 +61,24 @@ class Transformer final : public Model {
   /// Checks that the table of learned positions has a row for each position.
   void plan_positions(Planner& planner, const GgufFile& file);
   void plan_input(Planner& planner, const GgufFile& file);
+  /// What both sides of a split model need to hand rows to each other.
+  void plan_crossings();
   void plan_blocks(Planner& planner);
   void plan_output(Planner& planner);
   /// Plans the MTP blocks, if requested; throws Error if the file has none.
   void plan_mtp(Planner& planner, const GgufFile& file);
   void add_operations();
 
+  /// The tables that MTP blocks read, on the side of the output.
+  EmbeddingTable* mtp_embedding(Planner& planner);
+
   [[nodiscard]] Pass layers_pass() const;
+  [[nodiscard]] Rank& output_rank() { return options_.placement.output == Side::host ? *host_rank_ : *rank_; }
+  [[nodiscard]] const Rank& output_rank() const { return options_.placement.output == Side::host ? *host_rank_ : *rank_; }
   void check_batch(const BatchPlan& batch, const SequenceMemory& memory) const;
-  void compute(const Pass& pass, const StepArrays& arrays, SequenceMemory& memory, const RunOperations& run = run_all);
+  /// `host`: the arrays for the host's part of a split model.
+  void compute(const Pass& pass, const StepArrays& arrays, const StepArrays* host, SequenceMemory& memory,
+               const RunOperations& run);
   void run_step(const Pass& pass, const BatchPlan& batch, SequenceMemory& memory, bool recorded);
   void keep_raw_logits(std::span<const std::int32_t> rows);
 
@@ -66,6 +87,7 @@ class Transformer final : public Model {
   bool on_gpu_;               ///< the planned device
   std::vector<float> zeros_;  ///< [max_batch_tokens]: ids of a table's first row, since 0.0f has the bits of 0
   ModelPlan plan_;
+  ModelParts parts_;
   EmbeddingTable* embedding_ = nullptr;
   EmbeddingTable* positions_ = nullptr;       ///< [trained positions, hidden], or null
   EmbeddingTable* token_types_ = nullptr;     ///< [token types, hidden], or null
@@ -91,7 +113,9 @@ class Transformer final : public Model {
   PinnedBuffer raw_logits_;  ///< [raw rows, vocab]
   PinnedBuffer logits_host_;
   PinnedBuffer hidden_host_;
-  std::optional<Rank> rank_;  ///< once loaded. Last, because it waits for steps that use the rest
+  std::optional<Crossing> crossing_;  ///< where the model is split
+  std::optional<Rank> host_rank_;     ///< likewise, once loaded
+  std::optional<Rank> rank_;          ///< once loaded. Last, because it waits for steps that use the rest
 };
 
 }  // namespace rocmforge

@@ -55,7 +55,7 @@ class FakeModel : public Model {
   void pack(std::size_t bytes) { packed_bytes_ = bytes; }
   [[nodiscard]] std::size_t workspace_bytes() const override { return 0; }
   [[nodiscard]] std::size_t bytes_per_token() const override { return 0; }
-  void load(Device&, ThreadPool&) override {}
+  void load(const Devices&, ThreadPool&) override {}
   void forward(const BatchPlan& batch, SequenceMemory& memory) override;
   [[nodiscard]] std::span<const std::int32_t> sampled() override { return sampled_; }
   [[nodiscard]] std::span<const std::int32_t> previous_sampled() override { return previous_sampled_; }

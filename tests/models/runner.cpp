@@ -27,28 +27,35 @@ std::string attention_of(const std::string& kernel_set) {
 }
 
 /// The cache in blocks of `block_tokens`, its elements far from any real key or value; states likewise.
-std::unique_ptr<SequenceMemory> poisoned_memory(Device& device, const Model& model) {
+std::unique_ptr<SequenceMemory> poisoned_memory(const Devices& devices, const Model& model) {
   KvGroups groups = model.kv_groups();
   set_block_tokens(groups, Runner::block_tokens);
-  const std::int32_t slots = model.state_bytes() > 0 ? Runner::num_slots : 0;
+  const std::int32_t slots = model.state_bytes() + model.host_state_bytes() > 0 ? Runner::num_slots : 0;
   auto memory = std::make_unique<SequenceMemory>(
-      device, groups,
+      devices, groups,
       SequenceMemory::Size{.blocks = std::vector<std::int32_t>(groups.size(), Runner::num_blocks),
                            .block_tokens = Runner::block_tokens,
                            .slot_bytes = model.state_bytes(),
+                           .host_slot_bytes = model.host_state_bytes(),
                            .slots = slots});
-  const auto poison = [&](void* data, std::size_t size_bytes) {
+  const auto poison = [&](Side side, void* data, std::size_t size_bytes) {
     if (size_bytes > 0) {
       const std::vector<float> values(size_bytes / sizeof(float), 1000.0f);
-      device.upload(data, values.data(), size_bytes);
+      devices.at(side).upload(data, values.data(), size_bytes);
     }
   };
   for (std::int32_t group = 0; group < memory->num_groups(); ++group) {
-    if (KvCache& pages = memory->pages(group); pages.num_planes() > 0 && pages.planes()[0].dtype == DType::f32) {
-      poison(pages.plane(0).data, pages.bytes());
+    const KvCache& pages = memory->pages(group);
+    for (std::int32_t plane = 0; plane < pages.num_planes(); ++plane) {
+      const auto index = static_cast<std::size_t>(plane);
+      if (const KvLayout& layout = pages.planes()[index]; layout.dtype == DType::f32) {
+        poison(groups[static_cast<std::size_t>(group)].side_of(index), pages.plane(plane).data,
+               layout.block_bytes() * Runner::num_blocks);
+      }
     }
   }
-  poison(memory->states().data, memory->state_bytes());
+  poison(Side::device, memory->states().data, model.state_bytes() * static_cast<std::size_t>(slots));
+  poison(Side::host, memory->states(Side::host).data, model.host_state_bytes() * static_cast<std::size_t>(slots));
   return memory;
 }
 
@@ -153,6 +160,7 @@ Runner::Runner(const GgufFile& file, const std::string& kernel_set, const ModelO
     register_all_kernels(registry_, device_);
   }
   ModelOptions forced = options;
+  forced.host_isa = isa_of(kernel_set);
   if (is_gpu(kernel_set) && forced.attention.empty()) {
     forced.attention = attention_of(kernel_set);
   }
@@ -165,8 +173,12 @@ Runner::Runner(const GgufFile& file, Device& device, const ModelOptions& options
 }
 
 void Runner::load(const GgufFile& file, const ModelOptions& options) {
-  model_ = Model::load(file, registry_, *device_, pool_, options);
-  memory_ = poisoned_memory(*device_, *model_);
+  if (options.placement.split()) {
+    host_ = std::make_unique<Device>(options.host_isa);
+  }
+  const Devices devices(*device_, host_.get());
+  model_ = Model::load(file, registry_, devices, pool_, options);
+  memory_ = poisoned_memory(devices, *model_);
   states_.resize(static_cast<std::size_t>(memory_->states().num_slots));
 }
 

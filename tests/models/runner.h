@@ -51,7 +51,8 @@ class Runner {
   static constexpr std::int32_t block_tokens = 16;
   static constexpr std::int32_t num_slots = 24;
 
-  /// Options other than the KV type, which is f32, and the batch size are the defaults. `file` must outlive the runner.
+  /// Options other than the KV type, which is f32, and the batch size are the defaults. `file` must outlive the runner. A
+  /// model that the options split gets a host: a second CPU with memory of its own.
   Runner(const GgufFile& file, const std::string& kernel_set, int num_threads = 2);
   Runner(const GgufFile& file, const std::string& kernel_set, const ModelOptions& options, int num_threads = 2);
   /// On `device`, with all kernels.
@@ -93,6 +94,7 @@ class Runner {
 
   KernelRegistry registry_;
   std::unique_ptr<Device> own_device_;
+  std::unique_ptr<Device> host_;
   Device* device_;
   ThreadPool pool_;
   std::unique_ptr<Model> model_;

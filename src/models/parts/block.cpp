@@ -44,7 +44,8 @@ std::unique_ptr<Mixer> make_mixer(Planner& planner, const ModelConfig& config, i
 
 }  // namespace
 
-Block::Block(Planner& planner, const ModelConfig& config, int index, std::span<const std::unique_ptr<Block>> earlier) {
+Block::Block(Planner& planner, const ModelConfig& config, int index, std::span<const std::unique_ptr<Block>> earlier)
+    : side_(planner.side()) {
   const LayerConfig& layer = config.layer(index);
   if (layer.has_mixer()) {
     std::optional<KvPlace> shared;

@@ -67,7 +67,8 @@ class Block {
  public:
   /// `config` must outlive the block; `earlier` are the blocks before it.
   Block(Planner& planner, const ModelConfig& config, int index, std::span<const std::unique_ptr<Block>> earlier);
-  /// Fuses the sum at the end of `before` into the block's first product. The block always runs right after `before`.
+  /// Fuses the sum at the end of `before` into the block's first product. The block always runs right after `before`, on the
+  /// same side.
   void join(Planner& planner, Block& before);
 
   /// The mixer's first half; nothing without a mixer.
@@ -75,6 +76,8 @@ class Block {
   /// Elements of a row of its output in Buffers::gathered, 0 without a mixer.
   [[nodiscard]] std::int64_t mixed_width() const { return mixer_ != nullptr ? mixer_->width() : 0; }
   [[nodiscard]] bool has_pages() const { return mixer_ != nullptr && mixer_->has_pages(); }
+  /// Which side computes it.
+  [[nodiscard]] Side side() const { return side_; }
   /// Whether later steps read its results: K and V of its own, or a state.
   [[nodiscard]] bool keeps() const { return keeps_; }
   /// Only for a block that has pages.
@@ -92,6 +95,7 @@ class Block {
   std::unique_ptr<FeedForward> feed_forward_;  ///< likewise
   std::optional<PerLayerInput> per_layer_;
   bool keeps_ = false;
+  Side side_;
   ResidualSum* last_sum_ = nullptr;  ///< the block's second, at its end
   Operations none_;
   Operations finish_;

@@ -68,8 +68,8 @@ void DeltaNetMixer::plan_states(Planner& planner, const ModelConfig& config, int
                                               .gate = OutputGate::Gate::silu,
                                               .norm = true,
                                               .eps = config.norm_eps});
-  conv_state_ = planner.memory().add_state(static_cast<std::size_t>(conv.state_elems()) * sizeof(float));
-  state_ = planner.memory().add_state(static_cast<std::size_t>(delta_net.state_elems()) * sizeof(float));
+  conv_state_ = planner.add_state(static_cast<std::size_t>(conv.state_elems()) * sizeof(float));
+  state_ = planner.add_state(static_cast<std::size_t>(delta_net.state_elems()) * sizeof(float));
 }
 
 void DeltaNetMixer::convolve(const Step& step) const {

@@ -6,7 +6,7 @@ namespace {
 /// On a GPU a shared expert as wide as the others becomes one of the stacked experts, used by every token, because a call of
 /// its own costs more than its work. If the formats of its tensors allow that, adds their names to `names` and returns true.
 bool stack_shared(Planner& planner, const ExpertConfig& own, bool gated, int index, RoutedExperts::Names& names) {
-  if (!planner.device().is_gpu() || !own.may_stack_shared()) {
+  if (!planner.device().is_gpu() || planner.experts_apart() || !own.may_stack_shared()) {
     return false;
   }
   RoutedExperts::Names with = names;
@@ -75,13 +75,25 @@ ExpertsFeedForward::ExpertsFeedForward(Planner& planner, const ModelConfig& conf
                              .up = ResidualOutput(planner, config, index, {.linear = "ffn_latent_up", .k = own.latent_size}),
                              .clear = planner.resolve_for_width<Scale>({}, 2 * std::int64_t{own.latent_size})});
   }
-  append_routed(input.from);
-  if (own.shared_width == 0 || stacked) {
-    return;
+  begin_routed(input.from);
+  const bool has_shared = own.shared_width > 0 && !stacked;
+  if (has_shared && routed_->apart()) {  // the device computes it before it waits for the host
+    plan_shared(planner, config, index, routed);
   }
+  end_routed();
+  if (has_shared && !routed_->apart()) {
+    plan_shared(planner, config, index, routed);
+  }
+}
+
+void ExpertsFeedForward::plan_shared(Planner& planner, const ModelConfig& config, int index, RoutedExperts::Config routed) {
+  const LayerConfig& layer = config.layer(index);
+  const ExpertConfig& own = layer.feed_forward.experts;
+  const auto name = [index](std::string_view part) { return block_tensor(index, part); };
   if (own.shared_gate) {
-    routed.route = {.experts = 1, .used = 1, .score = RouteScore::sigmoid, .scale = residual_scale};
+    routed.route = {.experts = 1, .used = 1, .score = RouteScore::sigmoid, .scale = layer.graph.residual_scale};
     routed.width = own.shared_width;
+    routed.stays = true;
     gated_.emplace(planner, routed,
                    RoutedExperts::Names{.router = {.weight = name("ffn_gate_inp_shexp")},
                                         .gate = {name("ffn_gate_shexp")},
@@ -95,16 +107,23 @@ ExpertsFeedForward::ExpertsFeedForward(Planner& planner, const ModelConfig& conf
   operations_.insert(operations_.end(), shared_->operations().begin(), shared_->operations().end());
 }
 
-void ExpertsFeedForward::append_routed(float* Buffers::*x) {
+void ExpertsFeedForward::begin_routed(float* Buffers::*x) {
+  routed_->append_router(operations_, x);
   if (!latents_) {
-    routed_->append(operations_, x);
+    routed_->append_up(operations_);
     return;
   }
-  routed_->append_router(operations_, x);
   operations_.push_back({latents_->down.kind(), [this](const Step& step) {
                            latents_->down.run(step, step.buffers.normed, step.buffers.gathered);
                          }});
   routed_->append_up(operations_, &Buffers::gathered, &Buffers::projected);
+}
+
+void ExpertsFeedForward::end_routed() {
+  if (!latents_) {
+    routed_->append_down(operations_, &Buffers::hidden);
+    return;
+  }
   operations_.push_back({std::string(Scale::name), [this](const Step& step) {
                            latents_->clear.run(
                                {.x = step.buffers.gathered, .count = step.tokens * latents_->size, .factor = 0.0f}, step);

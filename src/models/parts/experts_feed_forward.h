@@ -25,7 +25,10 @@ class ExpertsFeedForward final : public FeedForward {
     ResidualOutput up;
     Resolved<Scale> clear;  ///< sets zeros, to which the experts add
   };
-  void append_routed(float* Buffers::*x);
+  void plan_shared(Planner& planner, const ModelConfig& config, int index, RoutedExperts::Config routed);
+  /// Up to the products with gate and up; and behind them.
+  void begin_routed(float* Buffers::*x);
+  void end_routed();
 
   std::optional<RoutedExperts> routed_;
   std::optional<Latents> latents_;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "device/device.h"
 #include "device/launch_trace.h"
 #include "models/step/step_inputs.h"
 #include "ops/kv_layout.h"
@@ -31,6 +32,14 @@ struct Buffers {
   void* attention_states[2] = {};   ///< of the kernels for several rows and for single rows
 };
 
+/// What an operation of the device finds on the host that computes a part of the model.
+struct HostStep {
+  std::int64_t tokens = 0;  ///< of the step; the device may compute more rows as padding
+  Buffers buffers;          ///< in memory that the device copies from and to without waiting
+  ExecutionContext* context = nullptr;
+  Event* sent = nullptr;  ///< GPU: for copies to `buffers`
+};
+
 /// A layer's view of one step.
 struct Step {
   std::int64_t tokens = 0;
@@ -45,14 +54,18 @@ struct Step {
   Buffers buffers;
   const StepArrays* arrays = nullptr;  ///< the step's arrays
   ExecutionContext* context = nullptr;
+  const HostStep* host = nullptr;  ///< beside a device, where the model is split
 };
 
 /// An operation with its weights and kernels, ready for any step.
 struct Operation {
   std::string kind;  ///< its name in the plan without the layer: "attn_qkv"
   std::function<void(const Step&)> run;
+  /// Work of the host in a step of the device: recorded launches end before it. It runs in each step.
+  bool on_host = false;
 };
 using Operations = std::vector<Operation>;
+using RunOperations = std::function<void(const Operations&, const Step&)>;
 
 inline void run_all(const Operations& operations, const Step& step) {
   for (const Operation& operation : operations) {

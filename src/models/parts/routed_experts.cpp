@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "models/step/crossing.h"
+
 namespace rocmforge {
 
 void need_buffers(BufferPlan& buffers, const ExpertConfig& experts) {
@@ -17,22 +19,49 @@ void need_buffers(BufferPlan& buffers, const ExpertConfig& experts) {
 
 RoutedExperts::RoutedExperts(Planner& planner, const Config& config, const Names& names) : config_(config) {
   config_.expert_rows = config.expert_rows > 0 ? config.expert_rows : config.hidden;
-  const RouteTokens::Spec& route = config.route;
-  router_ = planner.router(names.router, route, config.hidden);
+  router_ = planner.router(names.router, config.route, config.hidden);
+  up_kind_ = operation_kind(names.up.stacked);
+  down_kind_ = operation_kind(names.down.stacked);
+  if (planner.experts_apart() && !config.stays) {
+    plan_apart(planner, names);
+  } else {
+    plan_experts(planner, names);
+  }
+}
+
+void RoutedExperts::plan_experts(Planner& planner, const Names& names) {
+  const RouteTokens::Spec& route = config_.route;
   const auto wanted = [&](std::int64_t n, std::int64_t k) {
     return ExpertMatmul::Spec{.experts = route.experts + route.shared, .n = n, .k = k, .used = route.taken()};
   };
-  up_kind_ = operation_kind(names.up.stacked);
-  down_kind_ = operation_kind(names.down.stacked);
-  ExpertMatmul::Spec up = wanted(config.width, config_.expert_rows);
-  up.alone = !config.gated;
+  ExpertMatmul::Spec up = wanted(config_.width, config_.expert_rows);
+  up.alone = !config_.gated;
   std::vector<ExpertTensorName> places{names.up};
-  if (config.gated) {
+  if (config_.gated) {
     places.insert(places.begin(), names.gate);
   }
   gate_up_ = planner.experts(names.up.stacked, places, up);
-  down_ = planner.experts(names.down.stacked, {names.down}, wanted(config_.expert_rows, config.width));
+  down_ = planner.experts(names.down.stacked, {names.down}, wanted(config_.expert_rows, config_.width));
   same_kernel_ = gate_up_[0]->kernel == down_[0]->kernel;
+}
+
+void RoutedExperts::plan_apart(Planner& planner, const Names& names) {
+  check(config_.route.shared == 0, "shared experts stay on the device");
+  const Side side = planner.side();
+  const std::int64_t taken = config_.route.taken();
+  for (const BufferName slots : {BufferName::projected, BufferName::gathered}) {
+    planner.buffers().need_after_gather(slots, config_.expert_rows);
+  }
+  add_ = planner.resolve_for_width<ResidualAdd>({}, 3 * config_.expert_rows);
+  planner.use(Side::host);
+  plan_experts(planner, names);
+  BufferPlan& host = planner.buffers();
+  host.need(BufferName::normed, config_.expert_rows);
+  host.need(BufferName::experts, taken);
+  host.need(BufferName::expert_weights, taken);
+  host.need(BufferName::gathered, taken * config_.width);
+  host.need(BufferName::projected, config_.expert_rows);
+  planner.use(side);
 }
 
 void RoutedExperts::append(Operations& operations, float* Buffers::*x) const {
@@ -42,16 +71,76 @@ void RoutedExperts::append(Operations& operations, float* Buffers::*x) const {
 }
 
 void RoutedExperts::append_up(Operations& operations, float* Buffers::*x, float* Buffers::*slots) const {
+  if (apart()) {
+    append_to_host(operations, x);
+    return;
+  }
   operations.push_back({up_kind_, [this, x, slots](const Step& step) {
                           multiply(step, gate_up_, config_.expert_rows, {}, step.buffers.*x, step.buffers.*slots);
                         }});
 }
 
 void RoutedExperts::append_down(Operations& operations, float* Buffers::*out, float* Buffers::*slots) const {
+  if (apart()) {
+    append_on_host(operations);
+    append_from_host(operations, out, slots);
+    return;
+  }
   operations.push_back(
       {down_kind_, [this, out, slots](const Step& step) {
          const ExpertMatmul::Args::Before before{same_kernel_ ? config_.expert_rows : 0, gate_up_[0]->spec.weight, true};
          multiply(step, down_, config_.width, before, step.buffers.*slots, step.buffers.*out);
+       }});
+}
+
+void RoutedExperts::append_to_host(Operations& operations, float* Buffers::*x) const {
+  operations.push_back({"experts_to_host", [this, x](const Step& step) {
+                          const Buffers& host = step.host->buffers;
+                          const auto bytes = [&](std::int64_t width) {  // ids and shares have four bytes too
+                            return static_cast<std::size_t>(step.tokens * width) * sizeof(float);
+                          };
+                          copy_to_host(step, host.normed, step.buffers.*x, bytes(config_.expert_rows));
+                          copy_to_host(step, host.experts, step.buffers.experts, bytes(config_.route.taken()));
+                          copy_to_host(step, host.expert_weights, step.buffers.expert_weights, bytes(config_.route.taken()));
+                        }});
+  operations.push_back({.kind = "experts_to_host", .run = note_copies, .on_host = true});
+}
+
+void RoutedExperts::append_on_host(Operations& operations) const {
+  const auto host_step = [](const Step& step) {
+    Step host = step;
+    host.tokens = std::min(step.tokens, step.host->tokens);  // no padding
+    host.buffers = step.host->buffers;
+    host.context = step.host->context;
+    return host;
+  };
+  operations.push_back({.kind = up_kind_,
+                        .run =
+                            [this, host_step](const Step& step) {
+                              wait_for_copies(step);
+                              const Step host = host_step(step);
+                              multiply(host, gate_up_, config_.expert_rows, {}, host.buffers.normed, host.buffers.gathered);
+                            },
+                        .on_host = true});
+  operations.push_back(
+      {.kind = down_kind_,
+       .run =
+           [this, host_step](const Step& step) {
+             const Step host = host_step(step);
+             std::fill_n(host.buffers.projected, host.tokens * config_.expert_rows, 0.0f);
+             const ExpertMatmul::Args::Before before{same_kernel_ ? config_.expert_rows : 0, gate_up_[0]->spec.weight, true};
+             multiply(host, down_, config_.width, before, host.buffers.gathered, host.buffers.projected);
+           },
+       .on_host = true});
+}
+
+void RoutedExperts::append_from_host(Operations& operations, float* Buffers::*out, float* Buffers::*slots) const {
+  operations.push_back(
+      {"experts_from_host", [this, out, slots](const Step& step) {
+         const std::int64_t count = step.tokens * config_.expert_rows;
+         copy_to_device(step, step.buffers.*slots, step.host->buffers.projected,
+                        static_cast<std::size_t>(count) * sizeof(float));
+         add_->run({.a = step.buffers.*out, .b = step.buffers.*slots, .count = count, .out = step.buffers.*out}, step);
        }});
 }
 

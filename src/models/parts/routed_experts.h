@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,7 +12,8 @@ namespace rocmforge {
 
 /// A router and its experts: hidden += sum of weight_e * down_e (activation(gate_e x) * (up_e x)) over the experts e of a
 /// token, or without gates of weight_e * down_e activation(up_e x). x = Buffers::normed, the output of the router's norm if
-/// it has one. Experts may read and write rows of another size than the router's. Not moved once it has returned operations.
+/// it has one. Experts may read and write rows of another size than the router's. Where the experts lie on the host beside a
+/// layer of the device, rows and choices cross to it and the sum comes back. Not moved once it has returned operations.
 class RoutedExperts {
  public:
   struct Config {
@@ -21,6 +23,7 @@ class RoutedExperts {
     std::int64_t expert_rows = 0;  ///< elements of the rows that experts read and write; 0: hidden
     Activation activation = Activation::silu;
     bool gated = true;
+    bool stays = false;  ///< never on the host beside the layer
   };
   /// The tensors of a block without ".weight".
   struct Names {
@@ -34,14 +37,22 @@ class RoutedExperts {
 
   /// `x`: what the router's norm reads.
   void append(Operations& operations, float* Buffers::*x) const;
-  /// The same as separate parts, for callers with other operations between them, which must not write `slots`: the choice;
-  /// gate and up from `x` to `slots`; and down from `slots`, which adds to `out`.
+  /// The same as separate parts, for callers with other operations between them, which must not write `slots` unless
+  /// apart(): the choice; gate and up from `x` to `slots`; and down from `slots`, which adds to `out`.
   void append_router(Operations& operations, float* Buffers::*x) const { router_.append(operations, x); }
   void append_up(Operations& operations, float* Buffers::*x = &Buffers::normed,
                  float* Buffers::*slots = &Buffers::gathered) const;
   void append_down(Operations& operations, float* Buffers::*out, float* Buffers::*slots = &Buffers::gathered) const;
+  /// Whether the experts are on the host beside the layer. The host computes in append_down, and during the operations
+  /// between append_up and append_down only the device does.
+  [[nodiscard]] bool apart() const { return add_.has_value(); }
 
  private:
+  void plan_experts(Planner& planner, const Names& names);
+  void plan_apart(Planner& planner, const Names& names);
+  void append_to_host(Operations& operations, float* Buffers::*x) const;
+  void append_on_host(Operations& operations) const;
+  void append_from_host(Operations& operations, float* Buffers::*out, float* Buffers::*slots) const;
   void multiply(const Step& step, const std::vector<const ExpertMatrix*>& matrices, std::int64_t k,
                 const ExpertMatmul::Args::Before& before, const float* x, float* out) const;
 
@@ -51,7 +62,8 @@ class RoutedExperts {
   std::string down_kind_;
   std::vector<const ExpertMatrix*> gate_up_;
   std::vector<const ExpertMatrix*> down_;
-  bool same_kernel_ = false;  ///< of gate, up and down
+  bool same_kernel_ = false;                  ///< of gate, up and down
+  std::optional<Resolved<ResidualAdd>> add_;  ///< of what comes back from the host
 };
 
 /// Asks for the buffers of the routed experts and the shared one, stacked or not.

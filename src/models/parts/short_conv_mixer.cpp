@@ -10,7 +10,7 @@ ShortConvMixer::ShortConvMixer(Planner& planner, const ModelConfig& config, int 
   inputs_ = planner.fused_linear(in, block_norm(config, index, layer.graph.mixer_norm), {{in, 3 * width_}}, width_);
   weight_ = planner.floats(block_tensor(index, "shortconv.conv.weight"), {spec.channels, spec.taps});
   conv_ = planner.resolve<CausalConv>(spec);
-  state_offset_ = planner.memory().add_state(static_cast<std::size_t>(spec.state_elems()) * sizeof(float));
+  state_offset_ = planner.add_state(static_cast<std::size_t>(spec.state_elems()) * sizeof(float));
   planner.buffers().need(BufferName::projected, 3 * width_);
   planner.buffers().need_after_gather(BufferName::gathered, width_);
   output_ = ResidualOutput(planner, config, index, {"shortconv.out_proj", width_, layer.graph.mixer_post_norm});

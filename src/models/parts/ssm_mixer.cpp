@@ -17,12 +17,12 @@ SsmMixer::SsmMixer(Planner& planner, const ModelConfig& config, int index) : con
                    ? planner.vector(name("ssm_conv1d.bias"), conv_spec.channels)
                    : nullptr;
   conv_ = planner.resolve<CausalConv>(conv_spec);
-  conv_state_ = planner.memory().add_state(floats(conv_spec.state_elems()));
+  conv_state_ = planner.add_state(floats(conv_spec.state_elems()));
   a_ = planner.floats(name("ssm_a"), {scan_spec.heads, 1});
   d_ = planner.floats(name("ssm_d"), {scan_spec.heads, 1});
   dt_bias_ = planner.vector(name("ssm_dt.bias"), scan_spec.heads);
   scan_ = planner.resolve<SsmScan>(scan_spec);
-  scan_state_ = planner.memory().add_state(floats(scan_spec.state_elems()));
+  scan_state_ = planner.add_state(floats(scan_spec.state_elems()));
   const std::int64_t group = width_ / scan_spec.groups;
   norm_weight_ = planner.floats(name("ssm_norm.weight"), {scan_spec.groups, group});
   norm_ = planner.resolve<RmsNorm>({group, config.norm_eps, scan_spec.groups});

@@ -10,19 +10,22 @@ namespace rocmforge {
 /// The memory of a sequence that the layers of a model ask for: planes in groups of pages, and bytes in a slot of state.
 class MemoryPlan {
  public:
-  /// A plane in the group of this window; 0: no window.
-  KvPlace add_plane(std::int32_t window, const KvLayout& layout);
+  /// A plane in the group of this window, in the memory of `side`; 0: no window.
+  KvPlace add_plane(std::int32_t window, const KvLayout& layout, Side side = Side::device);
   [[nodiscard]] const KvLayout& plane(const KvPlace& place) const;
-  /// Reserves `size_bytes` in each slot of state; returns the offset, for StateView::at.
-  std::int64_t add_state(std::size_t size_bytes);
+  [[nodiscard]] Side side(const KvPlace& place) const;
+  /// Reserves `size_bytes` in each slot of state of `side`; returns the offset, for StateView::at.
+  std::int64_t add_state(std::size_t size_bytes, Side side = Side::device);
 
   /// The pages of all layers, in blocks of one size.
   [[nodiscard]] KvGroups groups() const;
-  [[nodiscard]] std::size_t state_bytes() const { return state_bytes_; }  ///< of one slot
+  [[nodiscard]] std::size_t state_bytes(Side side = Side::device) const {  ///< of one slot
+    return state_bytes_[static_cast<std::size_t>(side)];
+  }
 
  private:
   KvGroups groups_ = KvGroups(1);
-  std::size_t state_bytes_ = 0;
+  std::size_t state_bytes_[2] = {};  ///< of each Side
 };
 
 }  // namespace rocmforge

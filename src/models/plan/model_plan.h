@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "models/plan/buffer_plan.h"
 #include "models/plan/memory_plan.h"
 #include "models/plan/plan_report.h"
@@ -7,14 +9,24 @@
 
 namespace rocmforge {
 
-/// What planning a model leaves: its weights, the memory of a step and of a sequence, and the report. The kernels that were
-/// chosen are in the parts of the model.
-struct ModelPlan {
+/// What a model needs in the memory of one side.
+struct SidePlan {
   WeightTable weights;
+  BufferPlan buffers;
+};
+
+/// What planning a model leaves: its weights and the memory of a step on each side, the memory of a sequence, and the
+/// report. The kernels that were chosen are in the parts of the model.
+struct ModelPlan {
+  WeightTable weights;  ///< of the device, like `buffers`
   BufferPlan buffers;
   MemoryPlan memory{};
   PlanReport report{};
   std::int32_t position_axes = 1;  ///< the most positions of a token in a step
+  std::optional<SidePlan> host{};  ///< where the model is split
+
+  [[nodiscard]] WeightTable& weights_of(Side side) { return side == Side::device ? weights : host.value().weights; }
+  [[nodiscard]] BufferPlan& buffers_of(Side side) { return side == Side::device ? buffers : host.value().buffers; }
 };
 
 }  // namespace rocmforge

@@ -52,7 +52,7 @@ std::optional<Router::Rows> Planner::router_rows(const Router& router, const Rou
   }
   const RmsNorm::Spec& norm = std::get<Resolved<RmsNorm>>(router.norm->operation).spec;
   const RouteRows::Spec spec{.route = choice, .hidden = norm.dim, .eps = norm.eps};
-  const Candidates<RouteRows> found = registry_->candidates<RouteRows>(spec, device_);
+  const Candidates<RouteRows> found = registry_->candidates<RouteRows>(spec, device());
   if (found.able.empty() || found.able[0]->priority() == KernelPriority::reference) {
     return std::nullopt;
   }
@@ -67,7 +67,7 @@ std::vector<const ExpertMatrix*> Planner::experts(std::string_view operation, co
   for (const ExpertTensorName& name : names) {
     ExpertMatrix matrix = find_experts(name, wanted);
     Choice<ExpertMatmul> choice = with_context(weights().place(matrix.tensors[0]->name), [&] {
-      return choose_for_weights<ExpertMatmul>(*registry_, matrix.spec, device_, {}, options_.small_weights);
+      return choose_for_weights<ExpertMatmul>(*registry_, matrix.spec, device(), {}, options_.small_weights);
     });
     matrix.kernel = choice.kernel;
     if (found.empty()) {

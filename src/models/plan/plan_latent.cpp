@@ -21,7 +21,7 @@ const HeadMatrix* Planner::heads(const HeadTensorName& name, HeadMatmul::Spec sp
   weights().refuse_tensor(name.joined + ".scale");
   spec.weight = matrix.transposed ? DType::f32 : matrix.tensor->tensor.dtype;
   Choice<HeadMatmul> choice =
-      with_context(weights().place(matrix.tensor->name), [&] { return registry_->choose<HeadMatmul>(spec, device_); });
+      with_context(weights().place(matrix.tensor->name), [&] { return registry_->choose<HeadMatmul>(spec, device()); });
   matrix.spec = spec;
   matrix.kernel = choice.kernel;
   const std::size_t weight_bytes = static_cast<std::size_t>(spec.heads * spec.n) * row_bytes(spec.weight, spec.k);
@@ -39,7 +39,7 @@ const HeadMatrix* Planner::heads(const HeadTensorName& name, HeadMatmul::Spec sp
 
 std::optional<LatentPrefill> Planner::latent_prefill(const HeadMatrix& keys, const HeadMatrix& values,
                                                      const PlannedAttention& absorbed) {
-  if (!device_.is_gpu() || !options_.attention.empty() || keys.kernel->packed_bytes(keys.spec) > 0 ||
+  if (!device().is_gpu() || !options_.attention.empty() || keys.kernel->packed_bytes(keys.spec) > 0 ||
       values.kernel->packed_bytes(values.spec) > 0) {
     return std::nullopt;  // a forced kernel is also used for prompts; repacked matrices can't be read by rows
   }
@@ -50,7 +50,7 @@ std::optional<LatentPrefill> Planner::latent_prefill(const HeadMatrix& keys, con
                                 .value_weight = values.spec.weight,
                                 .out = type,
                                 .layout = absorbed.layout};
-  if (Candidates<LatentExpand> found = registry_->candidates<LatentExpand>(spec, device_); found.able.empty()) {
+  if (Candidates<LatentExpand> found = registry_->candidates<LatentExpand>(spec, device()); found.able.empty()) {
     plan_->report.add({.operation = std::string(LatentExpand::name),
                        .spec = to_string(spec),
                        .kernel = "none, prompts are computed as single tokens are",

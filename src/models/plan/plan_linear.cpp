@@ -139,7 +139,7 @@ MatmulWeight Planner::find_weight(const LinearName& layer, std::int64_t k) {
 const MatmulWeight* Planner::matmul_weight(const LinearName& layer, std::int64_t k, std::vector<Refusal>& refusals) {
   MatmulWeight weight = find_weight(layer, k);
   Choice<Matmul> choice = with_context(weights().place(weight.tensor->name), [&] {
-    return choose_for_weights<Matmul>(*registry_, weight.spec, device_, options_.matmul, options_.small_weights);
+    return choose_for_weights<Matmul>(*registry_, weight.spec, device(), forced(options_.matmul), options_.small_weights);
   });
   for (Refusal& refusal : choice.refusals) {
     if (std::none_of(refusals.begin(), refusals.end(), [&](const Refusal& known) {

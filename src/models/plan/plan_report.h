@@ -13,6 +13,8 @@ namespace rocmforge {
 /// What a plan tells of itself: a line for each operation, and the bytes of weights that one decode step of one token reads.
 class PlanReport {
  public:
+  /// Operations and bytes that are added from here on are of this side.
+  void use(Side side) { side_ = side; }
   /// Layers with the same operation share a line.
   void add(PlannedOperation operation);
   void add_weight_bytes(std::size_t size_bytes) { bytes_per_token_ += size_bytes; }
@@ -26,6 +28,7 @@ class PlanReport {
   [[nodiscard]] std::size_t bytes_per_token() const { return decode_bytes_.value_or(bytes_per_token_); }
 
  private:
+  Side side_ = Side::device;
   std::vector<PlannedOperation> operations_;
   std::size_t bytes_per_token_ = 0;
   std::optional<std::size_t> decode_bytes_;  ///< bytes of a decode step, set once all its operations are planned

@@ -10,7 +10,17 @@ Planner::Planner(ModelPlan& plan, const KernelRegistry& registry, const DeviceIn
       registry_(&registry),
       device_(device),
       options_(options),
-      limits_{options.max_batch_tokens, options.max_sequences, options.context_length, num_threads} {}
+      limits_{options.max_batch_tokens, options.max_sequences, options.context_length, num_threads} {
+  if (options.placement.split()) {
+    host_device_ = cpu_device_info(options.host_isa);
+    plan.host.emplace(SidePlan{plan.weights.beside(), BufferPlan(options.max_batch_tokens, options.max_logit_rows)});
+  }
+}
+
+void Planner::use(Side side) {
+  side_ = side;
+  plan_->report.use(side);
+}
 
 EmbeddingTable* Planner::embedding(std::string_view name, std::int64_t vocab, std::int64_t hidden) {
   const GgufTensor& table = weights().tensor(name, {vocab, hidden});
@@ -23,10 +33,13 @@ EmbeddingTable* Planner::embedding(std::string_view name, std::int64_t vocab, st
 
 PlannedAttention Planner::attention(const Attention::Spec& spec, const std::optional<KvPlace>& shared) {
   const Attention::Spec decode_spec = single_row_spec(spec);
-  AttentionPair pair = choose_attention(*registry_, spec, device_, options_.attention);
+  AttentionPair pair = choose_attention(*registry_, spec, device(), forced(options_.attention));
   // Without causality a text is computed in one step, which needs all its positions.
   const std::int32_t window = spec.causal && spec.window < limits_.max_kv_len ? spec.window : 0;
-  const KvPlace place = shared ? *shared : memory().add_plane(window, pair.layout);
+  const KvPlace place = shared ? *shared : memory().add_plane(window, pair.layout, side_);
+  if (memory().side(place) != side_) {
+    throw Error("layers that share keys and values must be placed on one device");
+  }
   check(memory().plane(place) == pair.layout, "layers that share a plane want the same layout");
   const AttentionBackend& prefill = *pair.prefill.kernel;
   const AttentionBackend& decode = *pair.decode.kernel;
@@ -64,7 +77,7 @@ void Planner::plan_further(StepAttention& attention, const Attention::Spec& spec
 }
 
 const AttentionBackend& Planner::plan_beside(const AttentionPair& pair, const Attention::Spec& spec) {
-  Choice<Attention> choice = choose_beside(pair, *registry_, spec, device_);
+  Choice<Attention> choice = choose_beside(pair, *registry_, spec, device());
   const AttentionBackend& kernel = *choice.kernel;
   PlannedOperation operation = describe<Attention>(spec, std::move(choice)).second;
   operation.uses = {KernelUse<Attention>{spec, &kernel, pair.layout}};

@@ -47,6 +47,16 @@ class Planner {
   Planner(ModelPlan& plan, const KernelRegistry& registry, const DeviceInfo& device, int num_threads,
           const ModelOptions& options);
 
+  /// What is planned from here on is computed by this side. At first by the device.
+  void use(Side side);
+  [[nodiscard]] Side side() const { return side_; }
+  /// Whether the routed experts of the layer that is planned are on the host beside it.
+  [[nodiscard]] bool experts_apart() const { return experts_apart_; }
+  void place_layer(const Placement::Layer& layer) {
+    use(layer.side);
+    experts_apart_ = layer.side == Side::device && layer.experts == Side::host;
+  }
+
   /// Chooses the kernel of an operation without weights. Layers with the same operation share a line of the plan.
   template <class Op>
   Resolved<Op> resolve(const typename Op::Spec& spec, std::string_view forced = {}) {
@@ -107,17 +117,20 @@ class Planner {
   /// As vector(), for a small tensor of any shape.
   const WeightVector* floats(std::string_view name, const Shape& shape);
 
-  [[nodiscard]] WeightTable& weights() { return plan_->weights; }
-  [[nodiscard]] BufferPlan& buffers() { return plan_->buffers; }
+  [[nodiscard]] WeightTable& weights() { return plan_->weights_of(side_); }
+  [[nodiscard]] BufferPlan& buffers() { return plan_->buffers_of(side_); }
   [[nodiscard]] MemoryPlan& memory() { return plan_->memory; }
-  [[nodiscard]] const DeviceInfo& device() const { return device_; }
+  /// Reserves `size_bytes` in each slot of state on the side of the layer; see MemoryPlan.
+  std::int64_t add_state(std::size_t size_bytes) { return memory().add_state(size_bytes, side_); }
+  /// The device that computes what is planned.
+  [[nodiscard]] const DeviceInfo& device() const { return side_ == Side::device ? device_ : host_device_; }
   [[nodiscard]] DType kv_dtype() const { return options_.kv_dtype; }
 
  private:
   /// The kernel of an operation and its line of the plan.
   template <class Op>
   std::pair<Resolved<Op>, PlannedOperation> choose(const typename Op::Spec& spec, std::string_view forced = {}) {
-    auto described = describe<Op>(spec, registry_->choose<Op>(spec, device_, forced));
+    auto described = describe<Op>(spec, registry_->choose<Op>(spec, device(), forced));
     if constexpr (std::is_base_of_v<OpKernel<Op>, typename KernelInterfaceOf<Op>::type>) {
       need_scratch(described.first.kernel->workspace_bytes(spec, options_.max_batch_tokens));
     }
@@ -164,15 +177,22 @@ class Planner {
   ExpertMatrix find_experts(const ExpertTensorName& name, const ExpertMatmul::Spec& all);
   void find_expert_vectors(const ExpertTensorName& name, bool joined, ExpertMatrix& matrix);
   const WeightVector* norm_weight(const NormName& name, std::int64_t dim);
-  void need_scratch(std::size_t size_bytes) { plan_->buffers.need_bytes(BufferName::scratch, size_bytes); }
+  void need_scratch(std::size_t size_bytes) { buffers().need_bytes(BufferName::scratch, size_bytes); }
   void need_attention_state(std::size_t size_bytes);
   /// The kernels of steps that ModelOptions::spans and most_rows allow, on the cache of `pair`.
   void plan_further(StepAttention& attention, const Attention::Spec& spec, const AttentionPair& pair);
   const AttentionBackend& plan_beside(const AttentionPair& pair, const Attention::Spec& spec);
+  /// A kernel that is asked for by name, on the device that it is for.
+  [[nodiscard]] std::string_view forced(const std::string& kernel) const {
+    return side_ == Side::device ? std::string_view(kernel) : std::string_view();
+  }
 
   ModelPlan* plan_;
   const KernelRegistry* registry_;
   DeviceInfo device_;
+  DeviceInfo host_device_;
+  Side side_ = Side::device;
+  bool experts_apart_ = false;
   ModelOptions options_;
   AttentionLimits limits_;
 };

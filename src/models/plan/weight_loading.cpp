@@ -150,6 +150,18 @@ std::size_t WeightTable::packed_bytes(bool on_gpu) const {
   return total;
 }
 
+std::size_t WeightTable::expert_bytes(bool on_gpu) const {
+  std::size_t total = 0;
+  for (const ExpertMatrix& experts : expert_matrices_) {
+    if (!experts.in_place()) {
+      total += WeightStore::copy_bytes(experts.bytes());
+    } else if (on_gpu && (experts.first_row == 0 || experts.tensor_rows == experts.spec.n)) {  // joined tensors once
+      total += WeightStore::copy_bytes(experts.tensors[0]->tensor.bytes());
+    }
+  }
+  return total;
+}
+
 void WeightTable::load(Device& device, ThreadPool& pool, const std::function<void(double)>& progress) {
   refuse_unused_scales();
   const std::size_t total = packed_bytes(device.is_gpu());
@@ -173,7 +185,6 @@ void WeightTable::load(Device& device, ThreadPool& pool, const std::function<voi
   });
   check(store_->owned_bytes() == total, "the plan counts the weights that are copied");
   store_->finish();
-  warn_of_unused();
 }
 
 void WeightTable::load_matrices(WeightStore& store, ThreadPool& pool, const std::function<void()>& show) {
@@ -195,7 +206,7 @@ void WeightTable::load_matrices(WeightStore& store, ThreadPool& pool, const std:
 void WeightTable::warn_of_unused() const {
   std::vector<std::string> unused;
   for (const GgufTensor& tensor : file_->tensors()) {
-    if (!used_.contains(tensor.name)) {
+    if (!used_->contains(tensor.name)) {
       unused.push_back(quote(tensor.name));
     }
   }

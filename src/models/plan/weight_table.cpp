@@ -21,7 +21,14 @@ std::string scale_of(std::string_view layer) { return std::string(layer) + std::
 WeightTable::WeightTable(const GgufFile& file)
     : file_(&file),
       // Part of the configuration.
-      used_{"rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"} {}
+      used_(std::make_shared<std::set<std::string, std::less<>>>(std::initializer_list<std::string>{
+          "rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"})) {}
+
+WeightTable WeightTable::beside() const {
+  WeightTable other(*file_);
+  other.used_ = used_;
+  return other;
+}
 
 std::string WeightTable::place(std::string_view tensor) const {
   return file_->path().string() + ": tensor " + quote(std::string(tensor));
@@ -33,7 +40,7 @@ const GgufTensor& WeightTable::tensor(std::string_view name, const Shape& shape)
     throw Error(fmt::format("{}: tensor '{}' is {}, a format that is known but can't be computed yet",
                             file_->path().string(), name, format.name));
   }
-  used_.emplace(name);
+  used_->emplace(name);
   return found;
 }
 
@@ -143,9 +150,9 @@ void WeightTable::refuse_any_scale(std::string_view layer) const {
 
 void WeightTable::refuse_unused_scales() const {
   for (const GgufTensor& tensor : file_->tensors()) {
-    if (tensor.name.ends_with(scale_suffix) && !used_.contains(tensor.name)) {
+    if (tensor.name.ends_with(scale_suffix) && !used_->contains(tensor.name)) {
       const std::string layer = tensor.name.substr(0, tensor.name.size() - scale_suffix.size());
-      if (used_.contains(layer + ".weight")) {
+      if (used_->contains(layer + ".weight")) {
         refuse_scale(layer);
       }
     }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -26,6 +27,8 @@ class WeightTable {
  public:
   /// `file` must outlive the table.
   explicit WeightTable(const GgufFile& file);
+  /// A table of the same file for another memory. A tensor that either of them uses counts as used.
+  [[nodiscard]] WeightTable beside() const;
 
   /// Throws Error naming the tensor when it is missing, of another shape, or in a format that can't be computed.
   const GgufTensor& tensor(std::string_view name, const Shape& shape);
@@ -35,7 +38,7 @@ class WeightTable {
   /// Throws Error naming a tensor that changes the computation and is not supported, if the file has it.
   void refuse_tensor(const std::string& name) const;
   /// Prevents the warning about a tensor that the file may have and the model does not read.
-  void pass_over(std::string name) { used_.insert(std::move(name)); }
+  void pass_over(std::string name) { used_->insert(std::move(name)); }
   /// Whether the shared expert can be one of the stacked experts: same format, no bias or scale vectors.
   [[nodiscard]] bool can_stack_shared(const ExpertTensorName& name) const;
 
@@ -68,18 +71,20 @@ class WeightTable {
 
   /// Bytes of copies of weights: on the CPU the repacked ones, on a GPU all.
   [[nodiscard]] std::size_t packed_bytes(bool on_gpu) const;
-  /// Uploads and repacks all weights and sets their addresses; then warns of unused tensors. `progress` may be empty; it is
-  /// called with 0..1.
+  /// The part of them that is stacked experts.
+  [[nodiscard]] std::size_t expert_bytes(bool on_gpu) const;
+  /// Uploads and repacks all weights and sets their addresses. `progress` may be empty; it is called with 0..1.
   void load(Device& device, ThreadPool& pool, const std::function<void(double)>& progress);
+  /// Warns of tensors that no table uses.
+  void warn_of_unused() const;
 
  private:
   const GgufTensor& vector_tensor(std::string_view name, const Shape& shape);
   void load_matrices(WeightStore& store, ThreadPool& pool, const std::function<void()>& show);
   void refuse_unused_scales() const;
-  void warn_of_unused() const;
 
   const GgufFile* file_;
-  std::set<std::string, std::less<>> used_;
+  std::shared_ptr<std::set<std::string, std::less<>>> used_;  ///< by this table and those beside it
   // Deques, because the addresses of elements must not change.
   std::deque<MatmulWeight> matrices_;
   std::deque<ExpertMatrix> expert_matrices_;

@@ -31,47 +31,83 @@ Step wanted_rows(const Step& step, const OutputHead& output, bool mixed, const R
   return wanted;
 }
 
+/// The residual stream on one side, which crosses to the other one where the next operations are there.
+class Walk {
+ public:
+  Walk(const Pass& pass, const SideSteps& steps, const RunOperations& run)
+      : pass_(&pass), steps_(&steps), run_(&run), side_(pass.begin_side) {}
+
+  [[nodiscard]] Side side() const { return side_; }
+  /// The step on `side`, to which the residual stream crosses if it is on the other one.
+  const Step& go_to(Side side) {
+    if (side != side_) {
+      (*run_)(pass_->crossing->to(side), steps_->device);
+      if (!per_layer_sent_) {  // the other side keeps its own
+        (*run_)(pass_->crossing->per_layer_to(side), steps_->device);
+        per_layer_sent_ = true;
+      }
+      side_ = side;
+    }
+    return steps_->at(side);
+  }
+
+ private:
+  const Pass* pass_;
+  const SideSteps* steps_;
+  const RunOperations* run_;
+  Side side_;
+  bool per_layer_sent_ = false;
+};
+
 /// The blocks of the pass. Returns the Step of the rows behind them.
-Step run_blocks(const Pass& pass, Step step, SequenceMemory& memory, const RunOperations& run) {
+Step run_blocks(const Pass& pass, Walk& walk, SequenceMemory& memory, const RunOperations& run) {
+  Step step = walk.go_to(walk.side());
   const StepArrays& arrays = *step.arrays;
   const bool wanted = arrays.num_logit_rows > 0 || arrays.num_hidden_rows > 0;
   const bool few = 2 * std::int64_t{arrays.num_logit_rows} <= step.tokens;
   const std::size_t blocks = wanted ? pass.blocks.size() : pass.kept_blocks;
   for (std::size_t index = 0; index < blocks; ++index) {
     const bool last = index + 1 == blocks;
-    step.results = !last || wanted;
     const Block& block = *pass.blocks[index];
+    step = walk.go_to(block.side());
+    step.results = !last || wanted;
     if (block.has_pages()) {
-      find_pages(block.kv_place(), arrays, memory, step);
+      find_pages(block.kv_place(), *step.arrays, memory, step);
     }
     run(block.mix(), step);
-    if (last && pass.gathers && arrays.num_hidden_rows == 0 && few) {
+    const bool gathers = pass.gathers && block.side() == pass.output_side;
+    if (last && gathers && arrays.num_hidden_rows == 0 && few) {
       step = wanted_rows(step, *pass.output, block.mixed_width() > 0, run);
     }
     if (step.results) {
       run(block.finish(), step);
     }
   }
-  return step;
+  return wanted && walk.side() != pass.output_side ? walk.go_to(pass.output_side) : step;
 }
 
 }  // namespace
 
-void run_pass(const Pass& pass, const StepArrays& arrays, SequenceMemory& memory, Rank& rank, const KeepRows& keep_raw,
+Step begin_step(const StepArrays& arrays, const StateView& states, Rank& rank) {
+  return {.tokens = arrays.batch.num_tokens,
+          .batch = arrays.batch,
+          .any_single = arrays.any_single || arrays.most_rows > 1,
+          .any_several = arrays.batch.max_q_len > 1 && arrays.most_rows <= 1,
+          .most_rows = arrays.most_rows,
+          .layout = {},
+          .cache = {},
+          .states = states,
+          .buffers = rank.buffers(),
+          .arrays = &arrays,
+          .context = &rank.context()};
+}
+
+void run_pass(const Pass& pass, const SideSteps& steps, SequenceMemory& memory, const KeepRows& keep_raw,
               const RunOperations& run) {
-  Step step{.tokens = arrays.batch.num_tokens,
-            .batch = arrays.batch,
-            .any_single = arrays.any_single || arrays.most_rows > 1,
-            .any_several = arrays.batch.max_q_len > 1 && arrays.most_rows <= 1,
-            .most_rows = arrays.most_rows,
-            .layout = {},
-            .cache = {},
-            .states = memory.states(),
-            .buffers = rank.buffers(),
-            .arrays = &arrays,
-            .context = &rank.context()};
-  run(*pass.begin, step);
-  step = run_blocks(pass, step, memory, run);
+  Walk walk(pass, steps, run);
+  run(*pass.begin, steps.at(pass.begin_side));
+  Step step = run_blocks(pass, walk, memory, run);
+  const StepArrays& arrays = *step.arrays;
   if (arrays.num_hidden_rows > 0) {
     Step rows = step;
     rows.tokens = arrays.num_hidden_rows;

@@ -3,11 +3,13 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "models/parts/block.h"
 #include "models/parts/operation.h"
 #include "models/parts/output_head.h"
+#include "models/step/crossing.h"
 #include "models/step/rank.h"
 
 namespace rocmforge {
@@ -21,14 +23,27 @@ struct Pass {
   const OutputHead* output = nullptr;  ///< null for a model without logits
   const Operations* draw = nullptr;    ///< from Buffers::logits
   bool gathers = true;                 ///< the last block's rows may be gathered before its end
+  Side begin_side = Side::device;
+  Side output_side = Side::device;     ///< also of the states and the draw
+  const Crossing* crossing = nullptr;  ///< where the model is split
 };
 
-using RunOperations = std::function<void(const Operations&, const Step&)>;
+/// A step as each side sees it. The device's refers to the host's.
+struct SideSteps {
+  Step device;
+  std::optional<Step> host{};
+
+  [[nodiscard]] const Step& at(Side side) const { return side == Side::device ? device : host.value(); }
+};
+
 /// Called with the rows of Buffers::logits that are wanted as they are, before the draw changes them.
 using KeepRows = std::function<void(std::span<const std::int32_t>)>;
 
 /// Passes a step's operations to `run` in their order, in groups with the Step that they run on.
-void run_pass(const Pass& pass, const StepArrays& arrays, SequenceMemory& memory, Rank& rank, const KeepRows& keep_raw,
-              const RunOperations& run = run_all);
+void run_pass(const Pass& pass, const SideSteps& steps, SequenceMemory& memory, const KeepRows& keep_raw,
+              const RunOperations& run);
+
+/// A step that `rank` computes from `arrays`, before its first operation.
+Step begin_step(const StepArrays& arrays, const StateView& states, Rank& rank);
 
 }  // namespace rocmforge

@@ -12,15 +12,23 @@ constexpr std::int32_t least_block_tokens = 16;
 
 }  // namespace
 
-Rank::Rank(ModelPlan& plan, const ModelOptions& options, Device& device, ThreadPool& pool)
-    : options_(&options), device_(&device), context_{&pool}, draws_(device, options.max_logit_rows) {
-  plan.weights.load(device, pool, options.progress);
-  workspace_ = device.allocate(plan.buffers.size_bytes(), "the workspace");
-  buffers_ = plan.buffers.place(workspace_.data());
-  if (device.is_gpu()) {
-    context_.stream = &device.stream();
-    inputs_.emplace(device, input_limits(plan, options));
-    graphs_.emplace(device.stream());
+Rank::Rank(ModelPlan& plan, const ModelOptions& options, const Devices& devices, Side side, ThreadPool& pool,
+           const Progress& progress)
+    : options_(&options), device_(&devices.at(side)), context_{&pool}, draws_(*device_, options.max_logit_rows) {
+  plan.weights_of(side).load(*device_, pool, progress);
+  const BufferPlan& buffers = plan.buffers_of(side);
+  if (Device& beside = devices.at(Side::device); side == Side::host && beside.is_gpu()) {
+    pinned_workspace_ = beside.allocate_pinned(buffers.size_bytes());
+    buffers_ = buffers.place(pinned_workspace_.data());
+  } else {
+    workspace_ = device_->allocate(buffers.size_bytes(), "the workspace");
+    buffers_ = buffers.place(workspace_.data());
+  }
+  if (device_->is_gpu()) {
+    context_.stream = &device_->stream();
+    inputs_.emplace(*device_, input_limits(plan, options));
+    graphs_.emplace(device_->stream());
+    sent_.emplace(*device_);
   }
 }
 
@@ -40,23 +48,22 @@ StepInputs::Limits Rank::input_limits(const ModelPlan& plan, const ModelOptions&
           .blocks = (options.context_length + least_block_tokens - 1) / least_block_tokens,
           .groups = static_cast<std::int32_t>(plan.memory.groups().size()),
           .logit_rows = options.max_logit_rows,
-          .states = plan.memory.state_bytes() > 0};
+          .states = plan.memory.state_bytes(Side::device) + plan.memory.state_bytes(Side::host) > 0};
 }
 
 std::size_t Rank::workspace_bytes(const ModelPlan& plan, const ModelOptions& options, bool on_gpu) {
   return plan.buffers.size_bytes() + (on_gpu ? StepInputs::device_bytes(input_limits(plan, options)) : 0);
 }
 
-void Rank::run(const BatchPlan& batch, const SequenceMemory& memory, bool recorded, const Compute& compute) {
+void Rank::run(const BatchPlan& batch, const SequenceMemory& memory, Recorded recorded, const Compute& compute) {
   if (on_gpu()) {
     run_on_gpu(batch, memory, recorded, compute);
   } else {
-    compute(host_arrays(batch));
+    compute(host_arrays(batch), run_all);
   }
-  draws_.add(buffers_.sampled, static_cast<std::int32_t>(batch.sample_rows.size()));
 }
 
-void Rank::run_on_gpu(const BatchPlan& batch, const SequenceMemory& memory, bool recorded, const Compute& compute) {
+void Rank::run_on_gpu(const BatchPlan& batch, const SequenceMemory& memory, Recorded recorded, const Compute& compute) {
   if (GraphsMemory used = graphs_memory(memory); used != graphs_memory_) {
     graphs_->clear();
     graphs_memory_ = std::move(used);
@@ -66,9 +73,11 @@ void Rank::run_on_gpu(const BatchPlan& batch, const SequenceMemory& memory, bool
       .kv_len = options_->context_length,
       .block_tokens = memory.block_tokens(),
       .rows = std::min(options_->max_batch_tokens, options_->max_logit_rows)};
-  recorded = recorded && StepGraphs::serves(batch, limits);
+  if (!StepGraphs::serves(batch, limits)) {
+    recorded = Recorded::no;
+  }
   StepInputs::Shape shape = StepInputs::shape_of(batch);
-  if (recorded) {
+  if (recorded != Recorded::no) {
     shape = StepGraphs::padded(shape, limits);
   }
   Stream& stream = device_->stream();
@@ -77,10 +86,12 @@ void Rank::run_on_gpu(const BatchPlan& batch, const SequenceMemory& memory, bool
   pending_ = true;
   // Before any launch of the step: kernels that start early rely on a copy between two steps (tile/launch_order.h).
   const StepArrays arrays = arrays_of(batch, shape);
-  if (recorded) {
-    graphs_->run(shape, [&] { compute(arrays); });
+  if (recorded == Recorded::whole) {
+    graphs_->run(shape, [&] { compute(arrays, run_all); });
+  } else if (recorded == Recorded::cut) {
+    graphs_->run_cut(shape, [&](const RunOperations& run) { compute(arrays, run); });
   } else {
-    compute(arrays);
+    compute(arrays, run_all);
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "memory/sequence_memory.h"
 #include "models/model.h"
+#include "models/parts/operation.h"
 #include "models/plan/model_plan.h"
 #include "models/step/step_draws.h"
 #include "models/step/step_graphs.h"
@@ -17,11 +18,15 @@
 namespace rocmforge {
 
 /// What one device has of a model that is loaded, and its steps: the weights, the buffers and arrays of a step, the draws,
-/// and on a GPU the graphs of decode steps. A model runs on one rank.
+/// and on a GPU the graphs of decode steps. A model runs on one rank; one that is split over a device and the host has a
+/// second one.
 class Rank {
  public:
-  /// Loads the weights of `plan`. All arguments must outlive the rank.
-  Rank(ModelPlan& plan, const ModelOptions& options, Device& device, ThreadPool& pool);
+  using Progress = std::function<void(double)>;
+  /// Loads the weights of one side of `plan`. All arguments must outlive the rank. The buffers of the host beside a GPU lie
+  /// in memory pinned by it.
+  Rank(ModelPlan& plan, const ModelOptions& options, const Devices& devices, Side side, ThreadPool& pool,
+       const Progress& progress);
   /// Waits until the device no longer uses the rank's memory.
   ~Rank();
   Rank(const Rank&) = delete;
@@ -30,10 +35,16 @@ class Rank {
   /// Bytes of the device's memory beside weights.
   static std::size_t workspace_bytes(const ModelPlan& plan, const ModelOptions& options, bool on_gpu);
 
-  /// Runs a step: `compute` launches its kernels for arrays in the device's memory. With `recorded` decode steps are
-  /// replayed as graphs. `memory` are the pages and states that `compute` uses.
-  using Compute = std::function<void(const StepArrays&)>;
-  void run(const BatchPlan& batch, const SequenceMemory& memory, bool recorded, const Compute& compute);
+  /// Runs a step: `compute` passes its operations, for arrays in the device's memory, to the function it gets. With
+  /// `recorded` decode steps are replayed as graphs; `cut`: with operations of the host between them. `memory` are the pages
+  /// and states that `compute` uses.
+  enum class Recorded { no, whole, cut };
+  using Compute = std::function<void(const StepArrays&, const RunOperations&)>;
+  void run(const BatchPlan& batch, const SequenceMemory& memory, Recorded recorded, const Compute& compute);
+  /// Keeps the tokens that the step of `batch` has drawn.
+  void keep_draws(const BatchPlan& batch) {
+    draws_.add(buffers_.sampled, static_cast<std::int32_t>(batch.sample_rows.size()));
+  }
   /// The arrays of a batch in the device's memory, until the next step.
   StepArrays arrays_of(const BatchPlan& batch, const StepInputs::Shape& shape);
   /// Waits until the last step is done.
@@ -43,6 +54,8 @@ class Rank {
   /// `count` floats of the device's memory in host memory, which may be `to`: waits.
   std::span<const float> read_back(const float* from, std::size_t count, PinnedBuffer& to);
 
+  /// Notes where the copies to the host stand.
+  [[nodiscard]] Event* sent() { return sent_ ? &*sent_ : nullptr; }
   [[nodiscard]] Device& device() { return *device_; }
   [[nodiscard]] bool on_gpu() const { return device_->is_gpu(); }
   [[nodiscard]] const Buffers& buffers() const { return buffers_; }
@@ -52,7 +65,7 @@ class Rank {
 
  private:
   static StepInputs::Limits input_limits(const ModelPlan& plan, const ModelOptions& options);
-  void run_on_gpu(const BatchPlan& batch, const SequenceMemory& memory, bool recorded, const Compute& compute);
+  void run_on_gpu(const BatchPlan& batch, const SequenceMemory& memory, Recorded recorded, const Compute& compute);
   /// Addresses of the memory that the graphs use: pages of each group, and states.
   struct GraphsMemory {
     std::vector<const void*> pages;
@@ -67,11 +80,13 @@ class Rank {
   Device* device_;
   ExecutionContext context_;
   DeviceBuffer workspace_;
+  PinnedBuffer pinned_workspace_;
   Buffers buffers_;
   StepDraws draws_;
   // GPU only.
   std::optional<StepInputs> inputs_;
   std::optional<StepGraphs> graphs_;
+  std::optional<Event> sent_;
   GraphsMemory graphs_memory_;
   bool pending_ = false;  ///< the last step may still run
 };

@@ -15,6 +15,87 @@ std::int32_t to_power_of_two(std::int32_t value) {
 
 }  // namespace
 
+/// Records the graphs of a shape while it runs them, or replays them.
+class StepGraphs::Cut {
+ public:
+  Cut(Stream& stream, Graphs& graphs) : stream_(&stream), graphs_(&graphs), records_(graphs.empty()) {}
+  ~Cut() {
+    if (open_ && records_) {
+      stream_->abandon_capture();
+    }
+  }
+  Cut(const Cut&) = delete;
+  Cut& operator=(const Cut&) = delete;
+
+  void run(const Operations& operations, const Step& step) {
+    for (const Operation& operation : operations) {
+      // Between two of them the host side of a split model may have operations of its own.
+      const bool on_host = operation.on_host || step.context->stream == nullptr;
+      if (on_host) {
+        launch_open();
+        operation.run(step);
+        continue;
+      }
+      if (!open_ && records_) {
+        stream_->begin_capture();
+      }
+      open_ = true;
+      if (records_) {
+        operation.run(step);
+      }
+    }
+  }
+  /// Launches what the device has to do since the last operation of the host.
+  void launch_open() {
+    if (!open_) {
+      return;
+    }
+    open_ = false;
+    if (records_) {
+      graphs_->push_back(stream_->end_capture());
+    }
+    check(next_ < graphs_->size(), "a recorded step has the same parts each time");
+    stream_->launch((*graphs_)[next_++]);
+  }
+
+ private:
+  Stream* stream_;
+  Graphs* graphs_;
+  bool records_;
+  bool open_ = false;  ///< the device has operations that are not launched
+  std::size_t next_ = 0;
+};
+
+void StepGraphs::run_cut(const StepInputs::Shape& shape, const std::function<void(const RunOperations&)>& compute) {
+  Graphs* graphs = find(shape);
+  if (graphs == nullptr) {
+    compute(run_all);
+    return;
+  }
+  const bool recorded = !graphs->empty();
+  try {
+    Cut cut(*stream_, *graphs);
+    compute([&cut](const Operations& operations, const Step& step) { cut.run(operations, step); });
+    cut.launch_open();
+  } catch (...) {
+    if (!recorded) {
+      stream_->synchronize();
+      graphs->clear();
+    }
+    throw;
+  }
+}
+
+StepGraphs::Graphs* StepGraphs::find(const StepInputs::Shape& shape) {
+  const Key key{shape.sequences, shape.tokens, shape.most_rows, shape.max_blocks, shape.masks, shape.draw};
+  if (Graphs* graphs = graphs_.find(key)) {
+    return graphs;
+  }
+  make_room();
+  graphs_.add(key, {});
+  return nullptr;
+}
+
 StepGraphs::~StepGraphs() {
   try {
     clear();
@@ -31,7 +112,7 @@ void StepGraphs::clear() {
 
 void StepGraphs::make_room() {
   if (graphs_.full()) {
-    if (graphs_.oldest()) {
+    if (!graphs_.oldest().empty()) {
       stream_->synchronize();
     }
     graphs_.drop_oldest();

@@ -3,8 +3,11 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <vector>
 
 #include "base/recent_map.h"
+#include "models/parts/operation.h"
 #include "models/step/step_inputs.h"
 
 namespace rocmforge {
@@ -41,19 +44,19 @@ class StepGraphs {
   /// addresses for the same shape.
   template <class Compute>
   void run(const StepInputs::Shape& shape, Compute&& compute) {
-    const Key key{shape.sequences, shape.tokens, shape.most_rows, shape.max_blocks, shape.masks, shape.draw};
-    Graph* graph = graphs_.find(key);
-    if (graph == nullptr) {
-      make_room();
-      graphs_.add(key, Graph());
+    Graphs* graphs = find(shape);
+    if (graphs == nullptr) {
       compute();  // the runtime's preparations at a kernel's first launch can't be recorded
       return;
     }
-    if (!*graph) {
-      *graph = stream_->capture(compute);
+    if (graphs->empty()) {
+      graphs->push_back(stream_->capture(compute));
     }
-    stream_->launch(*graph);
+    stream_->launch(graphs->front());
   }
+  /// The same for steps with operations of the host (Operation::on_host), which run each time: what the device does before,
+  /// between and behind them is a graph each. `compute` passes its operations to the function it gets, always the same ones.
+  void run_cut(const StepInputs::Shape& shape, const std::function<void(const RunOperations&)>& compute);
 
   /// Drops all graphs; call when addresses have changed.
   void clear();
@@ -68,10 +71,14 @@ class StepGraphs {
     Draw draw;
     friend auto operator<=>(const Key&, const Key&) = default;
   };
+  using Graphs = std::vector<Graph>;
+  class Cut;
+  /// Those of a shape; null when it is new. Then an empty entry is added.
+  Graphs* find(const StepInputs::Shape& shape);
   void make_room();
 
   Stream* stream_;
-  RecentMap<Key, Graph> graphs_{most_shapes};  ///< the graph is empty for a shape that ran only once
+  RecentMap<Key, Graphs> graphs_{most_shapes};  ///< empty for a shape that ran only once
 };
 
 }  // namespace rocmforge

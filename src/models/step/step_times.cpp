@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <set>
 #include <span>
 
@@ -63,9 +64,22 @@ std::vector<OperationTime> Transformer::time_operations(const BatchPlan& batch, 
   forward(batch, memory);  // checks the batch; loads kernels
   wait();
   const StepArrays arrays = rank_->arrays_of(batch, StepInputs::shape_of(batch));
-  const auto seconds_of = [this](const auto& work) {
-    return rank_->on_gpu() ? seconds_on_gpu(rank_->device(), work) : seconds_on_host(work);
+  std::optional<StepArrays> host;
+  if (host_rank_) {
+    host = host_arrays(batch);
+  }
+  const auto seconds_of = [&](const auto& work) {
+    if (rank_->on_gpu() && !host) {
+      return seconds_on_gpu(rank_->device(), work);
+    }
+    return seconds_on_host([&] {  // a graph has no work of the host in it
+      work();
+      if (rank_->on_gpu()) {
+        rank_->device().stream().synchronize();
+      }
+    });
   };
+  const StepArrays* const host_part = host ? &*host : nullptr;
   std::vector<OperationTime> times;
   std::set<std::string_view> known;
   for (const PlannedOperation& operation : std::span(plan_.report.operations()).first(layer_operations_)) {
@@ -81,10 +95,10 @@ std::vector<OperationTime> Transformer::time_operations(const BatchPlan& batch, 
         }
       }
     };
-    const auto work = [&] { compute(layers_pass(), arrays, memory, of_kind); };
+    const auto work = [&] { compute(layers_pass(), arrays, host_part, memory, of_kind); };
     times.push_back({std::string(kind), seconds_of(work)});
   }
-  const auto all = [&] { compute(layers_pass(), arrays, memory); };
+  const auto all = [&] { compute(layers_pass(), arrays, host_part, memory, run_all); };
   times.push_back({"", seconds_of(all)});
   return times;
 }
