@@ -125,6 +125,7 @@ void EngineFlags::add_to(Command& command) {
   add(kv_type_option(kv_type_));
   add(device_option(device_));
   add(kernel_dir_option(kernel_dir_));
+  placement_.add_to(command, model_group);
   add({"--no-graph", &no_graph_, "GPU: launch every kernel of every step instead of replaying recorded steps"});
   add({"--no-overlap", &no_overlap_, "GPU: start no kernel before the one before it has ended"});
   add({.names = "--merge-launches",
@@ -168,6 +169,8 @@ EngineOptions EngineFlags::options() const {
   options.isa = isa_;
   options.device = device_;
   options.kernel_dir = kernel_dir_;
+  options.placement = placement_.options();
+  options.ceilings_file = ceilings_file();
   options.model.graphs = !no_graph_;
   options.model.overlap = !no_overlap_;
   options.merge_launches = merge_launches_ == "on"    ? MergeLaunches::on

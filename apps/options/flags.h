@@ -36,6 +36,9 @@ std::vector<AvoidedKernel> kernels_of_flag(std::string_view flag, const std::vec
 /// Where `rocmforge check --save` writes: rocmforge/checks in $XDG_STATE_HOME or ~/.local/state. Empty without a home.
 std::filesystem::path checks_folder();
 
+/// Where measured bandwidths are (CeilingCache): rocmforge/ceilings.txt in $XDG_CACHE_HOME or ~/.cache.
+std::filesystem::path ceilings_file();
+
 /// Adds the model: as an argument, or as the value of -m or -hf.
 void add_model(Command& command, ModelArgument& model);
 
@@ -53,6 +56,22 @@ class ModelAndText {
   std::string hub_name_;
 };
 
+/// Where the parts of a model lie that is larger than the GPU's memory.
+class PlacementFlags {
+ public:
+  void add_to(Command& command, const std::string& group);
+  /// Throws UsageError for a number of layers that is none.
+  [[nodiscard]] PlacementOptions options() const;
+
+ private:
+  std::string gpu_layers_ = "auto";
+  bool cpu_moe_ = false;
+  std::int32_t n_cpu_moe_ = -1;
+  std::vector<std::string> overrides_;
+  std::int32_t margin_mib_ = 512;
+  std::int32_t gpu_memory_mib_ = 0;
+};
+
 /// The flags of every command that loads a model.
 class EngineFlags {
  public:
@@ -66,6 +85,7 @@ class EngineFlags {
   std::int32_t threads_ = 0;
   std::string kv_type_ = "f16";
   std::string device_ = "auto";
+  PlacementFlags placement_;
   std::string kernel_dir_;
   bool no_graph_ = false;
   bool no_overlap_ = false;

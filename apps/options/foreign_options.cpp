@@ -15,8 +15,8 @@ constexpr std::string_view by_name = "-hf OWNER/REPO[:QUANT] or -hf OWNER/REPO/F
 constexpr std::string_view by_address =
     "models are downloaded by name (-hf OWNER/REPO:QUANT), not from an address: fetch the file yourself and name it with -m "
     "FILE";
-constexpr std::string_view whole_model = "a model runs as a whole on the device that --device names";
-constexpr std::string_view one_device = "a model runs on one device, which --device names";
+constexpr std::string_view by_layers = "--gpu-layers and --cpu-moe say what the CPU computes beside a GPU";
+constexpr std::string_view one_device = "a model runs on one GPU, which --device names, and the CPU beside it";
 constexpr std::string_view fused = "attention is always fused where a kernel can do it; --attention names one";
 constexpr std::string_view mapped = "files are always mapped";
 constexpr std::string_view own_threads =
@@ -44,7 +44,7 @@ constexpr std::string_view logs = "serve logs to standard error; --log-file, --l
 constexpr std::string_view presets =
     "there are no presets of models: -hf NAME names the model and each option is given by itself";
 constexpr std::string_view memory_fit =
-    "a model that does not fit is refused with what it needs; rocmforge inspect --plan says it before";
+    "what does not fit into the GPU's memory is placed on the CPU, and the context is the one of --context";
 constexpr std::string_view own_host = "what is not said here is decided by --device, --host and --port";
 
 // The names are those of llama-cli and llama-server (llama.cpp's common/arg.cpp of 2026) and of the variables that Ollama's
@@ -76,6 +76,11 @@ constexpr auto foreign_options = std::to_array<ForeignOption>({
     {"-hfr", Kind::same, "--hf-repo", "LLAMA_ARG_HF_REPO"},
     {"-dev", Kind::same, "--device", "LLAMA_ARG_DEVICE"},
     {"-s", Kind::same, "--seed"},
+    {"--n-gpu-layers", Kind::same, "--gpu-layers", "LLAMA_ARG_N_GPU_LAYERS"},
+    {"", Kind::same, "--override-tensor", "LLAMA_ARG_OVERRIDE_TENSOR"},
+    {"", Kind::same, "--cpu-moe", "LLAMA_ARG_CPU_MOE"},
+    {"", Kind::same, "--n-cpu-moe", "LLAMA_ARG_N_CPU_MOE"},
+    {"-fitt,--fit-target", Kind::same, "--fit-margin", "LLAMA_ARG_FIT_TARGET"},
     {"--temperature", Kind::same, "--temp", "LLAMA_ARG_TEMPERATURE"},
     {"--typical-p", Kind::same, "--typical"},
     {"--system-prompt", Kind::same, "--system"},
@@ -94,12 +99,11 @@ constexpr auto foreign_options = std::to_array<ForeignOption>({
     {"-fa,--flash-attn", Kind::on, fused, "LLAMA_ARG_FLASH_ATTN,OLLAMA_FLASH_ATTENTION"},
     {"--jinja", Kind::always, "chat templates are always rendered as Jinja", "LLAMA_ARG_JINJA"},
     {"-cb,--cont-batching", Kind::always, "requests are always batched as they come", "LLAMA_ARG_CONT_BATCHING"},
-    {"-ngl,--gpu-layers,--n-gpu-layers", Kind::whole, whole_model, "LLAMA_ARG_N_GPU_LAYERS"},
     {"-kvo,--kv-offload", Kind::always, "the KV cache lies where the model runs", "LLAMA_ARG_KV_OFFLOAD"},
     {"-kvu,--kv-unified", Kind::always, own_cache, "LLAMA_ARG_KV_UNIFIED"},
     {"--cache-prompt", Kind::always, prefixes, "LLAMA_ARG_CACHE_PROMPT"},
     {"--repack", Kind::always, "weights are always repacked where that is faster", "LLAMA_ARG_REPACK"},
-    {"--op-offload", Kind::always, whole_model},
+    {"--op-offload", Kind::always, by_layers},
     {"--warmup,--no-warmup", Kind::always, "a model warms up when it is loaded"},
     {"--perf,--show-timings", Kind::always, "run and chat print their speed at the end",
      "LLAMA_ARG_PERF,LLAMA_ARG_SHOW_TIMINGS"},
@@ -115,7 +119,7 @@ constexpr auto foreign_options = std::to_array<ForeignOption>({
     {"-mli,--multiline-input", Kind::always, "a line that ends in \\ goes on in chat"},
     {"--offline", Kind::always, "a model is downloaded only where the hub's cache lacks it", "LLAMA_ARG_OFFLINE"},
     {"--no-mmproj,--no-mmproj-auto", Kind::always, no_images},
-    {"--no-host", Kind::always, whole_model, "LLAMA_ARG_NO_HOST"},
+    {"--no-host", Kind::always, by_layers, "LLAMA_ARG_NO_HOST"},
     {"--no-perf,--no-show-timings", Kind::instead, "the speed goes to standard error: 2> /dev/null"},
     {"--no-escape", Kind::always, "a text is always taken as the shell gives it"},
     {"--no-context-shift", Kind::always, "an answer ends at the context's end unless --context-shift is given"},
@@ -132,7 +136,7 @@ constexpr auto foreign_options = std::to_array<ForeignOption>({
     {"-nkvo,--no-kv-offload", Kind::instead, "the KV cache lies where the model runs; --kv-type q8_0 makes it smaller"},
     {"-no-kvu,--no-kv-unified,--kv-unified-per-slot", Kind::instead, own_cache, "LLAMA_ARG_KV_UNIFIED_PER_SLOT"},
     {"-nr,--no-repack", Kind::instead, "weights are always repacked where that is faster"},
-    {"--no-op-offload", Kind::instead, whole_model},
+    {"--no-op-offload", Kind::instead, by_layers},
     {"--display-prompt,--verbose-prompt", Kind::instead, "rocmforge tokenize shows a prompt's tokens"},
     {"--hf,-hff,--hf-file", Kind::instead, by_name, "LLAMA_ARG_HF_FILE"},
     {"-hft,--hf-token", Kind::instead, "HF_TOKEN in the environment is the token"},
@@ -186,10 +190,9 @@ constexpr auto foreign_options = std::to_array<ForeignOption>({
     {"--rpc,-sm,--split-mode,-ts,--tensor-split,-mg,--main-gpu", Kind::instead, one_device,
      "LLAMA_ARG_RPC,LLAMA_ARG_SPLIT_MODE,LLAMA_ARG_TENSOR_SPLIT,LLAMA_ARG_MAIN_GPU,OLLAMA_SCHED_SPREAD"},
     {"--list-devices", Kind::instead, "rocmforge devices lists them"},
-    {"-ot,--override-tensor,-cmoe,--cpu-moe,-ncmoe,--n-cpu-moe,-ncffn,--n-cpu-ffn", Kind::instead, whole_model,
-     "LLAMA_ARG_OVERRIDE_TENSOR,LLAMA_ARG_CPU_MOE,LLAMA_ARG_N_CPU_MOE,LLAMA_ARG_N_CPU_FFN"},
-    {"-fit,--fit,-fitt,--fit-target,-fitc,--fit-ctx", Kind::instead, memory_fit,
-     "LLAMA_ARG_FIT,LLAMA_ARG_FIT_ESTIMATE,LLAMA_ARG_FIT_TARGET,LLAMA_ARG_FIT_CTX,OLLAMA_GPU_OVERHEAD"},
+    {"-ncffn,--n-cpu-ffn", Kind::instead, by_layers, "LLAMA_ARG_N_CPU_FFN"},
+    {"-fit,--fit,-fitc,--fit-ctx", Kind::instead, memory_fit,
+     "LLAMA_ARG_FIT,LLAMA_ARG_FIT_ESTIMATE,LLAMA_ARG_FIT_CTX,OLLAMA_GPU_OVERHEAD"},
     {"--lora,--lora-scaled,--lora-init-without-apply,--control-vector,--control-vector-scaled,--control-vector-layer-range",
      Kind::instead, no_adapter},
     {"--tags", Kind::instead, "a model has one name for clients, --alias", "LLAMA_ARG_TAGS"},

@@ -12,7 +12,6 @@ struct ForeignOption {
     same,     ///< is the option that `text` names
     always,   ///< its effect is always there: taken with a note, `text`
     on,       ///< its effect is always there; a value on, off or auto may follow, and off is refused with `text`
-    whole,    ///< a number of layers follows it; only all of them are taken
     instead,  ///< refused: `text` says what there is in its place
   };
   std::string_view names;  ///< "-fa,--flash-attn"

@@ -72,6 +72,15 @@ std::vector<AvoidedKernel> avoided_kernels(const std::vector<std::string>& names
   return kernels_of_flag("--without", names);
 }
 
+std::filesystem::path ceilings_file() {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  const char* home = std::getenv("HOME");
+  const std::filesystem::path folder = cache != nullptr && *cache != '\0' ? std::filesystem::path(cache)
+                                       : home != nullptr && *home != '\0' ? std::filesystem::path(home) / ".cache"
+                                                                          : std::filesystem::temp_directory_path();
+  return folder / "rocmforge" / "ceilings.txt";
+}
+
 std::filesystem::path checks_folder() {
   const char* state = std::getenv("XDG_STATE_HOME");
   const char* home = std::getenv("HOME");

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <optional>
 #include <string_view>
 
@@ -17,20 +16,11 @@
 namespace rocmforge::app {
 namespace {
 
-constexpr int all_layers = 99;  ///< what people write for all of them
-
 bool is_one_of(const std::string& text, std::initializer_list<std::string_view> words) {
   return std::find(words.begin(), words.end(), text) != words.end();
 }
 bool says_on(const std::string& text) { return is_one_of(text, {"on", "auto", "true", "1", "enabled", "yes", "deepseek"}); }
 bool says_off(const std::string& text) { return is_one_of(text, {"off", "false", "0", "disabled", "no", "none"}); }
-
-bool means_all_layers(const std::string& text) {
-  int layers = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), layers);
-  const bool is_number = error == std::errc() && stop == text.data() + text.size();
-  return is_one_of(text, {"all", "auto"}) || (is_number && (layers < 0 || layers >= all_layers));
-}
 
 /// Ollama's address: [http://]HOST[:PORT], HOST may be missing.
 std::pair<std::string, std::string> host_and_port(std::string text) {
@@ -99,12 +89,7 @@ std::size_t ForeignArguments::take(const Command& command, const ForeignOption& 
   if (option.kind == Kind::instead) {
     refuse();
   }
-  if (option.kind == Kind::whole) {
-    if (!value() || !means_all_layers(*value())) {
-      refuse();
-    }
-    pass_value();
-  } else if (option.kind == Kind::on && value() && (says_on(*value()) || says_off(*value()))) {
+  if (option.kind == Kind::on && value() && (says_on(*value()) || says_off(*value()))) {
     if (says_off(*value())) {
       refuse();
     }

@@ -88,7 +88,8 @@ void poison(Device& device, ExecutionContext& context, void* to, std::size_t siz
   }
 }
 
-Placement::Placement(const CallArrays& arrays, Device& device, ExecutionContext& context, ExecutionContext& host_context)
+PlacedArrays::PlacedArrays(const CallArrays& arrays, Device& device, ExecutionContext& context,
+                           ExecutionContext& host_context)
     : arrays_(&arrays), device_(&device), context_(&context), host_context_(&host_context) {
   for (const CallArrays::Array& array : arrays.all()) {
     DeviceBuffer& memory = memory_.emplace_back(device.allocate(array.size_bytes + 2 * guard_bytes, purpose));
@@ -99,15 +100,15 @@ Placement::Placement(const CallArrays& arrays, Device& device, ExecutionContext&
   }
 }
 
-void* Placement::scratch(std::size_t size_bytes) {
+void* PlacedArrays::scratch(std::size_t size_bytes) {
   return size_bytes == 0 ? nullptr : scratch_.emplace_back(device_->allocate(size_bytes, purpose)).data();
 }
 
-void* Placement::zeros(std::size_t size_bytes) {
+void* PlacedArrays::zeros(std::size_t size_bytes) {
   return size_bytes == 0 ? nullptr : kept_.emplace_back(device_->allocate(size_bytes, purpose)).data();
 }
 
-const void* Placement::packed(std::size_t size_bytes, const std::function<void(std::byte*, ExecutionContext&)>& pack) {
+const void* PlacedArrays::packed(std::size_t size_bytes, const std::function<void(std::byte*, ExecutionContext&)>& pack) {
   if (!device_->is_gpu()) {
     DeviceBuffer& memory = kept_.emplace_back(device_->allocate(size_bytes, purpose));
     pack(memory.data(), *host_context_);
@@ -121,7 +122,7 @@ const void* Placement::packed(std::size_t size_bytes, const std::function<void(s
   return memory.data();
 }
 
-void Placement::reset() {
+void PlacedArrays::reset() {
   for (std::size_t i = 0; i < memory_.size(); ++i) {
     const CallArrays::Array& array = arrays_->all()[i];
     if (array.output && array.content.empty()) {
@@ -135,19 +136,19 @@ void Placement::reset() {
   }
 }
 
-void Placement::wait() {
+void PlacedArrays::wait() {
   if (device_->is_gpu()) {
     context_->stream->synchronize();
   }
 }
 
-std::vector<std::byte> Placement::read(std::size_t index) const {
+std::vector<std::byte> PlacedArrays::read(std::size_t index) const {
   std::vector<std::byte> bytes(arrays_->all()[index].size_bytes);
   device_->download(bytes.data(), data(index), bytes.size());
   return bytes;
 }
 
-bool Placement::holds(std::size_t index, std::span<const std::byte> bytes) const {
+bool PlacedArrays::holds(std::size_t index, std::span<const std::byte> bytes) const {
   if (!device_->is_gpu()) {
     return bytes.empty() || std::memcmp(data(index), bytes.data(), bytes.size()) == 0;
   }
@@ -163,7 +164,7 @@ bool Placement::holds(std::size_t index, std::span<const std::byte> bytes) const
   return true;
 }
 
-std::string Placement::damaged() const {
+std::string PlacedArrays::damaged() const {
   std::vector<std::byte> guard(guard_bytes);
   for (std::size_t i = 0; i < memory_.size(); ++i) {
     const CallArrays::Array& array = arrays_->all()[i];

@@ -92,10 +92,10 @@ void poison(Device& device, ExecutionContext& context, void* to, std::size_t siz
 
 /// The arrays of a call in the memory of one device, with what one kernel needs beside them. Each array has memory of its
 /// own between guard bytes.
-class Placement {
+class PlacedArrays {
  public:
   /// `context` runs on `device`; both and the arrays must outlive the placement. `host_context` packs weights.
-  Placement(const CallArrays& arrays, Device& device, ExecutionContext& context, ExecutionContext& host_context);
+  PlacedArrays(const CallArrays& arrays, Device& device, ExecutionContext& context, ExecutionContext& host_context);
 
   template <class T>
   [[nodiscard]] T* at(Slot<T> slot) const {

@@ -19,7 +19,7 @@ template <class Op>
 using KernelOf = typename KernelInterfaceOf<Op>::type;
 
 /// The arrays of a problem in the memory where kernels of `device` run.
-Placement placed(CheckBench& bench, const CallArrays& arrays, DeviceKind device) {
+PlacedArrays placed(CheckBench& bench, const CallArrays& arrays, DeviceKind device) {
   const bool on_host = device == DeviceKind::cpu;
   return {arrays, on_host ? bench.host() : bench.device(), on_host ? bench.host_context() : bench.context(),
           bench.host_context()};
@@ -29,7 +29,7 @@ Placement placed(CheckBench& bench, const CallArrays& arrays, DeviceKind device)
 template <class Op>
 class BoundKernel {
  public:
-  BoundKernel(const CallProblem<Op>& problem, const KernelOf<Op>& kernel, Placement& place)
+  BoundKernel(const CallProblem<Op>& problem, const KernelOf<Op>& kernel, PlacedArrays& place)
       : place_(&place), call_(problem.bind(kernel, place)) {}
 
   /// One call on poisoned outputs; returns the bytes of every output.
@@ -64,7 +64,7 @@ class BoundKernel {
     }
   }
 
-  Placement* place_;
+  PlacedArrays* place_;
   std::function<void()> call_;
 };
 
@@ -101,14 +101,14 @@ CallResult check_calls(CheckBench& bench, const CallShape<Op>& shape, const Kern
   result.bytes = problem.bytes;
   result.flops = problem.flops;
   result.oracle = oracle.name();
-  Placement place = placed(bench, problem.arrays, kernel.device());
-  const auto expect = [&](Placement& where) {
+  PlacedArrays place = placed(bench, problem.arrays, kernel.device());
+  const auto expect = [&](PlacedArrays& where) {
     BoundKernel<Op> plain(problem, oracle, where);
     bench.on_phase(CheckPhase::oracle);
     return plain.outputs();
   };
   const auto expect_elsewhere = [&] {
-    Placement own = placed(bench, problem.arrays, oracle.device());
+    PlacedArrays own = placed(bench, problem.arrays, oracle.device());
     return expect(own);
   };
   // Where both run on one device they have the same arrays: what the oracle has written is poisoned again.

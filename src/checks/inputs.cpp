@@ -134,7 +134,7 @@ BatchArrays::BatchArrays(CallArrays& arrays, BatchPlan plan) : plan_(std::make_s
   }
 }
 
-RaggedBatch BatchArrays::at(const Placement& place) const {
+RaggedBatch BatchArrays::at(const PlacedArrays& place) const {
   RaggedBatch batch = plan_->view();
   batch.query_offsets = place.at(query_offsets_);
   batch.kv_lengths = place.at(kv_lengths_);
@@ -260,7 +260,7 @@ StateStep state_step(std::span<const std::int32_t> rows, std::int64_t elems, flo
   return step;
 }
 
-StateView states_at(const Placement& place, Slot<float> states, const StateStep& step, std::int64_t elems) {
+StateView states_at(const PlacedArrays& place, Slot<float> states, const StateStep& step, std::int64_t elems) {
   return {reinterpret_cast<std::byte*>(place.at(states)), elems * std::int64_t{sizeof(float)}, step.num_slots};
 }
 

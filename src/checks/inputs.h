@@ -46,7 +46,7 @@ class BatchArrays {
   BatchArrays() = default;
   BatchArrays(CallArrays& arrays, BatchPlan plan);
   [[nodiscard]] const BatchPlan& plan() const { return *plan_; }
-  [[nodiscard]] RaggedBatch at(const Placement& place) const;
+  [[nodiscard]] RaggedBatch at(const PlacedArrays& place) const;
 
  private:
   std::shared_ptr<const BatchPlan> plan_;
@@ -83,7 +83,7 @@ struct StateStep {
   std::vector<float> states;
 };
 StateStep state_step(std::span<const std::int32_t> rows, std::int64_t elems, float deviation, PooledRandom& random);
-StateView states_at(const Placement& place, Slot<float> states, const StateStep& step, std::int64_t elems);
+StateView states_at(const PlacedArrays& place, Slot<float> states, const StateStep& step, std::int64_t elems);
 /// The numbers of sequences' rows in steps of servers: one, several decodes, prompts, a mix.
 struct RowsOfSequences {
   std::string name;

@@ -92,7 +92,7 @@ std::optional<LayerProducts> layer_of_plan(const std::vector<PlannedOperation>& 
   for (const PlannedOperation& operation : plan) {
     const auto product = std::ranges::find(all_layer_products, operation_kind(operation.operation),
                                            [](LayerProduct one) { return name(one); });
-    if (product == all_layer_products.end() || !layer[*product].empty()) {
+    if (operation.side == Side::host || product == all_layer_products.end() || !layer[*product].empty()) {
       continue;
     }
     for (const KernelRegistry::AnyUse& any : operation.uses) {

@@ -25,7 +25,7 @@ struct CallProblem {
   double bytes = 0.0;      ///< the least that a call reads and writes
   double flops = 0.0;      ///< of its products
   /// A call of `kernel` on the arrays of the placement, which also gets the memory that this kernel needs.
-  std::function<Call(const Kernel& kernel, Placement& place)> bind;
+  std::function<Call(const Kernel& kernel, PlacedArrays& place)> bind;
 };
 
 /// A shape of a call, before its inputs are made.
@@ -66,7 +66,7 @@ double matmul_tolerance(DType weight, bool gated);
 /// The binding of an operation whose kernels take a Spec and Args: make_args(kernel, place).
 template <class Op, class MakeArgs>
 auto bind_args(typename Op::Spec spec, MakeArgs make_args) {
-  return [spec, make_args](const typename KernelInterfaceOf<Op>::type& kernel, Placement& place) {
+  return [spec, make_args](const typename KernelInterfaceOf<Op>::type& kernel, PlacedArrays& place) {
     const typename Op::Args args = make_args(kernel, place);
     return std::function<void()>([&kernel, &place, spec, args] { kernel.run(spec, args, place.context()); });
   };

@@ -130,7 +130,7 @@ struct AppendArrays {
             .layout = layout};
   }
   /// Before attention with `call`, which gets its q.
-  Attention::Append at(const Placement& place, Attention::Args& call) const {
+  Attention::Append at(const PlacedArrays& place, Attention::Args& call) const {
     float* const q = place.at(rows);
     call.q = q;
     call.q_stride = stride;
@@ -211,7 +211,7 @@ CallProblem<Attention> attention_problem(const KernelUse<Attention>& use, const 
                   static_cast<double>(row_bytes(spec.io_dtype, tokens * (q_width + spec.q_heads * spec.out_dim())));
   const std::int64_t num_blocks = step.num_blocks;
   const BatchArrays batch(problem.arrays, std::move(step.plan));
-  problem.bind = [=](const AttentionBackend& kernel, Placement& place) {
+  problem.bind = [=](const AttentionBackend& kernel, PlacedArrays& place) {
     AttentionLimits limits = sizes;
     limits.num_threads = place.context().pool != nullptr ? place.context().pool->num_threads() : 1;
     Attention::Args args;

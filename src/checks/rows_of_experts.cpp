@@ -31,7 +31,7 @@ std::vector<std::int32_t> expert_ids(const ExpertMatmul::Spec& spec, std::int64_
 
 /// A matrix of every expert in the kernel's layout.
 ExpertWeight expert_weight(const ExpertMatmulKernel& kernel, const ExpertMatmul::Spec& spec, Slot<std::byte> rows,
-                           Placement& place) {
+                           PlacedArrays& place) {
   const std::size_t file_bytes = row_bytes(spec.weight, spec.k) * static_cast<std::size_t>(spec.n);
   const std::size_t packed = kernel.packed_bytes(spec);
   if (packed == 0) {
@@ -70,7 +70,7 @@ CallProblem<ExpertMatmul> expert_problem(const ExpertMatmul::Spec& spec, ExpertF
   std::ranges::sort(different);
   different.erase(std::unique(different.begin(), different.end()), different.end());
   problem.bytes = static_cast<double>(row_bytes(spec.weight, spec.k)) * weights * static_cast<double>(different.size());
-  problem.bind = [=](const ExpertMatmulKernel& kernel, Placement& place) {
+  problem.bind = [=](const ExpertMatmulKernel& kernel, PlacedArrays& place) {
     std::vector<ExpertWeight> matrices;
     for (const Slot<std::byte> part : rows) {
       matrices.push_back(expert_weight(kernel, spec, part, place));
@@ -108,7 +108,7 @@ CallProblem<RouteTokens> route_problem(const RouteTokens::Spec& spec, std::int64
   const auto weights = problem.arrays.output<float>("weights", tokens, spec.taken());
   problem.tolerance = 1e-5;
   problem.bytes = static_cast<double>(tokens * (spec.logits() + 2 * spec.taken())) * sizeof(float);
-  problem.bind = bind_args<RouteTokens>(spec, [=](const auto&, Placement& place) {
+  problem.bind = bind_args<RouteTokens>(spec, [=](const auto&, PlacedArrays& place) {
     return RouteTokens::Args{.logits = place.at(logits),
                              .tokens = tokens,
                              .bias = place.at(bias),
@@ -135,7 +135,7 @@ CallProblem<RouteRows> route_rows_problem(const RouteRows::Spec& spec, std::int6
   const auto weights = problem.arrays.output<float>("weights", tokens, route.taken());
   problem.tolerance = 1e-4;
   problem.bytes = static_cast<double>(route.experts * spec.hidden + 2 * tokens * spec.hidden) * sizeof(float);
-  problem.bind = [=](const RouteRowsKernel& kernel, Placement& place) {
+  problem.bind = [=](const RouteRowsKernel& kernel, PlacedArrays& place) {
     const RouteRows::Args args{.x = place.at(x),
                                .norm = place.at(norm),
                                .router = place.at(router),

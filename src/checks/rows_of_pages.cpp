@@ -54,7 +54,7 @@ CallProblem<RopeAppend> rope_problem(const RopeAppend::Spec& spec, const StepSha
                   static_cast<double>(row_bytes(spec.layout.dtype, tokens * 2 * kv_width));
   const std::int64_t num_blocks = step.num_blocks;
   const BatchArrays batch(problem.arrays, std::move(step.plan));
-  problem.bind = bind_args<RopeAppend>(spec, [=](const auto&, Placement& place) {
+  problem.bind = bind_args<RopeAppend>(spec, [=](const auto&, PlacedArrays& place) {
     float* q = place.at(rows);
     return RopeAppend::Args{.q = q,
                             .k = spec.append ? q + q_width : nullptr,
@@ -86,7 +86,7 @@ CallProblem<LatentAppend> latent_problem(const LatentAppend::Spec& spec, const S
                   static_cast<double>(row_bytes(spec.layout.dtype, tokens * kv_width));
   const std::int64_t num_blocks = step.num_blocks;
   const BatchArrays batch(problem.arrays, std::move(step.plan));
-  problem.bind = bind_args<LatentAppend>(spec, [=](const auto&, Placement& place) {
+  problem.bind = bind_args<LatentAppend>(spec, [=](const auto&, PlacedArrays& place) {
     return LatentAppend::Args{.q = place.at(q),
                               .q_stride = q_width,
                               .kv = place.at(kv),
@@ -121,7 +121,7 @@ CallProblem<LatentExpand> expand_problem(const LatentExpand::Spec& spec, const S
                   static_cast<double>(step.num_blocks) * static_cast<double>(spec.layout.block_bytes());
   const std::int64_t num_blocks = step.num_blocks;
   const BatchArrays batch(problem.arrays, std::move(step.plan));
-  problem.bind = bind_args<LatentExpand>(spec, [=](const auto&, Placement& place) {
+  problem.bind = bind_args<LatentExpand>(spec, [=](const auto&, PlacedArrays& place) {
     const auto head_bytes = [](DType type, std::int64_t count, std::int64_t columns) {
       return count * static_cast<std::int64_t>(row_bytes(type, columns));
     };

@@ -28,7 +28,7 @@ std::string text_of(const MatmulForm& form) {
 }
 
 /// The weight of one kernel: in its own layout, or as the file has it.
-const void* weight_of(const MatmulKernel& kernel, const Matmul::Spec& spec, Slot<std::byte> rows, Placement& place) {
+const void* weight_of(const MatmulKernel& kernel, const Matmul::Spec& spec, Slot<std::byte> rows, PlacedArrays& place) {
   const std::size_t size_bytes = kernel.packed_bytes(spec);
   if (size_bytes == 0) {
     return place.at(rows);
@@ -47,7 +47,7 @@ struct PostNormArrays {
     weight = arrays.input("the norm after it", random.uniforms(k, 0.5f, 1.5f));
     sums = arrays.output<float>("sums", tokens, k);
   }
-  [[nodiscard]] MatmulPostNorm at(const Placement& place, std::int64_t k) const {
+  [[nodiscard]] MatmulPostNorm at(const PlacedArrays& place, std::int64_t k) const {
     return {.y = place.at(y),
             .y_stride = k,
             .weight = place.at(weight),
@@ -80,7 +80,7 @@ CallProblem<Matmul> matmul_problem(const Matmul::Spec& spec, const MatmulForm& f
   problem.flops = 2.0 * products * static_cast<double>(form.tokens);
   problem.bytes = static_cast<double>(row_bytes(spec.weight, spec.k)) * static_cast<double>(parts * spec.n) +
                   static_cast<double>(form.tokens * (spec.k + spec.n)) * sizeof(float);
-  problem.bind = [=](const MatmulKernel& kernel, Placement& place) {
+  problem.bind = [=](const MatmulKernel& kernel, PlacedArrays& place) {
     std::vector<MatmulOutput> outputs;
     for (const Slot<std::byte> part : rows) {
       outputs.push_back({.dtype = spec.weight,
@@ -123,7 +123,7 @@ CallProblem<HeadMatmul> head_problem(const HeadMatmul::Spec& spec, std::int64_t 
   const std::size_t file_bytes = row_bytes(spec.weight, spec.k) * static_cast<std::size_t>(spec.n);
   problem.bytes = static_cast<double>(file_bytes) * static_cast<double>(spec.heads) +
                   static_cast<double>(tokens * (in + out_width)) * sizeof(float);
-  problem.bind = [=](const HeadMatmulKernel& kernel, Placement& place) {
+  problem.bind = [=](const HeadMatmulKernel& kernel, PlacedArrays& place) {
     const std::size_t packed = kernel.packed_bytes(spec);
     HeadMatmul::Args args{.x = place.at(x), .x_stride = in, .tokens = tokens};
     args.head_bytes = static_cast<std::int64_t>(packed > 0 ? packed : file_bytes);

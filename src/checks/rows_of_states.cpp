@@ -43,7 +43,7 @@ CallProblem<CausalConv> conv_problem(const CausalConv::Spec& spec, const std::ve
   const auto out = problem.arrays.output<float>("out", tokens, spec.channels);
   problem.tolerance = recurrent_tolerance;
   problem.bytes = float_bytes(tokens * (spec.input_width() + spec.channels));
-  problem.bind = bind_args<CausalConv>(spec, [=](const auto&, Placement& place) {
+  problem.bind = bind_args<CausalConv>(spec, [=](const auto&, PlacedArrays& place) {
     return CausalConv::Args{.x = place.at(x),
                             .x_stride = spec.input_width(),
                             .weight = place.at(weight),
@@ -79,7 +79,7 @@ CallProblem<SsmScan> scan_problem(const SsmScan::Spec& spec, const std::vector<s
   problem.tolerance = recurrent_tolerance;
   problem.bytes = float_bytes(tokens * (spec.input_width() + stride + spec.inner()) +
                               2 * static_cast<std::int64_t>(rows.size()) * spec.state_elems());
-  problem.bind = bind_args<SsmScan>(spec, [=](const OpKernel<SsmScan>& kernel, Placement& place) {
+  problem.bind = bind_args<SsmScan>(spec, [=](const OpKernel<SsmScan>& kernel, PlacedArrays& place) {
     const float* z = place.at(gates);
     return SsmScan::Args{.x = place.at(x),
                          .z = z,
@@ -112,7 +112,7 @@ CallProblem<GatedDeltaNet> delta_problem(const GatedDeltaNet::Spec& spec, const 
   problem.tolerance = recurrent_tolerance;
   problem.bytes = float_bytes(tokens * (spec.input_width() + gate_stride + spec.values()) +
                               2 * static_cast<std::int64_t>(rows.size()) * spec.state_elems());
-  problem.bind = bind_args<GatedDeltaNet>(spec, [=](const OpKernel<GatedDeltaNet>& kernel, Placement& place) {
+  problem.bind = bind_args<GatedDeltaNet>(spec, [=](const OpKernel<GatedDeltaNet>& kernel, PlacedArrays& place) {
     const float* beta = place.at(gates);
     return GatedDeltaNet::Args{.qkv = place.at(qkv),
                                .qkv_stride = spec.input_width(),

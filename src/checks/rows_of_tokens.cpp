@@ -34,7 +34,7 @@ CallProblem<EmbeddingRows> embedding_problem(const EmbeddingRows::Spec& spec, st
   problem.tolerance = float_tolerance;
   problem.bytes = static_cast<double>(row_bytes(spec.table, spec.hidden)) * static_cast<double>(tokens) +
                   float_bytes(tokens * spec.hidden);
-  problem.bind = bind_args<EmbeddingRows>(spec, [=](const auto&, Placement& place) {
+  problem.bind = bind_args<EmbeddingRows>(spec, [=](const auto&, PlacedArrays& place) {
     return EmbeddingRows::Args{
         .ids = place.at(ids), .tokens = tokens, .table = place.at(table), .scale = 1.5f, .out = place.at(out)};
   });
@@ -52,7 +52,7 @@ CallProblem<RmsNorm> rms_norm_problem(const RmsNorm::Spec& spec, std::int64_t to
                          : problem.arrays.output<float>("out", rows, spec.dim);
   problem.tolerance = float_tolerance;
   problem.bytes = float_bytes((added ? 3 : 2) * rows * spec.dim + spec.groups * spec.dim);
-  problem.bind = bind_args<RmsNorm>(spec, [=](const auto&, Placement& place) {
+  problem.bind = bind_args<RmsNorm>(spec, [=](const auto&, PlacedArrays& place) {
     RmsNorm::Args args{.x = place.at(x), .rows = rows, .weight = place.at(weight), .out = place.at(out)};
     if (added) {
       args.residual = args.out;
@@ -73,7 +73,7 @@ CallProblem<LayerNorm> layer_norm_problem(const LayerNorm::Spec& spec, std::int6
   const auto out = problem.arrays.output<float>("out", tokens, spec.dim);
   problem.tolerance = float_tolerance;
   problem.bytes = float_bytes(2 * tokens * spec.dim);
-  problem.bind = bind_args<LayerNorm>(spec, [=](const auto&, Placement& place) {
+  problem.bind = bind_args<LayerNorm>(spec, [=](const auto&, PlacedArrays& place) {
     return LayerNorm::Args{
         .x = place.at(x), .rows = tokens, .weight = place.at(weight), .bias = place.at(bias), .out = place.at(out)};
   });
@@ -88,7 +88,7 @@ CallProblem<GatedActivation> activation_problem(const GatedActivation::Spec& spe
   const auto out = problem.arrays.output<float>("out", tokens, spec.width);
   problem.tolerance = float_tolerance;
   problem.bytes = float_bytes(tokens * (stride + spec.width));
-  problem.bind = bind_args<GatedActivation>(spec, [=](const auto&, Placement& place) {
+  problem.bind = bind_args<GatedActivation>(spec, [=](const auto&, PlacedArrays& place) {
     const float* rows = place.at(x);
     return GatedActivation::Args{.gate = spec.gated ? rows : nullptr,
                                  .up = spec.gated ? rows + spec.width : rows,
@@ -108,7 +108,7 @@ CallProblem<ResidualAdd> residual_problem(std::int64_t tokens) {
   const auto out = problem.arrays.output<float>("out", tokens, width);
   problem.tolerance = float_tolerance;
   problem.bytes = float_bytes(3 * tokens * width);
-  problem.bind = bind_args<ResidualAdd>({}, [=](const auto&, Placement& place) {
+  problem.bind = bind_args<ResidualAdd>({}, [=](const auto&, PlacedArrays& place) {
     return ResidualAdd::Args{
         .a = place.at(a), .b = place.at(b), .count = tokens * width, .out = place.at(out), .factor = 0.5f, .scale = 1.25f};
   });
@@ -124,7 +124,7 @@ CallProblem<OutputGate> output_gate_problem(const OutputGate::Spec& spec, std::i
   const auto out = problem.arrays.output<float>("out", tokens, spec.width());
   problem.tolerance = float_tolerance;
   problem.bytes = float_bytes(3 * tokens * spec.width());
-  problem.bind = bind_args<OutputGate>(spec, [=](const auto&, Placement& place) {
+  problem.bind = bind_args<OutputGate>(spec, [=](const auto&, PlacedArrays& place) {
     return OutputGate::Args{.x = place.at(x),
                             .x_stride = spec.width(),
                             .gate = place.at(gate),
@@ -145,7 +145,7 @@ CallProblem<CopyHeads> copy_problem(const CopyHeads::Spec& spec, std::int64_t to
   // Heads that are not written keep their values.
   const auto out = problem.arrays.updated("out", random.normals((tokens + 2) * out_heads * spec.out_dim), spec.out_dim);
   problem.bytes = float_bytes(2 * tokens * heads * spec.out_dim);
-  problem.bind = bind_args<CopyHeads>(spec, [=](const auto&, Placement& place) {
+  problem.bind = bind_args<CopyHeads>(spec, [=](const auto&, PlacedArrays& place) {
     return CopyHeads::Args{.x = place.at(x),
                            .heads = heads,
                            .first_token = 2,
@@ -169,7 +169,7 @@ CallProblem<GatherRows> gather_problem(const GatherRows::Spec& spec, std::int64_
   const auto ids = problem.arrays.input("ids", wanted);
   const auto out = problem.arrays.output<float>("out", count, spec.dim);
   problem.bytes = float_bytes(2 * count * spec.dim);
-  problem.bind = bind_args<GatherRows>(spec, [=](const auto&, Placement& place) {
+  problem.bind = bind_args<GatherRows>(spec, [=](const auto&, PlacedArrays& place) {
     return GatherRows::Args{.x = place.at(x), .ids = place.at(ids), .count = count, .out = place.at(out)};
   });
   return problem;
@@ -221,7 +221,7 @@ CallProblem<SampleTokens> sample_problem(const SampleTokens::Spec& spec, std::in
   const auto rows = problem.arrays.input("rows", sample_rows(count, random));
   const auto out = problem.arrays.output<std::int32_t>("out", count, 1);
   problem.bytes = float_bytes(count * spec.vocab);
-  problem.bind = [=](const OpKernel<SampleTokens>& kernel, Placement& place) {
+  problem.bind = [=](const OpKernel<SampleTokens>& kernel, PlacedArrays& place) {
     const SampleTokens::Args args{
         .logits = place.at(logits),
         .num_rows = count,

@@ -26,6 +26,22 @@ constexpr std::int32_t default_context_limit = 8192;
 /// the saved check of the device, its driver and its code objects found that this is right and pays.
 enum class MergeLaunches { automatic, on, off };
 
+/// Which parts of a model the host computes beside a GPU. What is left empty is chosen: nothing where the model fits into
+/// the GPU's memory, else what takes the least time.
+struct PlacementOptions {
+  std::optional<std::int32_t> gpu_layers{};             ///< the last layers, which the GPU computes
+  std::optional<std::int32_t> cpu_experts{};            ///< the first layers, whose routed experts the CPU computes
+  std::vector<std::string> overrides{};                 ///< "REGEX=DEVICE", see add_overrides
+  std::int64_t margin_bytes = std::int64_t{512} << 20;  ///< of the GPU's memory, left free by a model that is split
+  std::int64_t gpu_memory_bytes = 0;                    ///< the most that is used of it; 0: what is free
+  /// The time for which a step stops where rows cross from one side to the other: the GPU waits, threads start.
+  double crossing_seconds = 30e-6;
+  /// A CPU is split like a GPU, as if it had memory of its own: for tests.
+  bool host_beside_cpu = false;
+
+  [[nodiscard]] bool any() const { return gpu_layers || cpu_experts || !overrides.empty(); }
+};
+
 struct EngineOptions {
   std::int32_t context_length = 0;  ///< 0: the model's, at most default_context_limit
   std::int32_t max_batch_tokens = 512;
@@ -39,11 +55,13 @@ struct EngineOptions {
   std::int32_t threads = 0;       ///< 0: all processors that the process may use
   bool prefix_cache = true;
   ModelOptions model{};
-  std::string device = "auto";           ///< see open_device
-  std::string kernel_dir{};              ///< folder or archive of code objects for GPUs; "": the embedded ones
-  std::string isa{};                     ///< limits the CPU instruction set; "": the best
-  std::vector<AvoidedKernel> without{};  ///< kernels that are not chosen
-  bool safe = false;                     ///< no kernels above KernelPriority::portable
+  std::string device = "auto";  ///< see open_device
+  PlacementOptions placement{};
+  std::filesystem::path ceilings_file{};  ///< of CeilingCache: bandwidths for the choice of a placement; empty: usual ones
+  std::string kernel_dir{};               ///< folder or archive of code objects for GPUs; "": the embedded ones
+  std::string isa{};                      ///< limits the CPU instruction set; "": the best
+  std::vector<AvoidedKernel> without{};   ///< kernels that are not chosen
+  bool safe = false;                      ///< no kernels above KernelPriority::portable
   /// Decides ModelOptions::merge_launches, whose own value is not read.
   MergeLaunches merge_launches = MergeLaunches::automatic;
   /// Where the results of earlier checks are (check_records.h): kernels that were wrong on this device are not chosen.

@@ -19,6 +19,7 @@ struct EngineParts {
   std::unique_ptr<const KernelRegistry> registry;
   std::unique_ptr<ThreadPool> pool;
   std::unique_ptr<Device> device;
+  std::unique_ptr<Device> host;  ///< beside the device, where the model is split; else null
   std::unique_ptr<Model> model;
   std::unique_ptr<SequenceMemory> memory;
   std::shared_ptr<const Tokenizer> tokenizer;  ///< may be null

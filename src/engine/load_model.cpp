@@ -17,8 +17,11 @@ namespace {
 
 EngineParts load_parts(PlannedModel planned, const EngineOptions& options) {
   // Weights and cache must fit in memory before anything is read, because a machine that swaps is too slow to be useful.
-  if (!planned.memory.fits()) {
-    throw Error(describe_shortage(planned.memory));
+  if (const MemoryNeeds* lacking = planned.lacking()) {
+    throw Error(describe_shortage(*lacking));
+  }
+  if (planned.placement) {
+    log_warning("{}: {}", planned.file->path().string(), planned.placement->describe());
   }
   const std::int64_t block_tokens = block_tokens_of(planned.model->kv_groups());
   if (const MemoryNeeds& needs = planned.memory; needs.blocks[0] * block_tokens < needs.kv_tokens) {
@@ -37,11 +40,14 @@ EngineParts load_parts(PlannedModel planned, const EngineOptions& options) {
   parts.pool = std::make_unique<ThreadPool>(planned.threads);
   parts.device = std::move(planned.device);
   parts.model = std::move(planned.model);
-  parts.model->load(*parts.device, *parts.pool);
-  parts.memory = std::make_unique<SequenceMemory>(
-      *parts.device, parts.model->kv_groups(),
-      SequenceMemory::Size{
-          .blocks = planned.memory.blocks, .slot_bytes = parts.model->state_bytes(), .slots = planned.memory.state_slots});
+  parts.host = std::move(planned.host);
+  const Devices devices(*parts.device, parts.host.get());
+  parts.model->load(devices, *parts.pool);
+  parts.memory = std::make_unique<SequenceMemory>(devices, parts.model->kv_groups(),
+                                                  SequenceMemory::Size{.blocks = planned.memory.blocks,
+                                                                       .slot_bytes = parts.model->state_bytes(),
+                                                                       .host_slot_bytes = parts.model->host_state_bytes(),
+                                                                       .slots = planned.memory.state_slots});
   return parts;
 }
 

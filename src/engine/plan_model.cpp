@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <span>
 
@@ -55,18 +56,26 @@ std::unique_ptr<Device> open_wanted_device(const EngineOptions& options) {
 /// more.
 constexpr std::int32_t least_kept_states = 16;
 
+/// Of the pages on one side of groups whose number of blocks is known.
+void count_page_bytes(MemoryNeeds& needs, const KvGroups& groups, Side side) {
+  needs.kv_bytes_per_token = static_cast<std::int64_t>(block_bytes_of(groups.front(), side)) / block_tokens_of(groups);
+  needs.window_bytes = 0;
+  for (std::size_t group = 1; group < groups.size(); ++group) {
+    needs.window_bytes += needs.blocks[group] * static_cast<std::int64_t>(block_bytes_of(groups[group], side));
+  }
+}
+
 void count_pages(MemoryNeeds& needs, const KvGroups& groups, std::int32_t max_sequences, std::int32_t max_batch_tokens) {
   const std::int32_t block_tokens = block_tokens_of(groups);
   const std::int64_t wanted = needs.kv_tokens / block_tokens + (needs.kv_tokens % block_tokens != 0 ? 1 : 0);
   const auto full_blocks =
       static_cast<std::int32_t>(std::min<std::int64_t>(wanted, std::numeric_limits<std::int32_t>::max()));
   needs.blocks.assign(1, full_blocks);
-  needs.kv_bytes_per_token = static_cast<std::int64_t>(block_bytes_of(groups.front())) / block_tokens;
   for (const KvGroup& group : std::span(groups).subspan(1)) {
     const std::int32_t blocks = window_blocks(group.window, block_tokens, full_blocks, max_sequences, max_batch_tokens);
     needs.blocks.push_back(blocks);
-    needs.window_bytes += blocks * static_cast<std::int64_t>(block_bytes_of(group));
   }
+  count_page_bytes(needs, groups, Side::device);
 }
 
 }  // namespace
@@ -78,7 +87,7 @@ MemoryNeeds memory_needs(std::uint64_t file_bytes, const Model& model, Device& d
   MemoryNeeds needs;
   needs.kv_tokens = kv_tokens;
   count_pages(needs, model.kv_groups(), max_sequences, max_batch_tokens);
-  if (model.state_bytes() > 0) {
+  if (model.state_bytes() + model.host_state_bytes() > 0) {
     needs.state_slots = SequenceState::own_slots * max_sequences + std::max(max_sequences, least_kept_states);
     needs.slot_bytes = static_cast<std::int64_t>(model.state_bytes());
   }
@@ -92,6 +101,19 @@ MemoryNeeds memory_needs(std::uint64_t file_bytes, const Model& model, Device& d
   }
   return needs;
 }
+
+MemoryNeeds host_memory_needs(const Model& model, const MemoryNeeds& of_device) {
+  MemoryNeeds needs = of_device;
+  needs.where = "host ";
+  count_page_bytes(needs, model.kv_groups(), Side::host);
+  needs.slot_bytes = static_cast<std::int64_t>(model.host_state_bytes());
+  needs.weight_bytes = static_cast<std::int64_t>(model.host_weight_bytes());
+  needs.workspace_bytes = static_cast<std::int64_t>(model.host_workspace_bytes());
+  needs.available_bytes = available_memory_bytes();
+  return needs;
+}
+
+std::optional<std::int64_t> available_host_bytes() { return available_memory_bytes(); }
 
 std::int64_t MemoryNeeds::fitting_tokens() const {
   if (!available_bytes) {
@@ -111,9 +133,9 @@ std::string describe_shortage(const MemoryNeeds& needs) {
       needs.workspace_bytes > 0 ? fmt::format(", workspace {:.2f}", gib(static_cast<double>(needs.workspace_bytes))) : "";
   const std::string state = states > 0.0 ? fmt::format(", recurrent state {:.2f}", gib(states)) : "";
   return fmt::format(
-      "needs {:.2f} GiB of memory (weights {:.2f}{}{}, KV cache of {} tokens {:.2f}), {:.2f} GiB are available: {}",
-      gib(static_cast<double>(needs.total_bytes())), gib(static_cast<double>(needs.weight_bytes)), workspace, state,
-      needs.kv_tokens, gib(cache), gib(static_cast<double>(needs.available_bytes.value_or(0))),
+      "needs {:.2f} GiB of {}memory (weights {:.2f}{}{}, KV cache of {} tokens {:.2f}), {:.2f} GiB are available: {}",
+      gib(static_cast<double>(needs.total_bytes())), needs.where, gib(static_cast<double>(needs.weight_bytes)), workspace,
+      state, needs.kv_tokens, gib(cache), gib(static_cast<double>(needs.available_bytes.value_or(0))),
       needs.fitting_tokens() > 0 ? fmt::format("{} tokens would fit", needs.fitting_tokens())
                                  : std::string("no context would fit"));
 }
@@ -143,6 +165,50 @@ LaunchMerging decide_merging(MergeLaunches wanted, const KernelRegistry& registr
   }
   return {record->merged->pays, fmt::format("the check of {}: {}", record->date, record->merged->found)};
 }
+
+namespace {
+
+/// Limits what counts as available of the device's memory. A CPU that counts as a device holds all its weights itself.
+void limit_memory(PlannedModel& planned, const PlacementOptions& options) {
+  MemoryNeeds& needs = planned.memory;
+  if (options.gpu_memory_bytes > 0 && can_split(planned.device->info(), options)) {
+    needs.available_bytes = std::min(needs.available_bytes.value_or(options.gpu_memory_bytes), options.gpu_memory_bytes);
+  }
+  if (!planned.device->is_gpu() && options.host_beside_cpu) {
+    needs.weight_bytes = static_cast<std::int64_t>(planned.model->device_weight_bytes());
+    needs.workspace_bytes = static_cast<std::int64_t>(planned.model->workspace_bytes());
+  }
+}
+
+/// Splits the model over its device and the host. `plan` plans it anew with `model_options`.
+void place(PlannedModel& planned, const EngineOptions& options, ModelOptions& model_options,
+           const std::function<void()>& plan) {
+  const std::string path = planned.file->path().string();
+  const PlacementWishes wishes = placement_wishes(options.placement, *planned.file, planned.model->config().layers);
+  PlacementNeeds needs =
+      naming_file(path, [&] { return placement_needs(planned, model_options, options.placement, options.ceilings_file); });
+  const std::string why = options.placement.any() ? "as asked for" : "as the GPU's memory can't hold all";
+  // The needs of a part alone are not quite those of the plan with all parts in their places.
+  constexpr int most_attempts = 4;
+  for (int attempt = 0; attempt < most_attempts; ++attempt) {
+    ChosenPlacement chosen = choose_placement(needs, wishes);
+    if (!chosen.placement.split()) {
+      return;
+    }
+    model_options.placement = chosen.placement;
+    plan();
+    planned.host = std::make_unique<Device>(model_options.host_isa);
+    planned.host_memory = host_memory_needs(*planned.model, planned.memory);
+    planned.placement = PlannedPlacement{needs, std::move(chosen), why};
+    planned.placement->chosen.bytes = {planned.memory.total_bytes(), planned.host_memory->total_bytes()};
+    if (planned.memory.fits() || wishes.gpu_layers) {
+      return;
+    }
+    needs.available.device -= planned.memory.total_bytes() - *planned.memory.available_bytes;
+  }
+}
+
+}  // namespace
 
 PlannedModel plan_model(const std::string& path, const EngineOptions& options, std::unique_ptr<Device> device) {
   check_options(options);
@@ -174,6 +240,7 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& options, s
   model_options.max_sequences = options.max_sequences;
   model_options.context_length = context_length(options, config);
   model_options.merge_launches = planned.merging.on;
+  model_options.host_isa = isa_limit(options.isa);
   const auto plan = [&] {
     planned.model = naming_file(path, [&] {
       return Model::plan(*planned.file, *planned.registry, planned.device->info(), planned.threads, model_options);
@@ -181,6 +248,7 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& options, s
     planned.memory = memory_needs(planned.file->file_bytes(), *planned.model, *planned.device,
                                   options.kv_tokens > 0 ? options.kv_tokens : model_options.context_length,
                                   std::min(options.max_sequences, options.max_batch_tokens), step_tokens(options, config));
+    limit_memory(planned, options.placement);
   };
   plan();
   // Some GPU kernels are fast because their layouts are larger than the file's. If these do not fit, smaller layouts are
@@ -188,6 +256,9 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& options, s
   if (planned.device->info().is_gpu() && !planned.memory.fits() && !model_options.small_weights) {
     model_options.small_weights = true;
     plan();
+  }
+  if (can_split(planned.device->info(), options.placement) && (options.placement.any() || !planned.memory.fits())) {
+    place(planned, options, model_options, plan);
   }
   return planned;
 }

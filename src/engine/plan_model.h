@@ -11,6 +11,7 @@
 #include "device/device.h"
 #include "engine/check_records.h"
 #include "engine/engine.h"
+#include "engine/place_model.h"
 #include "models/model.h"
 #include "ops/kernel_registry.h"
 #include "weights/gguf_file.h"
@@ -19,6 +20,7 @@ namespace rocmforge {
 
 /// The memory that a model needs on its device.
 struct MemoryNeeds {
+  std::string_view where{};       ///< "" for the only memory; else of which of two
   std::int64_t weight_bytes = 0;  ///< CPU: of the file, or of the repacked weights if they are larger
   std::int64_t workspace_bytes = 0;
   std::int64_t kv_tokens = 0;           ///< positions of the cache
@@ -45,6 +47,12 @@ struct MemoryNeeds {
 MemoryNeeds memory_needs(std::uint64_t file_bytes, const Model& model, Device& device, std::int64_t kv_tokens,
                          std::int32_t max_sequences, std::int32_t max_batch_tokens);
 
+/// The memory that the host needs for its part of a split model.
+MemoryNeeds host_memory_needs(const Model& model, const MemoryNeeds& of_device);
+
+/// What the host can still hold, as available_memory_bytes().
+std::optional<std::int64_t> available_host_bytes();
+
 /// "needs 12.00 GiB of memory (weights 4.00, workspace 0.50, KV cache of 8192 tokens 7.50), 10.00 GiB are available: 6000
 /// tokens would fit"
 std::string describe_shortage(const MemoryNeeds& needs);
@@ -65,9 +73,17 @@ struct PlannedModel {
   std::unique_ptr<Device> device;
   std::unique_ptr<Model> model;
   int threads = 1;
-  MemoryNeeds memory;
+  MemoryNeeds memory;              ///< of the device
+  std::unique_ptr<Device> host{};  ///< beside the device, where the model is split; else null
+  std::optional<MemoryNeeds> host_memory{};
+  std::optional<PlannedPlacement> placement{};  ///< likewise
   LaunchMerging merging;
   double product_groups = 1.0;  ///< of product_group_choices(): what the saved check found fastest
+
+  /// The needs of the first memory that does not suffice; null where all do.
+  [[nodiscard]] const MemoryNeeds* lacking() const {
+    return !memory.fits() ? &memory : host_memory && !host_memory->fits() ? &*host_memory : nullptr;
+  }
 };
 
 /// Returns what `body` returns. Adds the file's name to an Error that does not begin with it: errors in the file already

@@ -279,6 +279,9 @@ void Transformer::run_step(const Pass& pass, const BatchPlan& batch, SequenceMem
   std::optional<StepArrays> host;
   if (host_rank_) {
     rank_->wait();  // the device may still read what the host is about to write
+    if (std::ranges::any_of(batch.tokens, [](std::int32_t token) { return token < 0; })) {
+      share_draws();
+    }
     host = host_arrays(batch);
   }
   const auto how = !recorded ? Rank::Recorded::no : host ? Rank::Recorded::cut : Rank::Recorded::whole;
@@ -302,6 +305,15 @@ void Transformer::compute(const Pass& pass, const StepArrays& arrays, const Step
   }
   run_pass(
       pass, steps, memory, [this](std::span<const std::int32_t> rows) { keep_raw_logits(rows); }, run);
+}
+
+void Transformer::share_draws() {
+  if (options_.placement.embedding == options_.placement.output) {
+    return;
+  }
+  Rank& reader = options_.placement.embedding == Side::host ? *host_rank_ : *rank_;
+  const std::span<const std::int32_t> drawn = output_rank().draws().newest();
+  reader.device().upload(reader.buffers().sampled, drawn.data(), drawn.size_bytes());
 }
 
 void Transformer::wait() {

@@ -80,6 +80,8 @@ class Transformer final : public Model {
   void compute(const Pass& pass, const StepArrays& arrays, const StepArrays* host, SequenceMemory& memory,
                const RunOperations& run);
   void run_step(const Pass& pass, const BatchPlan& batch, SequenceMemory& memory, bool recorded);
+  /// Gives the tokens that the last step drew to the side of the embedding, if it is not that of the output.
+  void share_draws();
   void keep_raw_logits(std::span<const std::int32_t> rows);
 
   ModelConfig config_;

@@ -114,7 +114,35 @@ TEST(Inspect, NeedsNoTokenizer) {
   const ProgramResult result = run_program({"inspect", test::test_data("golden/models/llama3.gguf")});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_NE(result.out.find("\narchitecture   llama\n"), std::string::npos) << result.out;
-}
+  TEST(Inspect, ThePlanSaysWhereThePartsOfASplitModelAre) {
+    if (!has_demo_model()) {
+      GTEST_SKIP() << demo_model() << " is absent";
+    }
+    const FakeCard card("runtime");
+    const auto plan = [&](std::vector<std::string> more) {
+      more.insert(more.begin(), {"inspect", demo_model().string(), "--plan"});
+      const ProgramResult result = run_program(card.with_kernels(more), "", card.environment());
+      EXPECT_EQ(result.exit_code, 0) << result.err;
+      return result.out;
+    };
+    EXPECT_EQ(plan({}).find("\nplacement: "), std::string::npos) << "it fits";
+    EXPECT_THAT(plan({"-ngl", "2"}), testing::ContainsRegex("\nplacement: 2 of [0-9]+ layers on the GPU, as asked for: "));
+    EXPECT_THAT(plan({"--gpu-memory", "1"}), testing::HasSubstr(" layers on the GPU, as the GPU's memory can't hold all: "));
+    const json placement = json::parse(plan({"-ot", "^output=cpu", "--json"})).at("placement");
+    const json& parts = placement.at("parts");
+    EXPECT_EQ(parts.front().at("part"), "embedding");
+    EXPECT_EQ(parts.front().at("device"), "hip");
+    EXPECT_EQ(parts.back().at("part"), "output");
+    EXPECT_EQ(parts.back().at("device"), "cpu");
+    EXPECT_GT(parts.back().at("read_bytes"), 0);
+    EXPECT_GT(placement.at("seconds"), 0.0);
+    EXPECT_GT(placement.at("host_bytes"), parts.back().at("weight_bytes"));
+    const ProgramResult refused = run_program(
+        card.with_kernels({"run", demo_model().string(), "-p", "hi", "--gpu-layers", "all", "--gpu-memory", "1"}), "",
+        card.environment());
+    EXPECT_NE(refused.exit_code, 0);
+    EXPECT_THAT(refused.err, testing::HasSubstr("0.00 GiB are available"));
+  }
 
 }  // namespace
 }  // namespace rocmforge

@@ -45,7 +45,7 @@ HttpAnswer LocalServer::request(const std::string& method, std::string_view path
   return answer;
 }
 
-std::unique_ptr<LocalServer> local_demo() {
+std::unique_ptr<LocalServer> local_demo(const PlacementOptions& placement) {
   ServerOptions options = TestServerOptions().server;
   options.model_id = "forge-demo";
   options.model_path = demo_model().string();
@@ -53,6 +53,7 @@ std::unique_ptr<LocalServer> local_demo() {
   engine.max_sequences = options.parallel;
   engine.device = "cpu";
   engine.kv_tokens = 8192;
+  engine.placement = placement;
   return std::make_unique<LocalServer>(load_model(demo_model().string(), engine), options);
 }
 

@@ -27,8 +27,8 @@ class LocalServer {
   std::shared_ptr<const Tokenizer> tokenizer_;
 };
 
-/// The same with the demo model.
-std::unique_ptr<LocalServer> local_demo();
+/// The same with the demo model on the CPU, which `placement` may split.
+std::unique_ptr<LocalServer> local_demo(const PlacementOptions& placement = {});
 
 // The same calls for servers of both kinds.
 

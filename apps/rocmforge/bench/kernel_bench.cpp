@@ -121,14 +121,7 @@ std::string KernelBench::headline() const {
   return text;
 }
 
-CeilingCache ceiling_cache() {
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  const char* home = std::getenv("HOME");
-  const std::filesystem::path folder = cache != nullptr && *cache != '\0' ? std::filesystem::path(cache)
-                                       : home != nullptr && *home != '\0' ? std::filesystem::path(home) / ".cache"
-                                                                          : std::filesystem::temp_directory_path();
-  return CeilingCache(folder / "rocmforge" / "ceilings.txt");
-}
+CeilingCache ceiling_cache() { return CeilingCache(ceilings_file()); }
 
 void KernelBenchFlags::add_to(Command& command) {
   command.options.push_back(device_option(device));

@@ -54,7 +54,7 @@ std::vector<KernelRegistry::AnyUse> uses_of_step(const std::vector<PlannedOperat
   std::vector<KernelRegistry::AnyUse> uses;
   for (const PlannedOperation& operation : plan) {
     for (const KernelRegistry::AnyUse& use : operation.uses) {
-      if (!operation.is_part(tokens) && runs_in(use, step)) {
+      if (operation.side == Side::device && !operation.is_part(tokens) && runs_in(use, step)) {
         uses.push_back(use);
       }
     }

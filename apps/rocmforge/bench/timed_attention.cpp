@@ -62,7 +62,7 @@ AttentionInputs::AttentionInputs(Device& device, ExecutionContext& context, cons
     batches_.emplace_back(arrays_, std::move(step.plan));
   }
   q_ = arrays_.input("q", random.normals(limits_.max_tokens * spec.q_heads * spec.head_dim));
-  place_ = std::make_unique<Placement>(arrays_, device, context, context);
+  place_ = std::make_unique<PlacedArrays>(arrays_, device, context, context);
   const std::int64_t block_elements = layout.head_elems() * layout.planes();
   const std::int64_t pattern = std::min(num_blocks_ * sets_, pattern_elements / block_elements | 1);
   caches_ = patterned(device, random_pages(layout, pattern, random), bytes_of_set() * static_cast<std::size_t>(sets_));

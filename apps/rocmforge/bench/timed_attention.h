@@ -56,7 +56,7 @@ class AttentionInputs {
   CallArrays arrays_;
   Slot<float> q_;
   std::vector<BatchArrays> batches_;
-  std::unique_ptr<Placement> place_;
+  std::unique_ptr<PlacedArrays> place_;
   DeviceBuffer caches_;
   std::vector<std::vector<float>> expected_;
 };

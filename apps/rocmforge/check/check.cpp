@@ -83,11 +83,13 @@ Json measure_ceilings(CheckSetUp& set_up) {
           {"matrix_flops_per_second", found.matrix_flops_per_second}};
 }
 
-/// The uses of a plan's operations.
+/// The uses of a plan's operations on the device.
 std::vector<KernelRegistry::AnyUse> uses_of(const Model& model) {
   std::vector<KernelRegistry::AnyUse> uses;
   for (const PlannedOperation& operation : model.plan()) {
-    uses.insert(uses.end(), operation.uses.begin(), operation.uses.end());
+    if (operation.side == Side::device) {
+      uses.insert(uses.end(), operation.uses.begin(), operation.uses.end());
+    }
   }
   return uses;
 }

@@ -189,6 +189,9 @@ int inspect(const InspectFlags& flags) {
     if (flags.tensors) {
       out["tensors"] = tensors_json(file);
     }
+    if (planned && planned->placement) {
+      out["placement"] = placement_json(*planned);
+    }
     if (flags.plan) {
       out["plan"] = plan_json(*planned, read_ceiling(planned->device->info(), planned->threads));
     }
@@ -207,6 +210,7 @@ int inspect(const InspectFlags& flags) {
   }
   if (flags.plan) {
     print_memory(memory);
+    print_placement(*planned);
     print_plan(*planned, read_ceiling(planned->device->info(), planned->threads));
   }
   return 0;

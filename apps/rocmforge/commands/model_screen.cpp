@@ -265,13 +265,17 @@ Json memory_json(const PlannedModel& planned) {
               {"state_slots", needs.state_slots},
               {"slot_bytes", needs.slot_bytes},
               {"total_bytes", needs.total_bytes()},
-              {"fits", needs.fits()}};
+              {"fits", planned.lacking() == nullptr}};
   if (needs.available_bytes) {
     out["available_bytes"] = *needs.available_bytes;
     out["tokens_that_fit"] = needs.fitting_tokens();
   }
-  if (!needs.fits()) {
-    out["shortage"] = describe_shortage(needs);
+  if (const MemoryNeeds* lacking = planned.lacking()) {
+    out["shortage"] = describe_shortage(*lacking);
+  }
+  if (planned.placement) {
+    out["placement"] = planned.placement->describe();
+    out["host_bytes"] = planned.host_memory->total_bytes();
   }
   return out;
 }

@@ -45,7 +45,7 @@ class Fitting {
       device_ = std::move(planned.device);
       device_name_ = describe_device(device_->info(), planned.threads);
       const MemoryNeeds& needs = planned.memory;
-      nlohmann::ordered_json out = {{"memory_bytes", needs.total_bytes()}, {"fits", needs.fits()}};
+      nlohmann::ordered_json out = {{"memory_bytes", needs.total_bytes()}, {"fits", planned.lacking() == nullptr}};
       if (needs.available_bytes) {
         available_ = *needs.available_bytes;
         out["tokens_that_fit"] = needs.fitting_tokens();

@@ -87,6 +87,73 @@ std::optional<double> read_ceiling(const DeviceInfo& device, int threads) {
   return ceilings ? std::optional(ceilings->read_bytes_per_second) : std::nullopt;
 }
 
+namespace {
+
+std::string side_name(Side side, const PlannedModel& planned) {
+  return std::string(name(side == Side::host ? DeviceKind::cpu : planned.device->info().kind));
+}
+
+/// The parts in the order of the model: name, side and part.
+struct PlacedPart {
+  std::string name;
+  Side side;
+  ModelParts::Part bytes;
+};
+
+std::vector<PlacedPart> placed_parts(const PlannedModel& planned) {
+  const ModelParts& parts = planned.model->parts();
+  const Placement& placement = planned.placement->chosen.placement;
+  std::vector<PlacedPart> placed{{"embedding", placement.embedding, parts.embedding}};
+  for (std::size_t i = 0; i < parts.layers.size(); ++i) {
+    const Placement::Layer& layer = placement.layers[i];
+    placed.push_back({fmt::format("layer {}", i), layer.side, parts.layers[i].own});
+    if (parts.layers[i].experts.weights > 0) {
+      placed.push_back({fmt::format("experts {}", i), layer.experts, parts.layers[i].experts});
+    }
+  }
+  placed.push_back({"output", placement.output, parts.output});
+  return placed;
+}
+
+double least_seconds(const PlacedPart& part, const PlacementNeeds& needs) {
+  return static_cast<double>(part.bytes.read) /
+         (part.side == Side::host ? needs.host_bytes_per_second : needs.device_bytes_per_second);
+}
+
+}  // namespace
+
+void print_placement(const PlannedModel& planned) {
+  if (!planned.placement) {
+    return;
+  }
+  const PlacementNeeds& needs = planned.placement->needs;
+  fmt::print("\nplacement: {}\n", planned.placement->describe());
+  Table table({"part", "device", ">weights", ">read a token", ">us at least"});
+  for (const PlacedPart& part : placed_parts(planned)) {
+    table.add({part.name, side_name(part.side, planned), human_bytes(part.bytes.weights), human_bytes(part.bytes.read),
+               fmt::format("{:.1f}", least_seconds(part, needs) * 1e6)});
+  }
+  table.print(stdout);
+  fmt::print("\nus at least: bytes by {:.0f} GB/s of the GPU and {:.0f} of the CPU; {:.0f} us for each crossing\n",
+             needs.device_bytes_per_second / 1e9, needs.host_bytes_per_second / 1e9, needs.crossing_seconds * 1e6);
+}
+
+nlohmann::ordered_json placement_json(const PlannedModel& planned) {
+  auto parts = nlohmann::ordered_json::array();
+  for (const PlacedPart& part : placed_parts(planned)) {
+    parts.push_back({{"part", part.name},
+                     {"device", side_name(part.side, planned)},
+                     {"weight_bytes", part.bytes.weights},
+                     {"read_bytes", part.bytes.read},
+                     {"seconds", least_seconds(part, planned.placement->needs)}});
+  }
+  return {{"summary", planned.placement->describe()},
+          {"seconds", planned.placement->chosen.seconds},
+          {"gpu_bytes", planned.placement->chosen.bytes.device},
+          {"host_bytes", planned.placement->chosen.bytes.host},
+          {"parts", parts}};
+}
+
 void print_plan(const PlannedModel& planned, std::optional<double> bytes_per_second) {
   const Model& model = *planned.model;
   const DeviceInfo& device = planned.device->info();

@@ -11,6 +11,10 @@ namespace rocmforge::app {
 /// Prints the kernel of each operation, the reasons against the others, and the bytes that it moves in a decode step of one
 /// token. Equal layers share a line. With the device's memory bandwidth, also prints the least time of such a step.
 void print_plan(const PlannedModel& planned, std::optional<double> bytes_per_second);
+/// Where a model is split: the device, bytes and least time of each part. Else nothing.
+void print_placement(const PlannedModel& planned);
+/// The same of a model that is split.
+nlohmann::ordered_json placement_json(const PlannedModel& planned);
 nlohmann::ordered_json plan_json(const PlannedModel& planned, std::optional<double> bytes_per_second);
 
 /// The names of the attention kernels: "flash + paged".

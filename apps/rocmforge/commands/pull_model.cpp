@@ -105,12 +105,12 @@ void check_fit(const hub::Offer& offer, const std::string& name, const EngineOpt
   }
   const std::string file = heads.path(0).string();
   try {
-    const MemoryNeeds needs = plan_model(file, options).memory;
-    if (!needs.fits() && needs.fitting_tokens() <= 0) {
-      throw Error(describe_shortage(needs));
-    }
-    if (!needs.fits()) {
-      log_warning("{} fits into memory with -c {}", name, needs.fitting_tokens());
+    const PlannedModel planned = plan_model(file, options);
+    if (const MemoryNeeds* lacking = planned.lacking()) {
+      if (lacking->fitting_tokens() <= 0) {
+        throw Error(describe_shortage(*lacking));
+      }
+      log_warning("{} fits into memory with -c {}", name, lacking->fitting_tokens());
     }
   } catch (const Error& error) {
     std::string reason = error.what();

@@ -106,6 +106,24 @@ TEST_P(SplitModelTest, StepsOfAnyFormGiveTheLogitsOfOne) {
   }
 }
 
+TEST_P(SplitModelTest, AStepTakesTheTokensThatTheOneBeforeDrew) {
+  const std::vector<std::int32_t> prompt(golden_.tokens.begin(), golden_.tokens.begin() + 20);
+  for (const Split& how : splits()) {
+    const std::unique_ptr<Runner> runner = split(how);
+    std::vector<std::int32_t> expected = runner->draw({{prompt, 0, {5, 11}}});
+    std::vector<std::int32_t> drawn = runner->draw({{prompt, 0, {3, 7}}});
+    for (std::int32_t position = 20; position < 24; ++position) {
+      expected.push_back(runner->draw({{{expected.back()}, position, {5, 11}}})[0]);
+    }
+    runner->start_draw({{prompt, 0, {3, 7}}});
+    for (std::int32_t position = 20; position < 24; ++position) {
+      runner->start_draw({{{EmbeddingRows::drawn_token(0)}, position, {3, 7}}});
+      drawn.push_back(runner->model().sampled()[0]);
+    }
+    EXPECT_EQ(drawn, expected) << how.name;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Golden, SplitModelTest, ValuesIn(golden_names()), [](const auto& info) {
   std::string name = info.param;
   std::replace(name.begin(), name.end(), '-', '_');

@@ -1,0 +1,166 @@
+// A model that is split over a device and the host gives what the whole one gives. The device is a CPU with memory of its
+// own unless ROCMFORGE_TEST_DEVICE names a GPU.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "engine/engine.h"
+#include "engine/golden_model_file.h"
+#include "engine/plan_model.h"
+
+namespace rocmforge {
+namespace {
+
+using testing::HasSubstr;
+using Tokens = std::vector<std::int32_t>;
+
+class SplitModel : public testing::TestWithParam<std::string> {
+ protected:
+  void TearDown() override { std::remove(path_.c_str()); }
+
+  static EngineOptions options(const PlacementOptions& placement = {}) {
+    EngineOptions options;
+    options.device = "cpu";
+    options.threads = 2;
+    options.context_length = 128;
+    options.max_batch_tokens = 64;
+    options.max_sequences = 5;
+    options.kv_tokens = 1024;
+    options.model.kv_dtype = DType::f32;
+    options.placement = placement;
+    options.placement.host_beside_cpu = true;
+    return options;
+  }
+
+  struct Answers {
+    std::vector<Tokens> tokens;
+    std::int64_t preemptions = 0;
+    std::int64_t hits = 0;
+  };
+  /// Greedy answers to five prompts, of which two begin alike.
+  [[nodiscard]] Answers run(const EngineOptions& options) const {
+    const auto engine = load_model(path_, options);
+    const auto vocab = static_cast<unsigned>(engine->model().config().vocab);
+    std::map<RequestId, Tokens> results;
+    std::vector<RequestId> ids;
+    for (const unsigned index : {0u, 1u, 2u, 3u, 2u}) {
+      Request request;
+      for (unsigned i = 0; i < 20 + index * 11; ++i) {
+        request.prompt.push_back(static_cast<std::int32_t>((i * i + index * 13 + 7) % vocab));
+      }
+      request.max_tokens = 50;
+      request.ignore_eos = true;
+      request.sampling.temperature = 0.0f;
+      ids.push_back(engine->submit(request));
+      if (index == 2) {
+        step_all(*engine, results);  // so that the next one finds its prefix
+      }
+    }
+    step_all(*engine, results);
+    Answers answers{{}, engine->status().preemptions, engine->status().prefix_hits};
+    for (const RequestId id : ids) {
+      answers.tokens.push_back(results.at(id));
+    }
+    return answers;
+  }
+
+  std::string path_ = golden_model_file(GetParam());
+
+ private:
+  static void step_all(Engine& engine, std::map<RequestId, Tokens>& results) {
+    while (engine.has_work()) {
+      for (const StepOutput& output : engine.step()) {
+        EXPECT_NE(output.finish, FinishReason::error) << output.text;
+        Tokens& tokens = results[output.id];
+        tokens.insert(tokens.end(), output.tokens.begin(), output.tokens.end());
+      }
+    }
+  }
+};
+
+TEST_P(SplitModel, GivesTheSameGreedyTokensAlsoAfterAPrefixHitAndPreempted) {
+  const Answers whole = run(options());
+  for (const PlacementOptions& placement :
+       {PlacementOptions{.gpu_layers = 1}, PlacementOptions{.cpu_experts = 1000},
+        PlacementOptions{.overrides = {"^token_embd=cpu"}}, PlacementOptions{.gpu_layers = 0}}) {
+    const Answers split = run(options(placement));
+    EXPECT_EQ(split.tokens, whole.tokens);
+    EXPECT_EQ(split.hits, whole.hits);
+    EngineOptions tight = options(placement);
+    tight.kv_tokens = 160;
+    tight.prefix_cache = false;
+    const Answers preempted = run(tight);
+    EXPECT_EQ(preempted.tokens, whole.tokens);
+    EXPECT_GT(preempted.preemptions, 0);
+  }
+}
+
+/// Less memory than the model needs, as if the device were a small card.
+TEST_P(SplitModel, IsChosenWhereTheDeviceIsTooSmallAndFits) {
+  const MemoryNeeds whole =
+      plan_model(path_, options({.margin_bytes = 0, .gpu_memory_bytes = std::int64_t{1} << 40})).memory;
+  const Answers expected = run(options());
+  std::int64_t before = 0;
+  for (const int percent : {95, 80, 65}) {
+    const PlacementOptions small{
+        .margin_bytes = 0, .gpu_memory_bytes = whole.total_bytes() * percent / 100, .crossing_seconds = 0.0};
+    const PlannedModel planned = plan_model(path_, options(small));
+    ASSERT_TRUE(planned.placement) << percent;
+    if (planned.lacking() != nullptr) {
+      continue;  // the workspace alone is too much
+    }
+    EXPECT_LE(planned.memory.total_bytes(), small.gpu_memory_bytes);
+    EXPECT_GE(planned.host_memory->total_bytes(), before);
+    before = planned.host_memory->total_bytes();
+    EXPECT_THAT(planned.placement->describe(), HasSubstr("as the GPU's memory can't hold all"));
+    EXPECT_EQ(run(options(small)).tokens, expected.tokens) << percent;
+  }
+  EXPECT_GT(before, 0) << "at least one of the sizes is enough for a part";
+}
+
+INSTANTIATE_TEST_SUITE_P(Golden, SplitModel, testing::Values("llama-gqa4", "lfm2", "qwen3moe", "nemotron_h", "gemma4"),
+                         [](const auto& instance) {
+                           std::string text = instance.param;
+                           std::replace(text.begin(), text.end(), '-', '_');
+                           return text;
+                         });
+
+std::string refusal(const PlacementOptions& placement) {
+  const std::string path = golden_model_file("llama-gqa4");
+  EngineOptions options;
+  options.device = "cpu";
+  options.placement = placement;
+  options.placement.host_beside_cpu = true;
+  std::string message = "planned";
+  try {
+    const PlannedModel planned = plan_model(path, options);
+    if (const MemoryNeeds* lacking = planned.lacking()) {
+      message = describe_shortage(*lacking);
+    }
+  } catch (const Error& error) {
+    message = error.what();
+  }
+  std::remove(path.c_str());
+  return message;
+}
+
+TEST(Placement, WhatCannotBeIsOneLine) {
+  EXPECT_THAT(refusal({.overrides = {"blk.0.ffn_.*=tpu"}}), HasSubstr("device 'tpu' is not cpu, gpu, cuda or hip"));
+  EXPECT_THAT(refusal({.overrides = {"blk.0.ffn"}}), HasSubstr("--override-tensor blk.0.ffn: must be REGEX=DEVICE"));
+  EXPECT_THAT(refusal({.overrides = {"(=cpu"}}), HasSubstr("--override-tensor (=cpu: "));
+  EXPECT_THAT(refusal({.overrides = {"nothing_like_it=cpu"}}), HasSubstr("nothing_like_it=cpu matches no tensor"));
+  EXPECT_THAT(refusal({.overrides = {"blk.0.ffn_.*=cpu"}}), HasSubstr("apart, which are computed on one device"));
+  EXPECT_THAT(refusal({.gpu_layers = 1000, .gpu_memory_bytes = 1 << 20}), HasSubstr("GiB of memory"));
+  EXPECT_EQ(refusal({.overrides = {"blk\\.0\\.=cpu", "token_embd=cuda:0"}}), "planned");
+}
+
+}  // namespace
+}  // namespace rocmforge
