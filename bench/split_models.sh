@@ -21,7 +21,9 @@ measure() { # WORDS... : options of the split
   "$program" bench "$file" -p 2048 -n 128 -r 3 -b 2048 -t "$threads" "$@"
 }
 
-"$program" bench matmul -t "$threads" > /dev/null # measures the GPU's memory, on which the choice depends
+# Measures the memory of both, on which the choice depends.
+"$program" bench matmul > /dev/null
+"$program" bench matmul --device cpu -t "$threads" > /dev/null
 model qwen3-30b-a3b
 measure
 measure --cpu-moe

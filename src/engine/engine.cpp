@@ -162,7 +162,7 @@ void Engine::watch_steps(std::function<void(const std::string& line)> on_timeout
     return;
   }
   const ModelConfig& config = state.parts.model->config();
-  const bool on_gpu = state.parts.device->is_gpu();
+  const bool on_gpu = state.parts.device->is_gpu() && state.parts.host == nullptr;  // as a whole
   state.model_work = {.parameters = static_cast<double>(num_parameters()),
                       .width = static_cast<double>(config.layers) * static_cast<double>(config.hidden),
                       .bytes_to_read = on_gpu ? 0.0 : static_cast<double>(file_bytes()),

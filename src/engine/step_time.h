@@ -11,7 +11,7 @@ struct StepWork {
   double pairs = 0.0;          ///< of a query and a position that it sees, in one layer
   double width = 0.0;          ///< layers times the elements of a hidden state
   double bytes_to_read = 0.0;  ///< that may have to come from a disk
-  bool on_gpu = false;
+  bool on_gpu = false;         ///< all of it
 };
 
 /// A bound of a step's time, for a device that is far slower than any that is used: 30 s, and the time of its products at 1

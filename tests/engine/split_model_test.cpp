@@ -162,5 +162,14 @@ TEST(Placement, WhatCannotBeIsOneLine) {
   EXPECT_EQ(refusal({.overrides = {"blk\\.0\\.=cpu", "token_embd=cuda:0"}}), "planned");
 }
 
+TEST(Placement, NothingIsSplitWhereHostAndDeviceAreOneMemory) {
+  DeviceInfo device;
+  device.kind = DeviceKind::hip;
+  EXPECT_TRUE(can_split(device, {}));
+  device.integrated = true;
+  EXPECT_FALSE(can_split(device, {.gpu_layers = 3}));
+  EXPECT_FALSE(can_split(DeviceInfo(), {.gpu_layers = 3})) << "the processor itself";
+}
+
 }  // namespace
 }  // namespace rocmforge

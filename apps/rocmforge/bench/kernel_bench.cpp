@@ -41,10 +41,10 @@ KernelBench::KernelBench(const std::string& device, const std::string& kernel_fo
   if (device_->is_gpu()) {
     context_.stream = &device_->stream();
     ceilings_ = measure_gpu_ceilings(*device_, registry_);
-    ceiling_cache().store(device_->info(), ceilings_);
   } else {
     ceilings_.read_bytes_per_second = read_bandwidth(pool_->num_threads());
   }
+  ceiling_cache().store(device_->info(), ceilings_);
 }
 
 void KernelBench::leave_out(const std::vector<AvoidedKernel>& kernels) {

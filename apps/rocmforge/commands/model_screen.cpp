@@ -150,6 +150,10 @@ std::string fit_text(const Json& device, std::int64_t trained) {
   if (!device.contains("available_bytes")) {
     return fmt::format("needs {} {}", bytes, context);
   }
+  if (device.contains("placement") && device["fits"].get<bool>()) {
+    return fmt::format("fits beside the CPU, needs {} of {} and {} of host memory {}", bytes,
+                       human_bytes(device["available_bytes"]), human_bytes(device["host_bytes"]), context);
+  }
   const std::int64_t fitting = device["tokens_that_fit"];
   const std::string most = fitting >= trained ? fmt::format("all {} positions would fit", trained)
                            : fitting > 0      ? fmt::format("{} positions would fit", fitting)
