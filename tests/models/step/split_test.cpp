@@ -124,6 +124,28 @@ TEST_P(SplitModelTest, AStepTakesTheTokensThatTheOneBeforeDrew) {
   }
 }
 
+/// Its block lies beside the output, with a table of embeddings of its own there.
+TEST(SplitMtp, PredictsAsTheWholeModelDoes) {
+  const GgufFile file(golden_path("mtp/glm4moe"));
+  const ModelConfig config = ModelConfig::from_gguf(file);
+  const std::string& set = kernel_sets().back();
+  if (const std::string problem = missing(set, file); !problem.empty()) {
+    GTEST_SKIP() << problem;
+  }
+  std::vector<std::int32_t> tokens;
+  for (std::int32_t i = 0; i < 21; ++i) {
+    tokens.push_back((i * i + 3) % config.vocab);
+  }
+  const Runner::Predicted part{{{tokens.begin(), tokens.end() - 1}, 0, {5, 11}}, {tokens.begin() + 1, tokens.end()}};
+  ModelOptions options = f32_options();
+  options.load_mtp = true;
+  const std::vector<float> expected = Runner(file, set, options).predict({part});
+  for (const Split& how : splits()) {
+    options.placement = placed(how, config);
+    EXPECT_LE(relative_error(Runner(file, set, options).predict({part}), expected), logit_tolerance(set)) << how.name;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Golden, SplitModelTest, ValuesIn(golden_names()), [](const auto& info) {
   std::string name = info.param;
   std::replace(name.begin(), name.end(), '-', '_');
