@@ -75,6 +75,9 @@ bool is_of_experts(std::string_view name) {
 
 std::optional<PartOf> part_of(std::string_view name, std::int32_t layers) {
   constexpr std::string_view block = "blk.";
+  if (name.starts_with("rope_")) {
+    return std::nullopt;  // of the configuration
+  }
   if (!name.starts_with(block)) {
     return PartOf{name.starts_with("output") ? layers : -1, false};
   }
