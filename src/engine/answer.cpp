@@ -66,20 +66,21 @@ std::uint64_t Answer::take_work() {
 }
 
 SampleTokens::Row Answer::next(const Sequence& sequence, std::int32_t vocab, BatchPlan& step) {
-  if (!std::exchange(draws_again_, false)) {
-    has_drawn_ = false;
-    adjustments_.clear();
-    row_ = sampler_.next(sequence.tokens, adjustments_);
-    has_drawn_ = true;
-  }
-  step.adjustments.insert(step.adjustments.end(), adjustments_.begin(), adjustments_.end());
-  SampleTokens::Row row = row_;
+  const std::size_t ahead = open_draws_++;
+  const std::span<const std::int32_t> history(sequence.tokens);
+  const std::size_t known = std::min(static_cast<std::size_t>(sequence.length()) + ahead, history.size());
+  SampleTokens::Row row = sampler_.next(history.first(known), step.adjustments, ahead);
   if (constraint_ != nullptr && failure_.empty()) {
     check(mask_is_ready_, "a constrained draw has its mask");
     row.mask = step.num_masks();
     std::ranges::copy(mask_, step.add_mask(static_cast<std::int32_t>(sample_mask_words(vocab))).begin());
   }
   return row;
+}
+
+void Answer::settle(std::size_t draws, std::size_t kept) {
+  open_draws_ -= draws;
+  sampler_.advance(kept);
 }
 
 void Answer::started() {

@@ -34,11 +34,13 @@ class Answer {
   /// Units of work that the constraint has used since the last call.
   std::uint64_t take_work();
 
-  /// The parameters of the next draw for SampleTokens; see Sampler::next. Appends its adjustments and its mask, which must
-  /// be ready, to the step.
+  /// The parameters of the next draw for SampleTokens; see Sampler::next. Several in a row are those of a token and its
+  /// drafts, or of a step ahead. Appends its adjustments and its mask, which must be ready, to the step.
   SampleTokens::Row next(const Sequence& sequence, std::int32_t vocab, BatchPlan& step);
-  /// Call when the result of the last draw was lost: the next draw repeats it, with the same random number.
-  void draw_again() { draws_again_ = has_drawn_; }
+  /// Call when the result of the last draw was lost: the next draw repeats it, with the same random numbers.
+  void draw_again() { --open_draws_; }
+  /// Call when `draws` draws have been read, of which the first `kept` gave tokens of the sequence.
+  void settle(std::size_t draws, std::size_t kept);
   /// Call before a step with this sequence is computed.
   void started();
   /// Call when the step has drawn a token, or has computed the whole prompt of a request that draws none.
@@ -74,10 +76,7 @@ class Answer {
   std::unique_ptr<TokenConstraint> constraint_;
   std::vector<std::uint32_t> mask_;  ///< of the next draw, when `mask_is_ready_`
   bool mask_is_ready_ = false;
-  SampleTokens::Row row_;  ///< of the last draw, with its adjustments
-  std::vector<SampleTokens::Adjustment> adjustments_;
-  bool has_drawn_ = false;  ///< row_ is complete
-  bool draws_again_ = false;
+  std::size_t open_draws_ = 0;  ///< whose results were not read
   std::uint64_t taken_work_ = 0;
   std::string failure_;
   std::optional<StreamDecoder> decoder_;

@@ -25,7 +25,7 @@ SchedulerLimits scheduler_limits(const EngineParts& parts, const EngineOptions& 
           .context_length = context_length(options, config),
           .max_prefill_tokens = options.max_prefill_tokens,
           .max_waiting = options.max_waiting,
-          .max_logit_rows = std::max(options.model.max_logit_rows, options.max_sequences),
+          .max_logit_rows = max_logit_rows(options),
           .whole_prompts = config.encoder.is_encoder};
 }
 
@@ -50,8 +50,9 @@ Engine::State::State(EngineParts engine_parts, const EngineOptions& options)
       cache(cache_size(parts, options)),
       scheduler(scheduler_limits(parts, options), cache),
       runner(*parts.model, *parts.memory),
+      drafts(options.drafts),
       recovery(static_cast<std::size_t>(scheduler.limits().max_sequences)),
-      logprobs(static_cast<std::size_t>(scheduler.limits().max_sequences)),
+      logprobs(static_cast<std::size_t>(scheduler.limits().max_logit_rows)),
       max_prefill_tokens(options.max_prefill_tokens),
       max_prefill_seconds(options.max_prefill_seconds),
       step_seconds(options.step_seconds) {
@@ -282,6 +283,9 @@ EngineStatus Engine::status() const {
   status.steps = state.steps;
   status.prefix_queries = state.scheduler.prefix_queries();
   status.prefix_hits = state.scheduler.prefix_hits();
+  status.drafts = state.drafts.num_drafts();
+  status.drafted_tokens = state.drafts.drafted_tokens();
+  status.accepted_tokens = state.drafts.accepted_tokens();
   return status;
 }
 

@@ -42,6 +42,20 @@ struct PlacementOptions {
   [[nodiscard]] bool any() const { return gpu_layers || cpu_experts || !overrides.empty(); }
 };
 
+/// Speculative decoding: tokens that may follow are computed with the last one, and kept where they are what is drawn.
+struct DraftOptions {
+  std::int32_t most = 8;   ///< drafted for one sequence in a step
+  std::int32_t least = 1;  ///< shorter drafts are not used
+  /// Drafts are what followed the last tokens of the sequence where they stood before, in any sequence: so many tokens, or
+  /// twice as many where these are known. 0: no drafts.
+  std::int32_t ngram = 0;
+  /// Whether fewer tokens are drafted where fewer are accepted or where a step takes longer with them, and none where they
+  /// do not pay. Else always as many as are found.
+  bool adapts = true;
+
+  [[nodiscard]] bool are_on() const { return ngram > 0 && most > 0; }
+};
+
 struct EngineOptions {
   std::int32_t context_length = 0;  ///< 0: the model's, at most default_context_limit
   std::int32_t max_batch_tokens = 512;
@@ -54,6 +68,7 @@ struct EngineOptions {
   std::int64_t kv_tokens = 0;     ///< positions the cache holds in all; 0: one full context
   std::int32_t threads = 0;       ///< 0: all processors that the process may use
   bool prefix_cache = true;
+  DraftOptions drafts{};
   ModelOptions model{};
   std::string device = "auto";  ///< see open_device
   PlacementOptions placement{};
@@ -77,9 +92,11 @@ struct RequestStats {
   std::int32_t prompt_tokens = 0;
   std::int32_t cached_tokens = 0;  ///< of the prompt, not computed for this request
   std::int32_t generated_tokens = 0;
-  double queue_seconds = 0.0;   ///< submission to the first step it is part of
-  double prompt_seconds = 0.0;  ///< submission to first token, or to the prompt's end if no token is drawn
-  double decode_seconds = 0.0;  ///< first token to last
+  double queue_seconds = 0.0;        ///< submission to the first step it is part of
+  double prompt_seconds = 0.0;       ///< submission to first token, or to the prompt's end if no token is drawn
+  double decode_seconds = 0.0;       ///< first token to last
+  std::int32_t drafted_tokens = 0;   ///< computed as drafts
+  std::int32_t accepted_tokens = 0;  ///< of these, drawn
 };
 
 /// What a step produced for one request.
@@ -136,6 +153,9 @@ struct EngineStatus {
   std::int64_t steps = 0;
   std::int64_t prefix_queries = 0;  ///< prompt tokens looked up in the prefix cache
   std::int64_t prefix_hits = 0;     ///< prompt tokens found there
+  std::int64_t drafts = 0;          ///< of at least one token, each for one sequence in one step
+  std::int64_t drafted_tokens = 0;
+  std::int64_t accepted_tokens = 0;
 };
 
 struct EngineParts;
@@ -196,6 +216,9 @@ class Engine {
 std::int32_t context_length(const EngineOptions& options, const ModelConfig& config);
 /// Tokens of the largest step: for an encoder, which computes a text in one step, at least those of the longest text.
 std::int32_t step_tokens(const EngineOptions& options, const ModelConfig& config);
+
+/// Rows of logits in one step: one for each sequence, and where tokens are drafted room for two drafts of each.
+std::int32_t max_logit_rows(const EngineOptions& options);
 
 /// Opens the file and the device, chooses kernels, prepares weights and cache. Throws Error; if memory does not suffice, the
 /// message has the numbers. A file without a tokenizer can be loaded: requests and outputs then have token ids and no text.

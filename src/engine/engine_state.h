@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "device/step_watch.h"
+#include "engine/drafts.h"
 #include "engine/engine.h"
 #include "engine/engine_parts.h"
 #include "engine/mask_work.h"
@@ -32,7 +33,12 @@ struct Engine::State {
   void find_logprobs(std::span<const ChunkResult> results);
   /// Takes the result of a sequence's chunk and decides whether the sequence goes on; no output for a part of a prompt.
   std::optional<StepOutput> advance(std::size_t index, const ChunkResult& result);
-  void take_token(Running& running, const ChunkResult& result, TokenLogprobs& found, StepOutput& output);
+  /// Takes drawn tokens until one ends the answer, and commits the chunk.
+  void take_tokens(std::size_t index, const ChunkResult& result, StepOutput& output);
+  /// Takes one drawn token, with its log probabilities where they are asked for. Returns whether it ends the answer.
+  bool take_token(Running& running, std::int32_t token, TokenLogprobs* found, StepOutput& output);
+  /// The found log probabilities of a chunk's tokens.
+  [[nodiscard]] std::span<TokenLogprobs> logprobs_of(std::size_t index);
   [[nodiscard]] FinishReason finish_after(const Sequence& sequence, bool stopped) const;
   /// Ends a request, whose last output the next step returns; ignores one that has ended. Never fails for lack of memory,
   /// like all functions that end answers.
@@ -78,6 +84,7 @@ struct Engine::State {
   SequenceCache cache;
   Scheduler scheduler;
   ModelRunner runner;
+  Drafts drafts;
   std::unordered_map<RequestId, Running> requests;  ///< addresses stay
   MaskWork masks;                                   ///< uses the answers in `requests`
   std::vector<Answer*> constrained;                 ///< of the step that is being prepared
@@ -87,8 +94,13 @@ struct Engine::State {
   std::vector<ScheduledChunk> step;  ///< the sequence of a chunk is null if it has ended
   std::vector<Running*> drawn;       ///< whose draws have not been read; null for ended ones
   StepRecovery recovery;
-  std::vector<TokenLogprobs> logprobs;  ///< of each chunk of the step
-  std::vector<std::size_t> scored;      ///< chunks that have log probabilities
+  /// A drawn token that has log probabilities.
+  struct ScoredDraw {
+    std::size_t chunk = 0;
+    std::size_t draw = 0;
+  };
+  std::vector<ScoredDraw> scored;       ///< in the order of the step
+  std::vector<TokenLogprobs> logprobs;  ///< the first ones are those of `scored`
   std::vector<ScheduledChunk> ahead;    ///< the step that was started ahead, whose draws have not been read; as `step`
   RequestId last_id = 0;
   std::int64_t steps = 0;

@@ -51,10 +51,11 @@ class WatchedStep {
 void Engine::State::find_logprobs(std::span<const ChunkResult> results) {
   scored.clear();
   for (std::size_t i = 0; i < step.size(); ++i) {
-    if (step[i].sequence != nullptr && step[i].sequence->request.logprobs >= 0 && !results[i].logits.empty() &&
-        !results[i].tokens.empty()) {
-      logprobs[i] = {};
-      scored.push_back(i);
+    if (step[i].sequence != nullptr && step[i].sequence->request.logprobs >= 0 && !results[i].logits.empty()) {
+      for (std::size_t draw = 0; draw < results[i].tokens.size(); ++draw) {
+        logprobs[scored.size()] = {};
+        scored.push_back({i, draw});
+      }
     }
   }
   if (scored.empty()) {
@@ -62,11 +63,13 @@ void Engine::State::find_logprobs(std::span<const ChunkResult> results) {
   }
   try {
     parts.pool->parallel_for(std::ssize(scored), 1, [&](std::int64_t first, std::int64_t end) {
-      for (const std::size_t i :
-           std::span(scored).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(end - first))) {
+      for (auto i = static_cast<std::size_t>(first); i < static_cast<std::size_t>(end); ++i) {
         try {
-          const Request& request = step[i].sequence->request;
-          logprobs[i] = token_logprobs(results[i].logits, results[i].tokens.front(), request.logprobs, request.logprobs_of);
+          const auto& [chunk, draw] = scored[i];
+          const Request& request = step[chunk].sequence->request;
+          const std::size_t vocab = results[chunk].logits.size() / static_cast<std::size_t>(step[chunk].draws);
+          logprobs[i] = token_logprobs(results[chunk].logits.subspan(draw * vocab, vocab), results[chunk].tokens[draw],
+                                       request.logprobs, request.logprobs_of);
         } catch (const std::bad_alloc&) {  // this row's sequence ends
         }
       }
@@ -79,16 +82,17 @@ std::optional<StepOutput> Engine::State::advance(std::size_t index, const ChunkR
   const ScheduledChunk chunk = step[index];
   Running& running = Running::of(*chunk.sequence);
   running.answer.take_prompt(chunk, result, *parts.pool);
-  scheduler.commit(chunk, result.tokens);
   if (!chunk.completes) {
+    scheduler.commit(chunk, {});
     return std::nullopt;
   }
   StepOutput output;
   output.id = running.id;
   output.prompt_logprobs = running.answer.prompt_logprobs();
   if (chunk.draws > 0) {
-    take_token(running, result, logprobs[index], output);
+    take_tokens(index, result, output);
   } else {
+    scheduler.commit(chunk, {});
     running.answer.computed();
     output.embedding = running.answer.embedding();
     output.finish = running.request.embedding ? FinishReason::stop : FinishReason::length;
@@ -102,55 +106,79 @@ std::optional<StepOutput> Engine::State::advance(std::size_t index, const ChunkR
   return output;
 }
 
-void Engine::State::take_token(Running& running, const ChunkResult& result, TokenLogprobs& found, StepOutput& output) {
+std::span<TokenLogprobs> Engine::State::logprobs_of(std::size_t index) {
+  const auto found = std::ranges::equal_range(scored, index, {}, &ScoredDraw::chunk);
+  return std::span(logprobs).subspan(static_cast<std::size_t>(found.begin() - scored.begin()), found.size());
+}
+
+void Engine::State::take_tokens(std::size_t index, const ChunkResult& result, StepOutput& output) {
+  const ScheduledChunk& chunk = step[index];
+  Running& running = Running::of(*chunk.sequence);
   Answer& answer = running.answer;
   answer.computed();
+  if (answer.lacks_memory()) {
+    throw std::bad_alloc();
+  }
   const auto fail = [&](std::string reason) {
     output.finish = FinishReason::error;
     output.text = std::move(reason);
   };
-  if (answer.lacks_memory()) {
-    throw std::bad_alloc();
-  }
+  std::size_t taken = 0;
+  bool ends = false;
   if (!answer.failure().empty()) {
     output.error = RequestError::invalid;  // the constraint came with the request
-    return fail(answer.failure());
+    fail(answer.failure());
+  } else if (result.tokens.empty()) {
+    fail("no token can be drawn: all are forbidden or their logits are not numbers");
+  } else {
+    const std::span<TokenLogprobs> found = logprobs_of(index);
+    while (taken < result.tokens.size() && !ends && answer.failure().empty()) {
+      ends = take_token(running, result.tokens[taken], found.empty() ? nullptr : &found[taken], output);
+      ++taken;
+    }
   }
-  if (result.tokens.empty()) {
-    return fail("no token can be drawn: all are forbidden or their logits are not numbers");
+  if (running.request.logits) {
+    const std::size_t vocab = result.logits.size() / static_cast<std::size_t>(chunk.draws);
+    output.logits.assign(result.logits.begin(), result.logits.begin() + static_cast<std::ptrdiff_t>(taken * vocab));
   }
-  const std::int32_t token = result.tokens.front();
+  answer.settle(static_cast<std::size_t>(chunk.draws), taken);
+  drafts.take(running, chunk, std::max(static_cast<std::int32_t>(taken) - 1, 0));
+  scheduler.commit(chunk, result.tokens.first(taken));
+  if (output.finish == FinishReason::none && !answer.failure().empty()) {
+    fail(answer.failure());
+  }
+  if (output.finish == FinishReason::none) {
+    output.finish = finish_after(running, ends);
+    if (output.finish != FinishReason::none) {
+      output.text += answer.finish();
+      output.stop = answer.stop_string();
+    }
+  }
+}
+
+bool Engine::State::take_token(Running& running, std::int32_t token, TokenLogprobs* found, StepOutput& output) {
+  Answer& answer = running.answer;
   output.tokens.push_back(token);
   if (running.request.deadline_is_for_first_token) {
     forget_deadline(running);
   }
-  if (running.request.logits) {
-    output.logits.assign(result.logits.begin(), result.logits.end());
-  }
   if (running.request.logprobs >= 0) {
-    if (found.token < 0) {
+    if (found == nullptr || found->token < 0) {
       throw std::bad_alloc();
     }
-    output.logprobs.push_back(std::move(found));
+    output.logprobs.push_back(std::move(*found));
   }
   const bool may_end = !running.request.ignore_eos || running.request.constraint != nullptr;
   const bool ends = (may_end && parts.tokenizer != nullptr && parts.tokenizer->is_end_of_generation(token)) ||
                     std::ranges::find(running.request.stop_tokens, token) != running.request.stop_tokens.end();
   if (!ends) {
-    output.text = answer.add(token);
+    output.text += answer.add(token);
     if (answer.lacks_memory()) {
       throw std::bad_alloc();
     }
-    if (!answer.failure().empty()) {
-      return fail(answer.failure());
-    }
   }
   output.by_token = ends;
-  output.finish = finish_after(running, ends || answer.stopped());
-  if (output.finish != FinishReason::none) {
-    output.text += answer.finish();
-    output.stop = answer.stop_string();
-  }
+  return ends || answer.stopped();
 }
 
 FinishReason Engine::State::finish_after(const Sequence& sequence, bool stopped) const {
@@ -233,6 +261,7 @@ std::optional<StepOutput> Engine::State::advance_alone(std::size_t index, const 
 
 void Engine::State::choose_step() {
   step.clear();
+  drafts.propose(scheduler);
   const std::span<const ScheduledChunk> batch = scheduler.next_batch();
   step.assign(batch.begin(), batch.end());
 }
@@ -271,6 +300,9 @@ void Engine::State::take_step() {
 void Engine::State::start_ahead() {
   const std::size_t drawn_before = drawn.size();
   try {
+    if (drafts.are_likely(step, scheduler)) {
+      return;
+    }
     ahead = scheduler.next_ahead(step);
     if (!ahead.empty()) {
       runner.start_ahead(ahead, next_draw());
@@ -316,7 +348,10 @@ void Engine::State::watch_work(std::span<const ScheduledChunk> chunks) {
 }
 
 void Engine::State::take_time(double seconds) {
-  if (max_prefill_seconds <= 0.0 || step_tokens - step_sequences < least_timed_tokens) {
+  drafts.take_time(step, seconds);
+  const std::int32_t drawn_rows = std::accumulate(
+      step.begin(), step.end(), 0, [](int sum, const ScheduledChunk& chunk) { return sum + std::max(chunk.draws, 1); });
+  if (max_prefill_seconds <= 0.0 || step_tokens - drawn_rows < least_timed_tokens) {
     return;
   }
   const double now = seconds / step_tokens;

@@ -4,6 +4,23 @@
 
 namespace rocmforge {
 
+namespace {
+
+/// The drawn tokens that are kept: up to the first that differs from its draft, has none, or is -1.
+std::span<const std::int32_t> kept_tokens(std::span<const std::int32_t> drawn, const ScheduledChunk& chunk) {
+  const std::int32_t* drafts = chunk.sequence->tokens.data() + chunk.sequence->length();
+  std::size_t count = 0;
+  while (count < drawn.size() && drawn[count] >= 0) {
+    ++count;
+    if (count == drawn.size() || drawn[count - 1] != drafts[count - 1]) {
+      break;
+    }
+  }
+  return drawn.first(count);
+}
+
+}  // namespace
+
 void ModelRunner::start(std::span<const ScheduledChunk> chunks, std::span<const BlockCopy> copies,
                         const NextDraw& next_draw) {
   BatchPlan& batch = next();
@@ -112,8 +129,7 @@ std::span<const ChunkResult> ModelRunner::results(std::span<const ScheduledChunk
     row += static_cast<std::size_t>(scored);
     if (chunk.draws > 0) {
       const auto drawn = sampled.subspan(row, static_cast<std::size_t>(chunk.draws));
-      const auto forbidden = std::ranges::find_if(drawn, [](std::int32_t token) { return token < 0; });
-      results_[i].tokens = {drawn.begin(), forbidden};
+      results_[i].tokens = kept_tokens(drawn, chunk);
       results_[i].logits = take(raw, chunk.sequence->request.wants_raw_logits() ? chunk.draws : 0, config.vocab);
       row += drawn.size();
     }

@@ -236,7 +236,7 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& options, s
 
   ModelOptions model_options = options.model;
   model_options.max_batch_tokens = std::max(model_options.max_batch_tokens, step_tokens(options, config));
-  model_options.max_logit_rows = std::max(model_options.max_logit_rows, options.max_sequences);
+  model_options.max_logit_rows = max_logit_rows(options);
   model_options.max_sequences = options.max_sequences;
   model_options.context_length = context_length(options, config);
   model_options.merge_launches = planned.merging.on;
@@ -270,6 +270,12 @@ std::int32_t step_tokens(const EngineOptions& options, const ModelConfig& config
 
 std::int32_t context_length(const EngineOptions& options, const ModelConfig& config) {
   return options.context_length > 0 ? options.context_length : std::min(config.context_length, default_context_limit);
+}
+
+std::int32_t max_logit_rows(const EngineOptions& options) {
+  constexpr std::int32_t rows_with_drafts = 3;
+  const std::int32_t wanted = options.max_sequences * (options.drafts.are_on() ? rows_with_drafts : 1);
+  return std::max(options.model.max_logit_rows, std::min(wanted, std::max(options.max_sequences, options.max_batch_tokens)));
 }
 
 }  // namespace rocmforge

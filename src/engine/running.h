@@ -1,13 +1,23 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <utility>
 
 #include "engine/answer.h"
+#include "engine/draft_depth.h"
 #include "engine/engine.h"
 #include "schedule/sequence.h"
 
 namespace rocmforge {
+
+/// What Drafts knows of one sequence.
+struct Drafting {
+  DraftDepth depth{};
+  std::int32_t learned = 0;  ///< tokens that the table of runs has
+  std::int32_t drafted_tokens = 0;
+  std::int32_t accepted_tokens = 0;
+};
 
 /// A request that has not finished, with all that the engine knows of it: its sequence, and its answer.
 struct Running final : Sequence {
@@ -24,10 +34,13 @@ struct Running final : Sequence {
             .generated_tokens = generated(),
             .queue_seconds = answer.queue_seconds(),
             .prompt_seconds = answer.prompt_seconds(),
-            .decode_seconds = answer.decode_seconds()};
+            .decode_seconds = answer.decode_seconds(),
+            .drafted_tokens = drafting.drafted_tokens,
+            .accepted_tokens = drafting.accepted_tokens};
   }
 
   Answer answer;
+  Drafting drafting{};
 };
 
 }  // namespace rocmforge

@@ -1,6 +1,7 @@
 #include "engine/sampler.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <limits>
 #include <utility>
 
@@ -38,7 +39,8 @@ Sampler::~Sampler() = default;
 Sampler::Sampler(Sampler&& other) noexcept = default;
 Sampler& Sampler::operator=(Sampler&& other) noexcept = default;
 
-SampleTokens::Row Sampler::next(std::span<const std::int32_t> history, std::vector<SampleTokens::Adjustment>& adjustments) {
+SampleTokens::Row Sampler::next(std::span<const std::int32_t> history, std::vector<SampleTokens::Adjustment>& adjustments,
+                                std::size_t ahead) {
   SampleTokens::Row row;
   row.temperature = params_.temperature;
   row.top_p = params_.top_p;
@@ -55,7 +57,7 @@ SampleTokens::Row Sampler::next(std::span<const std::int32_t> history, std::vect
   std::copy_n(params_.stages.begin(), std::min(params_.stages.size(), std::size(row.stages)), std::begin(row.stages));
   row.first_adjustment = static_cast<std::int32_t>(adjustments.size());
   count(history);
-  gather(history);
+  gather(history, draws_ + static_cast<std::int64_t>(ahead));
   // Merges two ascending lists, so that each token appears once.
   auto named = named_.begin();
   for (auto token = window_.begin(); token != window_.end() || named != named_.end();) {
@@ -71,14 +73,30 @@ SampleTokens::Row Sampler::next(std::span<const std::int32_t> history, std::vect
     adjustments.push_back(adjustment);
   }
   row.num_adjustments = static_cast<std::int32_t>(adjustments.size()) - row.first_adjustment;
-  if (params_.temperature > 0.0f) {  // at the end, so that running out of memory before uses no random number
-    if (params_.xtc_probability > 0.0f && params_.xtc_threshold <= 0.5f && uniform() < params_.xtc_probability) {
+  if (params_.temperature > 0.0f) {
+    const Chance& chance_of_row = chance(ahead);
+    if (chance_of_row.excludes) {
       row.xtc_threshold = params_.xtc_threshold;
     }
-    row.uniform = uniform();
+    row.uniform = chance_of_row.uniform;
   }
-  ++draws_;
   return row;
+}
+
+void Sampler::advance(std::size_t count) {
+  draws_ += static_cast<std::int64_t>(count);
+  chances_.erase(chances_.begin(), chances_.begin() + static_cast<std::ptrdiff_t>(std::min(count, chances_.size())));
+}
+
+const Sampler::Chance& Sampler::chance(std::size_t ahead) {
+  while (chances_.size() <= ahead) {
+    Chance& next = chances_.emplace_back();  // before its numbers are taken: running out of memory uses none
+    if (params_.xtc_probability > 0.0f && params_.xtc_threshold <= 0.5f) {
+      next.excludes = uniform() < params_.xtc_probability;
+    }
+    next.uniform = uniform();
+  }
+  return chances_[ahead];
 }
 
 // 53 random bits make a number in [0, 1): the results of the standard library's distributions differ between
@@ -96,14 +114,14 @@ void Sampler::count(std::span<const std::int32_t> history) {
   std::ranges::sort(window_);
 }
 
-void Sampler::gather(std::span<const std::int32_t> history) {
+void Sampler::gather(std::span<const std::int32_t> history, std::int64_t draw) {
   named_.clear();
   for (const auto& [token, bias] : params_.logit_bias) {
     named_.push_back({.id = token, .bias = bias});
   }
   const std::size_t biased = named_.size();
   const auto forbid = [this](std::int32_t token) { named_.push_back({.id = token, .bias = forbidden}); };
-  if (draws_ < params_.min_tokens) {
+  if (draw < params_.min_tokens) {
     std::ranges::for_each(context_.end_tokens, forbid);
   }
   for (const std::vector<std::int32_t>& word : params_.bad_words) {
@@ -145,6 +163,7 @@ std::int32_t Sampler::sample(std::span<const float> logits, std::span<const std:
   host_->logits.assign(logits.begin(), logits.end());
   host_->adjustments.clear();
   const SampleTokens::Row row = next(history, host_->adjustments);
+  advance(1);
   std::int32_t token = -1;
   SampleTokens::Args args;
   args.logits = host_->logits.data();

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <random>
@@ -33,9 +34,13 @@ class Sampler {
   Sampler(Sampler&& other) noexcept;
   Sampler& operator=(Sampler&& other) noexcept;
 
-  /// The next draw. Takes one random number, unless the draw is greedy, and appends the row's adjustments, with
-  /// ascending ids. `history` is the sequence so far, prompt included, of tokens of the vocabulary.
-  SampleTokens::Row next(std::span<const std::int32_t> history, std::vector<SampleTokens::Adjustment>& adjustments);
+  /// The draw that comes `ahead` draws after the next one. Appends the row's adjustments, with ascending ids. `history` is
+  /// the sequence up to there, prompt included, of tokens of the vocabulary. Each draw has its own random number, and the
+  /// same call gives the same row until advance().
+  SampleTokens::Row next(std::span<const std::int32_t> history, std::vector<SampleTokens::Adjustment>& adjustments,
+                         std::size_t ahead = 0);
+  /// The tokens of the next `count` draws are part of the sequence. Allocates nothing.
+  void advance(std::size_t count);
 
   /// The next draw from `logits` [vocab] in host memory: a token id, or -1 when every token is forbidden.
   std::int32_t sample(std::span<const float> logits, std::span<const std::int32_t> history);
@@ -45,16 +50,24 @@ class Sampler {
  private:
   struct HostKernel;
 
+  /// What one draw leaves to chance.
+  struct Chance {
+    bool excludes = false;  ///< XTC acts
+    double uniform = 0.0;
+  };
+
   double uniform();
+  const Chance& chance(std::size_t ahead);
   void count(std::span<const std::int32_t> history);
-  void gather(std::span<const std::int32_t> history);
+  void gather(std::span<const std::int32_t> history, std::int64_t draw);
 
   SamplingParams params_;
   std::uint64_t seed_;
   std::mt19937_64 random_;
   Context context_;
   std::optional<Dry> dry_;
-  std::int64_t draws_ = 0;
+  std::int64_t draws_ = 0;                       ///< whose tokens are part of the sequence
+  std::deque<Chance> chances_;                   ///< of the draws from draws_ on
   std::vector<std::int32_t> window_;             ///< tokens in the window of the penalties, ascending
   std::vector<SampleTokens::Adjustment> named_;  ///< by bias, by DRY, or forbidden; ascending, each token once
   std::unique_ptr<HostKernel> host_;             ///< set by the first call of sample()

@@ -196,7 +196,7 @@ std::span<const ScheduledChunk> Scheduler::next_batch() {
 }
 
 bool Scheduler::can_run_ahead(const ScheduledChunk& chunk) const {
-  if (chunk.sequence == nullptr || chunk.draws == 0 || chunk.scored().count() > 0) {
+  if (chunk.sequence == nullptr || chunk.draws != 1 || chunk.scored().count() > 0) {
     return false;
   }
   const Sequence& sequence = *chunk.sequence;
@@ -238,9 +238,11 @@ void Scheduler::make_room() {
 
 void Scheduler::preempt_last() {
   Sequence& victim = *running_.back();
+  victim.set_drafts({});
   insert_by_rank(waiting_, victim);
   running_.pop_back();
   cache_->release(victim.cache, victim.prefix_key());  // it finds the blocks again if no other sequence needed them
+  victim.undone_tokens = 0;
   victim.phase = SequencePhase::waiting;
   ++num_preemptions_;
 }
@@ -359,12 +361,51 @@ void Scheduler::schedule_whole_prompts() {
   }
 }
 
+// A state has no way back over rejected drafts, so the tokens before them are computed once more. Every sequence must be
+// able to do so in one step.
+std::int32_t Scheduler::max_drafts(const Sequence& sequence) const {
+  if (sequence.phase != SequencePhase::decode || !sequence.draws()) {
+    return 0;
+  }
+  std::int32_t most = limits_.context_length - sequence.length();
+  if (sequence.request.max_tokens >= 0) {
+    most = std::min(most, sequence.request.max_tokens - sequence.generated() - 1);
+  }
+  if (cache_->slots() != nullptr) {
+    most = std::min(most, limits_.max_batch_tokens / limits_.max_sequences - sequence.pending());
+  }
+  return std::max(most, 0);
+}
+
 void Scheduler::schedule_decodes() {
-  for (const auto& sequence : running_) {
+  std::int32_t tokens = 0;
+  std::int32_t decodes = 0;
+  for (const Sequence* sequence : running_) {
     if (sequence->phase == SequencePhase::decode) {
-      schedule(*sequence, sequence->pending());
+      tokens += sequence->pending();
+      ++decodes;
     }
   }
+  std::int32_t drafts_left = std::min(tokens_left_ - tokens, rows_left_ - decodes) / 2;
+  for (Sequence* sequence : running_) {
+    if (sequence->phase == SequencePhase::decode) {
+      drafts_left -= schedule_decode(*sequence, drafts_left);
+    }
+  }
+}
+
+std::int32_t Scheduler::schedule_decode(Sequence& sequence, std::int32_t most) {
+  schedule(sequence, sequence.pending());
+  if (batch_.empty() || batch_.back().sequence != &sequence || batch_.back().draws == 0) {
+    return 0;
+  }
+  const std::int32_t wanted = std::min({sequence.drafts, most, max_drafts(sequence)});
+  const std::int32_t drafts = cache_->extend_for_drafts(sequence.cache, sequence.length(), wanted);
+  batch_.back().count += drafts;
+  batch_.back().draws += drafts;
+  tokens_left_ -= drafts;
+  rows_left_ -= drafts;
+  return drafts;
 }
 
 void Scheduler::schedule_prompts() {
@@ -425,7 +466,9 @@ std::int32_t Scheduler::schedule(Sequence& sequence, std::int32_t count) {
   check(chunk.count > 0, "a sequence that runs has blocks for its next tokens");
   chunk.completes = chunk.count == sequence.pending();
   chunk.draws = chunk.completes && sequence.draws() ? 1 : 0;
-  chunk.state = cache_->next_state(sequence.cache, chunk.count, sequence.length());
+  // A decode keeps no state, not even when it computes tokens behind rejected drafts once more.
+  const std::int32_t to_keep_in = sequence.phase == SequencePhase::decode ? 1 : chunk.count;
+  chunk.state = cache_->next_state(sequence.cache, to_keep_in, sequence.length());
   batch_.push_back(chunk);
   tokens_left_ -= chunk.count;
   rows_left_ -= chunk.scored().count() + chunk.draws;
@@ -437,30 +480,48 @@ void Scheduler::commit(const ScheduledChunk& chunk, std::span<const std::int32_t
   if (sequence.finish != FinishReason::none) {
     return;
   }
-  check(chunk.first == sequence.cache.computed_tokens && chunk.count <= sequence.pending(), "the chunk is not the next one");
+  const std::int32_t computed = chunk.count - chunk.drafts();
+  check(chunk.first == sequence.cache.computed_tokens && computed <= sequence.pending() && chunk.drafts() <= sequence.drafts,
+        "the chunk is not the next one");
   check(std::ssize(tokens) <= chunk.draws, "tokens come only from the last positions");
-  cache_->commit(sequence.cache, chunk.count, chunk.state, sequence.prefix_key());
-  sequence.seen_tokens = std::max(sequence.seen_tokens, sequence.cache.computed_tokens);
+  const std::int32_t accepted = std::max(static_cast<std::int32_t>(tokens.size()) - 1, 0);
+  const std::int32_t rejected = chunk.drafts() - accepted;
+  const auto drafts = std::span<const std::int32_t>(sequence.tokens).subspan(static_cast<std::size_t>(sequence.length()));
+  check(
+      std::ranges::equal(tokens.first(static_cast<std::size_t>(accepted)), drafts.first(static_cast<std::size_t>(accepted))),
+      "all tokens but the last one are accepted drafts");
+  sequence.set_drafts({});
   sequence.tokens.insert(sequence.tokens.end(), tokens.begin(), tokens.end());
+  const bool loses_state = rejected > 0 && cache_->slots() != nullptr;
+  if (!loses_state) {
+    cache_->commit(sequence.cache, computed + accepted, chunk.state, sequence.prefix_key());
+  }
+  if (rejected > 0) {
+    cache_->drop_behind(sequence.cache, sequence.length());
+  }
+  sequence.undone_tokens = loses_state ? sequence.pending() - 1 : 0;
+  sequence.seen_tokens = std::max(sequence.seen_tokens, sequence.cache.computed_tokens);
   sequence.update_phase();
 }
 
 void Scheduler::shift(Sequence& sequence) {
   const std::int32_t keep = std::min(sequence.request.keep, sequence.prompt_tokens);
   const std::int32_t dropped = (sequence.length() - keep) / 2;
-  check(dropped > 0, "a shift needs at least two tokens after those it keeps");
+  check(dropped > 0 && sequence.drafts == 0, "a shift needs at least two tokens after those it keeps, and no drafts");
   const auto first = sequence.tokens.begin() + keep;
   sequence.tokens.erase(first, first + dropped);
   sequence.dropped_tokens += dropped;
   // Whole blocks of the kept start are unchanged.
   const std::int32_t kept = std::min(keep / cache_->block_tokens() * cache_->block_tokens(), sequence.cache.computed_tokens);
   cache_->truncate(sequence.cache, cache_->truncate_refusal(sequence.cache, kept).empty() ? kept : 0);
+  sequence.undone_tokens = 0;
   sequence.update_phase();
 }
 
 void Scheduler::finish(Sequence& sequence, FinishReason reason) {
   check(sequence.finish == FinishReason::none && reason != FinishReason::none, "a sequence finishes once");
   cache_->release(sequence.cache, sequence.prefix_key());
+  sequence.set_drafts({});
   sequence.finish = reason;
   if (sequence.shared_prompt != nullptr && sequence.shared_prompt->leader == &sequence) {
     sequence.shared_prompt->leader = nullptr;

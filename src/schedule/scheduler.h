@@ -62,8 +62,14 @@ class Scheduler {
   /// running step draws. Equal to what next_batch would return if all of them continue. Empty when another sequence may run
   /// first or a draw depends on the token before it. Reserves the blocks. Commit the chunks of `computing` first.
   [[nodiscard]] std::vector<ScheduledChunk> next_ahead(std::span<const ScheduledChunk> computing);
+  /// How many drafted tokens the next step may compute for a sequence; 0 unless it decodes. Its drafts are set before
+  /// next_batch(), which takes as many of them as fit: at most half of what other decodes leave of the step's tokens and
+  /// rows of logits, in blocks that no running sequence needs.
+  [[nodiscard]] std::int32_t max_drafts(const Sequence& sequence) const;
   /// Call after the step: the positions of the chunk are computed, and the drawn `tokens` are appended, at most
-  /// ScheduledChunk::draws. A chunk whose sequence has finished meanwhile is ignored.
+  /// ScheduledChunk::draws. Each but the last one must equal its draft; the other drafts are dropped with what the cache
+  /// has of them. A recurrent state that includes them is dropped too: the next step computes these tokens again. A chunk
+  /// whose sequence has finished meanwhile is ignored.
   void commit(const ScheduledChunk& chunk, std::span<const std::int32_t> tokens);
   /// Ends a sequence at any time: its whole blocks stay in the prefix cache, its pages are freed. Allocates nothing.
   void finish(Sequence& sequence, FinishReason reason);
@@ -106,6 +112,8 @@ class Scheduler {
   void schedule_whole_prompts();
   /// Puts at most `count` tokens into the batch, as many as the limit of logit rows allows; returns how many.
   std::int32_t schedule(Sequence& sequence, std::int32_t count);
+  /// Puts the last token of a sequence into the batch, with at most `most` of its drafts; returns with how many.
+  std::int32_t schedule_decode(Sequence& sequence, std::int32_t most);
 
   SchedulerLimits limits_;
   SequenceCache* cache_;

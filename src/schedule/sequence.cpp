@@ -1,6 +1,7 @@
 #include "schedule/sequence.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
 #include "base/error.h"
@@ -26,6 +27,13 @@ std::string_view name(SequencePhase phase) {
       return "decode";
   }
   fail_check("unknown phase");
+}
+
+void Sequence::set_drafts(std::span<const std::int32_t> drafted) {
+  tokens.resize(static_cast<std::size_t>(length()));
+  drafts = 0;
+  tokens.insert(tokens.end(), drafted.begin(), drafted.end());
+  drafts = static_cast<std::int32_t>(drafted.size());
 }
 
 bool Sequence::wants_prompt_rows() const {

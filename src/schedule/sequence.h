@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -16,7 +17,7 @@ namespace rocmforge {
 enum class SequencePhase {
   waiting,  ///< it has no blocks, because it has not started or was preempted
   prefill,  ///< it computes a part of its prompt
-  decode,   ///< it computes its last token, whose logits give the next one
+  decode,   ///< it computes its last token, whose logits give the next one, and perhaps drafts of those that follow
 };
 
 std::string_view name(SequencePhase phase);
@@ -39,22 +40,28 @@ struct Sequence {
   std::int64_t arrival = 0;                       ///< the number of its submission; 0 before it
   std::int64_t turn = 0;                          ///< its turn, see FairOrder
   std::shared_ptr<SharedPrompt> shared_prompt{};  ///< with the sequences that share it; null: none does
-  std::vector<std::int32_t> tokens;               ///< prompt and generated tokens, without those that shifts have dropped
-  std::int32_t prompt_tokens = 0;                 ///< as submitted
-  std::int32_t dropped_tokens = 0;                ///< by shifts of the context
-  std::int32_t seen_tokens = 0;                   ///< the most ever in the KV cache; their rows have been delivered
-  std::int32_t prefix_hits = 0;                   ///< prompt positions that were in the cache when it was first admitted
-  bool admitted = false;                          ///< it has been in a batch (and may have been preempted since)
+  /// Prompt and generated tokens, without those that shifts have dropped. Behind them `drafts` drafted ones.
+  std::vector<std::int32_t> tokens;
+  std::int32_t drafts = 0;          ///< tokens that may follow: the next step computes and draws at each
+  std::int32_t prompt_tokens = 0;   ///< as submitted
+  std::int32_t dropped_tokens = 0;  ///< by shifts of the context
+  std::int32_t seen_tokens = 0;     ///< the most ever in the KV cache; their rows have been delivered
+  std::int32_t undone_tokens = 0;   ///< computed, but the state behind them was lost with rejected drafts
+  std::int32_t prefix_hits = 0;     ///< prompt positions that were in the cache when it was first admitted
+  bool admitted = false;            ///< it has been in a batch (and may have been preempted since)
   SequencePhase phase = SequencePhase::waiting;
   CachedSequence cache;
   FinishReason finish = FinishReason::none;
 
-  [[nodiscard]] std::int32_t length() const { return static_cast<std::int32_t>(tokens.size()); }
+  /// Without drafts.
+  [[nodiscard]] std::int32_t length() const { return static_cast<std::int32_t>(tokens.size()) - drafts; }
   [[nodiscard]] std::int32_t generated() const { return length() + dropped_tokens - prompt_tokens; }
   /// Tokens that must be computed before the next one can be sampled; at least 1 while the sequence runs.
   [[nodiscard]] std::int32_t pending() const { return length() - cache.computed_tokens; }
   /// Sets the phase of a sequence that runs from what is pending.
-  void update_phase() { phase = pending() == 1 ? SequencePhase::decode : SequencePhase::prefill; }
+  void update_phase() { phase = pending() == 1 + undone_tokens ? SequencePhase::decode : SequencePhase::prefill; }
+  /// Replaces the drafted tokens.
+  void set_drafts(std::span<const std::int32_t> drafted);
   [[nodiscard]] PrefixKey prefix_key() const { return {tokens, request.cache_salt}; }
   /// The sequence that computes the prompt for this one, null for none.
   [[nodiscard]] const Sequence* leader() const {
@@ -77,15 +84,17 @@ struct PositionRange {
   friend bool operator==(const PositionRange&, const PositionRange&) = default;
 };
 
-/// A sequence's part of the next step: tokens [first, first + count) of it are computed.
+/// A sequence's part of the next step: tokens [first, first + count) of it are computed, drafted ones included.
 struct ScheduledChunk {
   Sequence* sequence = nullptr;
   std::int32_t first = 0;
   std::int32_t count = 0;
-  std::int32_t draws = 0;  ///< for so many of its last positions a token is drawn from the logits: 0 or 1
-  bool completes = false;  ///< it ends at the sequence's last token
+  std::int32_t draws = 0;  ///< for so many of its last positions a token is drawn from the logits: 0, or 1 + drafts
+  bool completes = false;  ///< it reaches the sequence's last token
   SequenceState::Step state{};
 
+  /// The drafted tokens among them, its last ones.
+  [[nodiscard]] std::int32_t drafts() const { return draws > 0 ? draws - 1 : 0; }
   /// Positions whose logits give the probability of the prompt token that follows.
   [[nodiscard]] PositionRange scored() const;
   /// Positions whose hidden states are pooled.

@@ -390,7 +390,35 @@ TEST(Sampler, TheNextDrawNamesEachTokenOnceAfterWhatOtherSequencesAdded) {
     EXPECT_EQ(std::tuple(adjustment.id, adjustment.count, adjustment.bias), expected[i]) << i;
   }
   EXPECT_EQ(row.uniform, static_cast<double>(std::mt19937_64(5)() >> 11) / 9007199254740992.0);
-  EXPECT_NE(sampler.next(history, adjustments).uniform, row.uniform);
+  EXPECT_EQ(sampler.next(history, adjustments).uniform, row.uniform) << "its token may not be kept";
+  const double second = sampler.next(history, adjustments, 1).uniform;
+  EXPECT_NE(second, row.uniform);
+  sampler.advance(1);
+  EXPECT_EQ(sampler.next(history, adjustments).uniform, second);
+}
+
+TEST(Sampler, DrawsAheadAreThoseOfDrawsOneByOne) {
+  SamplingParams params = plain(0.5f);
+  params.xtc_probability = 0.5f;
+  params.min_tokens = 5;
+  Sampler sampler(params, {.end_tokens = {3}});
+  Sampler plain_sampler(params, {.end_tokens = {3}});
+  std::vector<SampleTokens::Adjustment> adjustments;
+  const auto numbers = [&](const SampleTokens::Row& row) {
+    return std::tuple(row.uniform, row.xtc_threshold, row.num_adjustments);
+  };
+  for (std::size_t draw = 0; draw < 40;) {  // four rows, of whose tokens one to four are kept
+    const std::size_t kept = 1 + draw % 4;
+    for (std::size_t ahead = 0; ahead < 4; ++ahead) {
+      const auto row = numbers(sampler.next({}, adjustments, ahead));
+      if (ahead < kept) {
+        EXPECT_EQ(row, numbers(plain_sampler.next({}, adjustments))) << draw + ahead;
+        plain_sampler.advance(1);
+      }
+    }
+    sampler.advance(kept);
+    draw += kept;
+  }
 }
 
 TEST(Sampler, BadWordsAreNotDrawnWhole) {

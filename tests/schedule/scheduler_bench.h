@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -72,13 +73,16 @@ struct Bench {
   /// One step; returns the ids and counts of its chunks.
   std::vector<std::pair<RequestId, std::int32_t>> step() {
     std::vector<std::pair<RequestId, std::int32_t>> parts;
+    for (Sequence* sequence : scheduler->running()) {
+      sequence->set_drafts(draft ? draft(*sequence) : Tokens());
+    }
     const std::span<const ScheduledChunk> batch = scheduler->next_batch();
     compute(batch);
     scored_in_step = 0;
     for (const ScheduledChunk& chunk : batch) {
       parts.emplace_back(chunk.sequence->id, chunk.count);
       deliver(chunk);
-      commit(chunk, next_token(chunk.sequence->tokens));
+      scheduler->commit(chunk, drawn(chunk));
       Sequence& sequence = *chunk.sequence;
       if (sequence.finish == FinishReason::none && chunk.completes && chunk.draws == 0) {
         scheduler->finish(sequence, FinishReason::stop);
@@ -109,6 +113,26 @@ struct Bench {
   /// `token` is used if the chunk draws one.
   void commit(const ScheduledChunk& chunk, std::int32_t token) {
     scheduler->commit(chunk, std::span(&token, static_cast<std::size_t>(chunk.draws)));
+  }
+
+  /// Drawn tokens: accepted drafts, and the first that differs from its draft or has none; sometimes fewer.
+  Tokens drawn(const ScheduledChunk& chunk) {
+    Tokens tokens;
+    const Sequence& sequence = *chunk.sequence;
+    Tokens history(sequence.tokens.begin(), sequence.tokens.begin() + sequence.length());
+    for (std::int32_t draw = 0; draw < chunk.draws; ++draw) {
+      tokens.push_back(next_token(history));
+      history.push_back(tokens.back());
+      if (draw < chunk.drafts() && sequence.tokens[history.size() - 1] != tokens.back()) {
+        break;
+      }
+    }
+    drafted += chunk.drafts();
+    accepted += static_cast<std::int64_t>(tokens.size()) - (chunk.draws > 0 ? 1 : 0);
+    if (keep_fewer && tokens.size() > 1 && keep_fewer()) {
+      tokens.pop_back();
+    }
+    return tokens;
   }
 
   void deliver(const ScheduledChunk& chunk) {
@@ -230,6 +254,10 @@ struct Bench {
   std::int32_t block_tokens;
   std::vector<std::vector<std::uint32_t>> storage;  ///< of each group: what each slot of the cache was last written with
   std::int32_t most_window_blocks = 0;              ///< the most blocks that sequences held of one group in a step
+  std::function<Tokens(const Sequence&)> draft;     ///< drafts of a running sequence before a step; empty: none
+  std::function<bool()> keep_fewer;                 ///< whether the last drawn token of several is dropped
+  std::int64_t drafted = 0;                         ///< computed in all steps
+  std::int64_t accepted = 0;
   int copied_blocks = 0;
   std::int32_t scored_in_step = 0;
   std::map<RequestId, Tokens> scored;  ///< positions

@@ -31,6 +31,7 @@ struct Simulation {
   int least_preemptions = 100;
   std::int32_t num_slots = 0;
   std::vector<SequenceCache::Window> windows{};
+  bool drafts = false;
 };
 
 /// Random mixed operations on a cache that is far too small. Checks that every position reads the content that its own
@@ -41,7 +42,12 @@ class SchedulerSimulation {
   explicit SchedulerSimulation(const Simulation& simulation)
       : simulation_(simulation),
         bench_(simulation.limits, simulation.num_blocks, 4, simulation.prefix, simulation.num_slots, simulation.windows),
-        random_(simulation.seed) {}
+        random_(simulation.seed) {
+    if (simulation.drafts) {
+      bench_.draft = [this](const Sequence& sequence) { return drafts_of(sequence); };
+      bench_.keep_fewer = [this] { return below(8) == 0; };
+    }
+  }
 
   void run() {
     for (int event = 0; event < simulation_.events && !testing::Test::HasFatalFailure(); ++event) {
@@ -66,12 +72,28 @@ class SchedulerSimulation {
     bench_.run();
     EXPECT_EQ(bench_.blocks_available(), simulation_.num_blocks);
     EXPECT_GE(bench_.scheduler->num_preemptions(), simulation_.least_preemptions);
+    if (simulation_.drafts && simulation_.least_preemptions > 0) {
+      EXPECT_GT(bench_.accepted, simulation_.events / 50);
+      EXPECT_GT(bench_.drafted - bench_.accepted, simulation_.events / 50);
+    }
     check_results();
   }
 
  private:
   std::uint32_t below(std::uint32_t count) { return static_cast<std::uint32_t>(random_() % count); }
   std::int32_t int_below(std::uint32_t count) { return static_cast<std::int32_t>(below(count)); }
+
+  /// Of each sequence up to eight tokens, most of them right; sometimes more than are allowed.
+  Tokens drafts_of(const Sequence& sequence) {
+    const Tokens all(sequence.tokens.begin(), sequence.tokens.begin() + sequence.length());
+    const auto count = std::min(int_below(9), bench_.scheduler->max_drafts(sequence) + int_below(2));
+    Tokens drafted = all;
+    for (std::int32_t i = 0; i < count; ++i) {
+      drafted.push_back(below(4) == 0 ? int_below(3) : Bench::next_token(drafted));
+    }
+    drafted.erase(drafted.begin(), drafted.begin() + sequence.length());
+    return drafted;
+  }
 
   void submit() {
     const std::int32_t longest = bench_.scheduler->limits().context_length;
@@ -273,6 +295,47 @@ TEST(SchedulerSimulation, LosesNeitherStateNorWhatIsBehindWindows) {
                        .num_slots = 16,
                        .windows = {{7, 20}}})
       .run();
+}
+
+/// Drafts, most of them right, in every kind of cache: nothing but the number of steps changes.
+TEST(SchedulerSimulation, LosesNothingWithDrafts) {
+  unsigned seed = 60;
+  for (const bool prefix : {false, true}) {
+    for (const std::int32_t num_slots : {0, 16}) {
+      for (const std::vector<SequenceCache::Window>& windows :
+           {std::vector<SequenceCache::Window>{}, {{5, 24}}, {{1, 9}, {13, 30}}}) {
+        SCOPED_TRACE(seed);
+        SchedulerSimulation({.limits = small,
+                             .prefix = prefix,
+                             .seed = seed++,
+                             .events = 10'000,
+                             .least_preemptions = 10,
+                             .num_slots = num_slots,
+                             .windows = windows,
+                             .drafts = true})
+            .run();
+      }
+    }
+  }
+}
+
+TEST(SchedulerSimulation, LosesNothingWithDraftsInTheSmallestCaches) {
+  SchedulerLimits limits = small;
+  limits.max_logit_rows = 9;
+  for (std::int32_t num_blocks = 1; num_blocks <= 6; ++num_blocks) {
+    for (const std::int32_t num_slots : {0, 3}) {
+      SCOPED_TRACE(10 * num_blocks + num_slots);
+      SchedulerSimulation({.limits = limits,
+                           .num_blocks = num_blocks,
+                           .prefix = num_blocks % 2 == 0,
+                           .seed = static_cast<unsigned>(10 * num_blocks + num_slots),
+                           .events = 3000,
+                           .least_preemptions = 0,
+                           .num_slots = num_slots,
+                           .drafts = true})
+          .run();
+    }
+  }
 }
 
 TEST(SchedulerSimulation, OneSequenceAndOneTokenAtATime) {

@@ -227,6 +227,34 @@ std::int32_t SequenceCache::extend(CachedSequence& sequence, std::int32_t count)
   return count;
 }
 
+std::int32_t SequenceCache::extend_for_drafts(CachedSequence& sequence, std::int32_t length, std::int32_t count) {
+  const auto fit = [&](const PageTable& pages, const BlockAllocator& allocator) {
+    const std::int64_t room = pages.capacity_tokens() + std::int64_t{allocator.num_free()} * block_tokens_;
+    count = static_cast<std::int32_t>(std::clamp<std::int64_t>(room - length, 0, count));
+  };
+  if (const std::int32_t needed = sequence.pages.blocks_needed(length + count); prefixes_ && !blocks_.can_allocate(needed)) {
+    prefixes_->evict(needed);
+  }
+  fit(sequence.pages, blocks_);
+  for (std::size_t i = 0; i < windows_.size(); ++i) {
+    free_window_blocks(i, sequence.windows[i].pages.blocks_needed(length + count));
+    fit(sequence.windows[i].pages, *windows_[i].allocator);
+  }
+  if (count > 0) {
+    check(reserve_free(sequence, length + count), "blocks that are free are taken");
+  }
+  return count;
+}
+
+void SequenceCache::drop_behind(CachedSequence& sequence, std::int32_t length) {
+  check(length >= sequence.computed_tokens, "computed positions stay");
+  sequence.pages.truncate(length);
+  for (WindowPages& window : sequence.windows) {
+    window.pages.truncate(length);
+  }
+  ++version_;
+}
+
 // A state is kept after the last whole block of a prompt chunk. In the last chunk at least one token remains after it, so
 // that a sequence with the same prompt still has a token to compute. No sequence starts inside of a span.
 SequenceState::Step SequenceCache::next_state(CachedSequence& sequence, std::int32_t count, std::int32_t length) {

@@ -82,6 +82,11 @@ class SequenceCache {
   static bool reserve_free(CachedSequence& sequence, std::int32_t tokens);
   /// Takes blocks of every window for up to `count` more positions; returns for how many, at least 1 after reserve().
   std::int32_t extend(CachedSequence& sequence, std::int32_t count);
+  /// Takes blocks for up to `count` positions behind the first `length` ones, which have theirs, where blocks are free or
+  /// only the prefix cache holds them; returns for how many.
+  std::int32_t extend_for_drafts(CachedSequence& sequence, std::int32_t length, std::int32_t count);
+  /// Frees the blocks that hold only positions behind the first `length` ones, which includes all computed ones.
+  void drop_behind(CachedSequence& sequence, std::int32_t length);
   /// What a step of `count` positions does with the state of a sequence that has `length` tokens.
   SequenceState::Step next_state(CachedSequence& sequence, std::int32_t count, std::int32_t length);
   /// The copies to make, in this order, before the next step is computed: all that were added since copies_made().

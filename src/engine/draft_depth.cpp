@@ -1,0 +1,62 @@
+#include "engine/draft_depth.h"
+
+#include <algorithm>
+
+namespace rocmforge {
+
+namespace {
+
+constexpr double kept_weight = 0.97;  // of earlier steps with each further one
+constexpr double least_spread = 1.0;  // of the rows, below which the line's slope is not known
+constexpr double rate_weight = 0.125;
+
+}  // namespace
+
+void StepCost::add(std::int32_t rows, double seconds) {
+  weight_ = kept_weight * weight_ + 1.0;
+  const double from_rows = rows - mean_rows_;
+  const double from_seconds = seconds - mean_seconds_;
+  mean_rows_ += from_rows / weight_;
+  mean_seconds_ += from_seconds / weight_;
+  rows_rows_ = kept_weight * rows_rows_ + from_rows * (rows - mean_rows_);
+  rows_seconds_ = kept_weight * rows_seconds_ + from_rows * (seconds - mean_seconds_);
+}
+
+double StepCost::cost_of_row(std::int32_t rows) const {
+  if (rows_rows_ < least_spread) {
+    return assumed_cost;
+  }
+  const double of_row = std::max(rows_seconds_ / rows_rows_, 0.0);
+  const double step = mean_seconds_ + of_row * (rows - mean_rows_);
+  return of_row * rows < step ? of_row * rows / step : 1.0;
+}
+
+std::int32_t DraftDepth::next(std::int32_t most, double least) {
+  least_ = least;
+  if (pauses()) {
+    return 0;
+  }
+  std::int32_t depth = 0;
+  for (double likely = rate_; depth < most && likely >= least; likely *= rate_) {
+    ++depth;
+  }
+  return std::max(depth, std::min(most, 1));  // after a pause one token is tried
+}
+
+void DraftDepth::take(std::int32_t drafted, std::int32_t accepted) {
+  if (drafted == 0) {
+    pause_left_ = std::max(pause_left_ - 1, 0);
+    return;
+  }
+  for (std::int32_t i = 0; i < std::min(accepted + 1, drafted); ++i) {
+    rate_ += rate_weight * ((i < accepted ? 1.0 : 0.0) - rate_);
+  }
+  if (rate_ >= least_) {
+    pause_ = 0;
+  } else {
+    pause_ = accepted > 0 ? first_pause : std::clamp(2 * pause_, first_pause, longest_pause);
+    pause_left_ = pause_;
+  }
+}
+
+}  // namespace rocmforge
