@@ -157,6 +157,8 @@ std::string LoadedModel::answer(Request request, const TakeText& take) {
                       {"prompt_tokens", answer.stats.prompt_tokens},
                       {"cached_tokens", answer.stats.cached_tokens},
                       {"generated_tokens", answer.stats.generated_tokens},
+                      {"drafted_tokens", answer.stats.drafted_tokens},
+                      {"accepted_tokens", answer.stats.accepted_tokens},
                       {"prompt_seconds", answer.stats.prompt_seconds},
                       {"decode_seconds", answer.stats.decode_seconds}});
 }

@@ -126,6 +126,22 @@ void EngineFlags::add_to(Command& command) {
   add(device_option(device_));
   add(kernel_dir_option(kernel_dir_));
   placement_.add_to(command, model_group);
+  add({.names = "--draft-ngram,--spec-ngram-size-n,--spec-ngram-simple-size-n,--spec-ngram-mod-n-match",
+       .target = &drafts_.ngram,
+       .meaning = "Speculative decoding: draft what followed the last N tokens where they stood before, in any text; the "
+                  "answers stay the same",
+       .value = "N",
+       .range = {.least = 0, .most = 64, .note = "0: no drafts"}});
+  add({.names = "--draft-max,--draft,--draft-n,--spec-draft-n-max",
+       .target = &drafts_.most,
+       .meaning = "The most tokens drafted for one answer in a step; fewer where they do not pay",
+       .value = "N",
+       .range = {.least = 1, .most = 64}});
+  add({.names = "--draft-min,--draft-n-min,--spec-draft-n-min",
+       .target = &drafts_.least,
+       .meaning = "Drafts of fewer tokens are not used",
+       .value = "N",
+       .range = {.least = 0, .most = 64}});
   add({"--no-graph", &no_graph_, "GPU: launch every kernel of every step instead of replaying recorded steps"});
   add({"--no-overlap", &no_overlap_, "GPU: start no kernel before the one before it has ended"});
   add({.names = "--merge-launches",
@@ -185,6 +201,7 @@ EngineOptions EngineFlags::options() const {
   options.checks_folder = no_avoid_ ? std::filesystem::path() : checks_folder();
   options.version = ROCMFORGE_VERSION;
   options.step_seconds = step_seconds_;
+  options.drafts = drafts_;
   return options;
 }
 

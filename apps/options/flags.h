@@ -97,6 +97,7 @@ class EngineFlags {
   bool safe_ = false;
   bool no_avoid_ = false;
   std::optional<double> step_seconds_;
+  DraftOptions drafts_{};
 };
 
 /// The sampling options. They override the recommendations of the model's file.

@@ -22,7 +22,8 @@ constexpr std::string_view mapped = "files are always mapped";
 constexpr std::string_view own_threads =
     "--threads sets the threads of all work on the CPU; they are not bound to processors";
 constexpr std::string_view no_draft =
-    "a second model does not draft; heads for several tokens that a model's file holds are used by the model itself";
+    "no second model drafts; --draft-ngram 3 drafts what followed the last tokens where they stood before";
+constexpr std::string_view own_draft = "--draft-ngram and --draft-max say what is drafted and how much";
 constexpr std::string_view no_images = "images, audio and video are not read";
 constexpr std::string_view no_adapter = "adapters are not applied while a model runs: merge them into its file";
 constexpr std::string_view file_rope = "the model's file says how positions are scaled";
@@ -236,21 +237,22 @@ constexpr auto foreign_options = std::to_array<ForeignOption>({
      "--spec-draft-cpu-strict-batch,--cpu-strict-batch-draft,--spec-draft-prio-batch,--prio-batch-draft,"
      "--spec-draft-poll-batch,--poll-batch-draft,--spec-draft-type-k,-ctkd,--cache-type-k-draft,--spec-draft-type-v,-ctvd,"
      "--cache-type-v-draft,--spec-draft-override-tensor,-otd,--override-tensor-draft,--spec-draft-cpu-moe,-cmoed,"
-     "--cpu-moe-draft,--spec-draft-n-cpu-moe,--spec-draft-ncmoe,-ncmoed,--n-cpu-moe-draft,--spec-draft-n-max,"
-     "--spec-draft-n-min,--spec-synth-len,--spec-synth-rates,--spec-draft-p-split,--draft-p-split,--spec-draft-p-min,"
+     "--cpu-moe-draft,--spec-draft-n-cpu-moe,--spec-draft-ncmoe,-ncmoed,--n-cpu-moe-draft,--spec-synth-len,"
+     "--spec-synth-rates,--spec-draft-p-split,--draft-p-split,--spec-draft-p-min,"
      "--draft-p-min,--spec-draft-backend-sampling,--no-spec-draft-backend-sampling,--spec-draft-device,-devd,--device-draft,"
-     "--spec-draft-ngl,-ngld,--gpu-layers-draft,--n-gpu-layers-draft,--spec-draft-model,-md,--model-draft,--spec-type,"
-     "--spec-ngram-mod-n-min,--spec-ngram-mod-n-max,--spec-ngram-mod-n-match,--spec-ngram-simple-size-n,"
-     "--spec-ngram-simple-size-m,--spec-ngram-simple-min-hits,--spec-ngram-map-k-size-n,--spec-ngram-map-k-size-m,"
-     "--spec-ngram-map-k-min-hits,--spec-ngram-map-k4v-size-n,--spec-ngram-map-k4v-size-m,--spec-ngram-map-k4v-min-hits,"
-     "--draft,--draft-n,--draft-max,--draft-min,--draft-n-min,--spec-ngram-size-n,--spec-ngram-size-m,--spec-ngram-min-hits,"
-     "--spec-default",
+     "--spec-draft-ngl,-ngld,--gpu-layers-draft,--n-gpu-layers-draft,--spec-draft-model,-md,--model-draft",
      Kind::instead, no_draft,
      "LLAMA_ARG_SPEC_DRAFT_HF_REPO,LLAMA_ARG_SPEC_DRAFT_CACHE_TYPE_K,LLAMA_ARG_SPEC_DRAFT_CACHE_TYPE_V,"
-     "LLAMA_ARG_SPEC_DRAFT_CPU_MOE,LLAMA_ARG_SPEC_DRAFT_N_CPU_MOE,LLAMA_ARG_SPEC_DRAFT_N_MAX,LLAMA_ARG_SPEC_DRAFT_N_MIN,"
-     "LLAMA_ARG_SPEC_SYNTH_LEN,LLAMA_ARG_SPEC_SYNTH_RATES,LLAMA_ARG_SPEC_DRAFT_P_SPLIT,LLAMA_ARG_SPEC_DRAFT_P_MIN,"
-     "LLAMA_ARG_SPEC_DRAFT_BACKEND_SAMPLING,LLAMA_ARG_N_GPU_LAYERS_DRAFT,LLAMA_ARG_SPEC_DRAFT_MODEL,LLAMA_ARG_SPEC_TYPE,"
-     "LLAMA_ARG_DRAFT_MAX,LLAMA_ARG_DRAFT_MIN"},
+     "LLAMA_ARG_SPEC_DRAFT_CPU_MOE,LLAMA_ARG_SPEC_DRAFT_N_CPU_MOE,LLAMA_ARG_SPEC_SYNTH_LEN,LLAMA_ARG_SPEC_SYNTH_RATES,LLAMA_"
+     "ARG_SPEC_DRAFT_P_SPLIT,LLAMA_ARG_SPEC_DRAFT_P_MIN,"
+     "LLAMA_ARG_SPEC_DRAFT_BACKEND_SAMPLING,LLAMA_ARG_N_GPU_LAYERS_DRAFT,LLAMA_ARG_SPEC_DRAFT_MODEL"},
+    {"--spec-type,--spec-default,--spec-ngram-mod-n-min,--spec-ngram-mod-n-max,--spec-ngram-simple-size-m,"
+     "--spec-ngram-simple-min-hits,--spec-ngram-map-k-size-n,--spec-ngram-map-k-size-m,--spec-ngram-map-k-min-hits,"
+     "--spec-ngram-map-k4v-size-n,--spec-ngram-map-k4v-size-m,--spec-ngram-map-k4v-min-hits,--spec-ngram-size-m,"
+     "--spec-ngram-min-hits",
+     Kind::instead, own_draft, "LLAMA_ARG_SPEC_TYPE"},
+    {"", Kind::same, "--draft-max", "LLAMA_ARG_SPEC_DRAFT_N_MAX,LLAMA_ARG_DRAFT_MAX"},
+    {"", Kind::same, "--draft-min", "LLAMA_ARG_SPEC_DRAFT_N_MIN,LLAMA_ARG_DRAFT_MIN"},
     {"--embd-gemma-default,--fim-qwen-1.5b-default,--fim-qwen-3b-default,--fim-qwen-7b-default,--fim-qwen-7b-spec,"
      "--fim-qwen-14b-spec,--fim-qwen-30b-default,--gpt-oss-20b-default,--gpt-oss-120b-default,--vision-gemma-4b-default,"
      "--vision-gemma-12b-default",

@@ -26,6 +26,8 @@ class Answer(str):
     prompt_tokens: int
     cached_tokens: int  #: of the prompt, not computed for this answer
     generated_tokens: int
+    drafted_tokens: int  #: computed as drafts
+    accepted_tokens: int  #: of these, part of the answer
     prompt_seconds: float
     decode_seconds: float
 

@@ -8,11 +8,15 @@ namespace {
 
 constexpr double kept_weight = 0.97;  // of earlier steps with each further one
 constexpr double least_spread = 1.0;  // of the rows, below which the line's slope is not known
+constexpr double most_seconds = 3.0;  // of a step, relative to the mean: more is no cost of rows
 constexpr double rate_weight = 0.125;
 
 }  // namespace
 
 void StepCost::add(std::int32_t rows, double seconds) {
+  if (weight_ > 1.0) {
+    seconds = std::min(seconds, most_seconds * mean_seconds_);
+  }
   weight_ = kept_weight * weight_ + 1.0;
   const double from_rows = rows - mean_rows_;
   const double from_seconds = seconds - mean_seconds_;

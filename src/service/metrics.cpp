@@ -156,6 +156,9 @@ void ServiceMetrics::describe_requests(Exposition& out) const {
               static_cast<double>(status_.prefix_queries));
   out.counter("prefix_cache_hits", "Of those, found", static_cast<double>(status_.prefix_hits));
   out.counter("num_preemptions", "Sequences that gave their blocks to another", static_cast<double>(status_.preemptions));
+  out.counter("spec_decode_num_drafts", "Drafts, each for one sequence in one step", static_cast<double>(status_.drafts));
+  out.counter("spec_decode_num_draft_tokens", "Their tokens", static_cast<double>(status_.drafted_tokens));
+  out.counter("spec_decode_num_accepted_tokens", "Of those, drawn", static_cast<double>(status_.accepted_tokens));
   out.counter("prompt_tokens", "Tokens of prompts", static_cast<double>(prompt_tokens_));
   out.counter("prompt_tokens_cached", "Of those, not computed", static_cast<double>(cached_tokens_));
   out.counter("generation_tokens", "Tokens drawn", static_cast<double>(generation_tokens_));

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -115,7 +116,7 @@ TEST_P(SameTokens, AloneAmong64OthersAfterAPrefixHitInChunksAndPreempted) {
   EXPECT_GT(tight->status().preemptions, 2);
 }
 
-/// Every architecture, by the scheduler's own preemption.
+/// Every architecture, preempted by the scheduler and with drafts.
 class PreemptedModel : public testing::TestWithParam<std::string> {};
 
 TEST_P(PreemptedModel, GivesTheSameTokens) {
@@ -136,14 +137,20 @@ TEST_P(PreemptedModel, GivesTheSameTokens) {
     for (const RequestId id : ids) {
       tokens.push_back(results.at(id).tokens);
     }
-    return std::pair{tokens, engine->status().preemptions};
+    return std::tuple{tokens, engine->status().preemptions, engine->status().accepted_tokens};
   };
-  const auto [alone, none] = run_all({.max_batch_tokens = 128, .max_sequences = 1, .prefix_cache = false});
+  const auto [alone, none, no_drafts] = run_all({.max_batch_tokens = 128, .max_sequences = 1, .prefix_cache = false});
   EXPECT_EQ(none, 0);
-  const auto [tight, preemptions] =
-      run_all({.max_batch_tokens = 64, .max_sequences = 5, .kv_tokens = 128, .prefix_cache = false});
+  EXPECT_EQ(no_drafts, 0);
+  EngineOptions options{.max_batch_tokens = 64, .max_sequences = 5, .kv_tokens = 128, .prefix_cache = false};
+  const auto [tight, preemptions, still_none] = run_all(options);
   EXPECT_EQ(tight, alone);
   EXPECT_GT(preemptions, 0);
+  EXPECT_EQ(still_none, 0);
+  options.drafts = {.most = 4, .ngram = 1, .adapts = false};
+  const auto [drafted, more_preemptions, accepted] = run_all(options);
+  EXPECT_EQ(drafted, alone);
+  EXPECT_GT(accepted, 0);
   std::remove(path.c_str());
 }
 

@@ -129,6 +129,9 @@ std::string describe(const Reply& reply, Engine& engine) {
   if (decode_speed(stats) > 0.0) {
     line += fmt::format(", {:.1f} tok/s, {:.2f} GB/s of weights", decode_speed(stats), weight_rate(stats, engine));
   }
+  if (stats.drafted_tokens > 0) {
+    line += fmt::format("; {} of {} drafted tokens accepted", stats.accepted_tokens, stats.drafted_tokens);
+  }
   line += fmt::format("; on {}, attention {}", describe_device(engine.device_info(), engine.threads()),
                       attention_kernels(engine.model()));
   return line + fmt::format("; {}; peak memory {} (file {}, KV cache {}, repacked {}, workspace {})", name(reply.finish),
@@ -158,6 +161,10 @@ nlohmann::ordered_json to_json(const Reply& reply, Engine& engine) {
   out["prompt_tokens"] = stats.prompt_tokens;
   out["cached_tokens"] = stats.cached_tokens;
   out["generated_tokens"] = stats.generated_tokens;
+  if (stats.drafted_tokens > 0) {
+    out["drafted_tokens"] = stats.drafted_tokens;
+    out["accepted_tokens"] = stats.accepted_tokens;
+  }
   out["prompt_seconds"] = stats.prompt_seconds;
   out["decode_seconds"] = stats.decode_seconds;
   out["prompt_tokens_per_second"] = prompt_speed(stats);

@@ -103,7 +103,7 @@ rocmforge_status rocmforge_detokenize(const rocmforge_model* model, const int32_
  * `rocmforge run` for sampling, prompts and templates, which override those of the model. `on_piece` gets the answer as it
  * is generated, in whole characters; it may be NULL. `result`, which may be NULL, becomes a JSON object with the members
  * text, finish_reason ("stop", "length", "context" or "cancelled"), shifted, prompt_tokens, cached_tokens, generated_tokens,
- * prompt_seconds and decode_seconds. */
+ * drafted_tokens, accepted_tokens, prompt_seconds and decode_seconds. */
 rocmforge_status rocmforge_generate(rocmforge_model* model, const char* prompt, const char* const* options,
                                     rocmforge_on_piece on_piece, void* user, char** result);
 /* The same for a prompt in tokens, which is used unchanged. */

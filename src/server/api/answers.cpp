@@ -17,10 +17,15 @@ double per_second(double count, double seconds) { return seconds > 0.0 ? count /
 /// The part of timings_json() that is known while the answer is generated.
 Json decode_timings(const RequestStats& stats) {
   const double predicted = stats.generated_tokens;
-  return {{"predicted_n", stats.generated_tokens},
-          {"predicted_ms", stats.decode_seconds * 1e3},
-          {"predicted_per_token_ms", predicted > 1 ? stats.decode_seconds * 1e3 / (predicted - 1) : 0.0},
-          {"predicted_per_second", per_second(predicted - 1, stats.decode_seconds)}};
+  Json json = {{"predicted_n", stats.generated_tokens},
+               {"predicted_ms", stats.decode_seconds * 1e3},
+               {"predicted_per_token_ms", predicted > 1 ? stats.decode_seconds * 1e3 / (predicted - 1) : 0.0},
+               {"predicted_per_second", per_second(predicted - 1, stats.decode_seconds)}};
+  if (stats.drafted_tokens > 0) {
+    json["draft_n"] = stats.drafted_tokens;
+    json["draft_n_accepted"] = stats.accepted_tokens;
+  }
+  return json;
 }
 
 }  // namespace
