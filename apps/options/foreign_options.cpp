@@ -22,8 +22,8 @@ constexpr std::string_view mapped = "files are always mapped";
 constexpr std::string_view own_threads =
     "--threads sets the threads of all work on the CPU; they are not bound to processors";
 constexpr std::string_view no_draft =
-    "no second model drafts; --draft-ngram 3 drafts what followed the last tokens where they stood before";
-constexpr std::string_view own_draft = "--draft-ngram and --draft-max say what is drafted and how much";
+    "a draft model (--draft-model) runs with the options of the model; --draft-max says how much it drafts";
+constexpr std::string_view own_draft = "--draft-ngram and --draft-model say what drafts, --draft-max how much";
 constexpr std::string_view no_images = "images, audio and video are not read";
 constexpr std::string_view no_adapter = "adapters are not applied while a model runs: merge them into its file";
 constexpr std::string_view file_rope = "the model's file says how positions are scaled";
@@ -150,7 +150,7 @@ constexpr auto foreign_options = std::to_array<ForeignOption>({
      Kind::instead, own_threads, "LLAMA_ARG_NUMA"},
     {"--threads-http", Kind::instead, "serve has the threads for HTTP that it needs; --max-connections limits connections",
      "LLAMA_ARG_THREADS_HTTP"},
-    {"-lcs,--lookup-cache-static,-lcd,--lookup-cache-dynamic", Kind::instead, no_draft},
+    {"-lcs,--lookup-cache-static,-lcd,--lookup-cache-dynamic", Kind::instead, own_draft},
     {"-ub,--ubatch-size", Kind::instead, one_batch, "LLAMA_ARG_UBATCH"},
     {"--keep", Kind::instead, "--context-shift drops the older half of a full context; the beginning is not kept"},
     {"--swa-full,-ctxcp,--ctx-checkpoints,--swa-checkpoints,-cms,--checkpoint-min-step,-cram,--cache-ram,--cache-idle-slots,"
@@ -240,17 +240,18 @@ constexpr auto foreign_options = std::to_array<ForeignOption>({
      "--cpu-moe-draft,--spec-draft-n-cpu-moe,--spec-draft-ncmoe,-ncmoed,--n-cpu-moe-draft,--spec-synth-len,"
      "--spec-synth-rates,--spec-draft-p-split,--draft-p-split,--spec-draft-p-min,"
      "--draft-p-min,--spec-draft-backend-sampling,--no-spec-draft-backend-sampling,--spec-draft-device,-devd,--device-draft,"
-     "--spec-draft-ngl,-ngld,--gpu-layers-draft,--n-gpu-layers-draft,--spec-draft-model,-md,--model-draft",
+     "--spec-draft-ngl,-ngld,--gpu-layers-draft,--n-gpu-layers-draft",
      Kind::instead, no_draft,
      "LLAMA_ARG_SPEC_DRAFT_HF_REPO,LLAMA_ARG_SPEC_DRAFT_CACHE_TYPE_K,LLAMA_ARG_SPEC_DRAFT_CACHE_TYPE_V,"
      "LLAMA_ARG_SPEC_DRAFT_CPU_MOE,LLAMA_ARG_SPEC_DRAFT_N_CPU_MOE,LLAMA_ARG_SPEC_SYNTH_LEN,LLAMA_ARG_SPEC_SYNTH_RATES,LLAMA_"
      "ARG_SPEC_DRAFT_P_SPLIT,LLAMA_ARG_SPEC_DRAFT_P_MIN,"
-     "LLAMA_ARG_SPEC_DRAFT_BACKEND_SAMPLING,LLAMA_ARG_N_GPU_LAYERS_DRAFT,LLAMA_ARG_SPEC_DRAFT_MODEL"},
+     "LLAMA_ARG_SPEC_DRAFT_BACKEND_SAMPLING,LLAMA_ARG_N_GPU_LAYERS_DRAFT"},
     {"--spec-type,--spec-default,--spec-ngram-mod-n-min,--spec-ngram-mod-n-max,--spec-ngram-simple-size-m,"
      "--spec-ngram-simple-min-hits,--spec-ngram-map-k-size-n,--spec-ngram-map-k-size-m,--spec-ngram-map-k-min-hits,"
      "--spec-ngram-map-k4v-size-n,--spec-ngram-map-k4v-size-m,--spec-ngram-map-k4v-min-hits,--spec-ngram-size-m,"
      "--spec-ngram-min-hits",
      Kind::instead, own_draft, "LLAMA_ARG_SPEC_TYPE"},
+    {"", Kind::same, "--draft-model", "LLAMA_ARG_SPEC_DRAFT_MODEL"},
     {"", Kind::same, "--draft-max", "LLAMA_ARG_SPEC_DRAFT_N_MAX,LLAMA_ARG_DRAFT_MAX"},
     {"", Kind::same, "--draft-min", "LLAMA_ARG_SPEC_DRAFT_N_MIN,LLAMA_ARG_DRAFT_MIN"},
     {"--embd-gemma-default,--fim-qwen-1.5b-default,--fim-qwen-3b-default,--fim-qwen-7b-default,--fim-qwen-7b-spec,"

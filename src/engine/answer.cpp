@@ -1,6 +1,7 @@
 #include "engine/answer.h"
 
 #include <algorithm>
+#include <bit>
 #include <new>
 #include <utility>
 
@@ -35,6 +36,7 @@ double seconds(Answer::Clock::duration duration) { return std::chrono::duration<
 Answer::Answer(const Request& request, std::shared_ptr<const Tokenizer> tokenizer)
     : sampler_(request.sampling, {end_tokens(request, tokenizer.get()), tokenizer}),
       constraint_(request.constraint != nullptr ? request.constraint->clone() : nullptr),
+      tokenizer_(tokenizer),
       tokens_before_stops_(request.sampling.min_tokens),
       stop_(request.stop),
       submitted_(Clock::now()),
@@ -62,7 +64,61 @@ bool Answer::prepare_mask(std::uint64_t units, std::int32_t vocab) {
 
 std::uint64_t Answer::take_work() {
   const std::uint64_t work = constraint_ != nullptr ? constraint_->work() : 0;
-  return work - std::exchange(taken_work_, work);
+  return work - std::exchange(taken_work_, work) + std::exchange(draft_work_, 0);
+}
+
+bool Answer::begin_drafts(std::uint64_t units, std::int32_t vocab) {
+  ahead_.reset();
+  draft_masks_.clear();
+  draft_units_ = units;
+  return prepare_mask(units, vocab) && failure_.empty();
+}
+
+std::span<const std::uint32_t> Answer::newest_mask() const {
+  return draft_masks_.empty() ? std::span(mask_) : std::span(draft_masks_).last(mask_.size());
+}
+
+std::int32_t Answer::forced_token() const {
+  std::int32_t token = -1;
+  const std::span<const std::uint32_t> mask = newest_mask();
+  for (std::size_t word = 0; word < mask.size(); ++word) {
+    if (mask[word] != 0) {
+      if (token >= 0 || !std::has_single_bit(mask[word])) {
+        return -1;
+      }
+      token = static_cast<std::int32_t>(word) * 32 + std::countr_zero(mask[word]);
+    }
+  }
+  return token;
+}
+
+// The drafts are found with a copy of the constraint, so that whatever happens the answer's own one stays where it is.
+bool Answer::add_draft(std::int32_t token) {
+  const auto place = static_cast<std::size_t>(token);
+  const bool is_allowed = (newest_mask()[place / 32] >> place % 32 & 1u) != 0;
+  if (!is_allowed || (tokenizer_ != nullptr && tokenizer_->is_end_of_generation(token)) ||
+      (ahead_ != nullptr && ahead_->finished())) {
+    return false;
+  }
+  if (ahead_ == nullptr) {
+    ahead_ = constraint_->clone();
+  }
+  const std::uint64_t before = ahead_->work();
+  bool is_ready = false;
+  draft_masks_.resize(draft_masks_.size() + mask_.size());
+  try {
+    ahead_->accept(token);
+    is_ready = ahead_->allowed_within(draft_units_, std::span(draft_masks_).last(mask_.size()));
+  } catch (const Error&) {  // told when it happens to the answer itself
+  }
+  const std::uint64_t work = ahead_->work() - before;
+  draft_work_ += work;
+  draft_units_ -= std::min(draft_units_, work);
+  if (!is_ready) {
+    draft_masks_.resize(draft_masks_.size() - mask_.size());
+    draft_units_ = 0;
+  }
+  return is_ready;
 }
 
 SampleTokens::Row Answer::next(const Sequence& sequence, std::int32_t vocab, BatchPlan& step) {
@@ -71,9 +127,12 @@ SampleTokens::Row Answer::next(const Sequence& sequence, std::int32_t vocab, Bat
   const std::size_t known = std::min(static_cast<std::size_t>(sequence.length()) + ahead, history.size());
   SampleTokens::Row row = sampler_.next(history.first(known), step.adjustments, ahead);
   if (constraint_ != nullptr && failure_.empty()) {
-    check(mask_is_ready_, "a constrained draw has its mask");
+    check(mask_is_ready_ && draft_masks_.size() >= ahead * mask_.size(), "a constrained draw has its mask");
     row.mask = step.num_masks();
-    std::ranges::copy(mask_, step.add_mask(static_cast<std::int32_t>(sample_mask_words(vocab))).begin());
+    const std::span<const std::uint32_t> mask =
+        ahead == 0 ? std::span<const std::uint32_t>(mask_)
+                   : std::span<const std::uint32_t>(draft_masks_).subspan((ahead - 1) * mask_.size(), mask_.size());
+    std::ranges::copy(mask, step.add_mask(static_cast<std::int32_t>(sample_mask_words(vocab))).begin());
   }
   return row;
 }

@@ -34,6 +34,15 @@ class Answer {
   /// Units of work that the constraint has used since the last call.
   std::uint64_t take_work();
 
+  /// Begins to look for drafts of a constrained answer with about `units` of work; false where the mask of the next draw
+  /// needs more. Drafts that were found before are forgotten.
+  bool begin_drafts(std::uint64_t units, std::int32_t vocab);
+  /// The only token that may come behind the drafts found so far; -1 where several may.
+  [[nodiscard]] std::int32_t forced_token() const;
+  /// Whether `token` may come behind the drafts found so far. Then it is one of them, and the mask of the draw behind it is
+  /// ready. False also where that mask needs more work than begin_drafts() has left, and for a token that ends the answer.
+  bool add_draft(std::int32_t token);
+
   /// The parameters of the next draw for SampleTokens; see Sampler::next. Several in a row are those of a token and its
   /// drafts, or of a step ahead. Appends its adjustments and its mask, which must be ready, to the step.
   SampleTokens::Row next(const Sequence& sequence, std::int32_t vocab, BatchPlan& step);
@@ -72,9 +81,17 @@ class Answer {
   [[nodiscard]] double age_seconds() const;
 
  private:
+  /// Of the draw behind the drafts found so far.
+  [[nodiscard]] std::span<const std::uint32_t> newest_mask() const;
+
   Sampler sampler_;
   std::unique_ptr<TokenConstraint> constraint_;
   std::vector<std::uint32_t> mask_;  ///< of the next draw, when `mask_is_ready_`
+  std::unique_ptr<TokenConstraint> ahead_;  ///< behind the drafts; null before the first
+  std::vector<std::uint32_t> draft_masks_;  ///< of the draws behind each draft, one after another
+  std::uint64_t draft_units_ = 0;           ///< of work that is left for drafts
+  std::uint64_t draft_work_ = 0;            ///< done for drafts since the last take_work()
+  std::shared_ptr<const Tokenizer> tokenizer_;
   bool mask_is_ready_ = false;
   std::size_t open_draws_ = 0;  ///< whose results were not read
   std::uint64_t taken_work_ = 0;

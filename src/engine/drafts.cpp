@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <functional>
 #include <string>
+#include <utility>
+
+#include "engine/mask_work.h"
 
 namespace rocmforge {
 
@@ -24,13 +27,26 @@ std::span<const std::int32_t> tokens_of(const Sequence& sequence) {
 
 }  // namespace
 
-Drafts::Drafts(const DraftOptions& options) : options_(options) {
-  if (options.are_on()) {
+Drafts::Drafts(const DraftOptions& options, std::int32_t vocab, std::unique_ptr<Engine> model)
+    : options_(options), vocab_(vocab) {
+  if (options.ngram > 0 && options.are_on()) {
     table_.emplace(static_cast<std::size_t>(options.ngram));
+  }
+  if (model != nullptr) {
+    model_.emplace(std::move(model), vocab);
+  }
+}
+
+void Drafts::watch_steps(const std::function<void(const std::string& line)>& on_timeout) {
+  if (model_) {
+    model_->watch_steps(on_timeout);
   }
 }
 
 void Drafts::learn(Running& running) {
+  if (!table_) {
+    return;
+  }
   const std::int32_t known = std::min(running.drafting.learned, running.length());  // a shift drops tokens
   const std::int32_t end = std::min(running.length(), known + learned_tokens);
   table_->add(tokens_of(running).first(static_cast<std::size_t>(end)), static_cast<std::size_t>(known),
@@ -38,23 +54,40 @@ void Drafts::learn(Running& running) {
   running.drafting.learned = end;
 }
 
-// The masks of constrained draws are made one token at a time.
-std::int32_t Drafts::most_for(const Sequence& sequence, const Scheduler& scheduler) {
-  return sequence.request.constraint != nullptr ? 0 : scheduler.max_drafts(sequence);
+std::int32_t Drafts::depth(DraftDepth& depth, std::int32_t most) const {
+  return options_.adapts ? depth.next(most, least_rate_) : most;
 }
 
-void Drafts::look_up(const Running& running, std::int32_t most) {
+void Drafts::find(Running& running, std::int32_t most) {
   const std::span<const std::int32_t> tokens = tokens_of(running);
-  const std::span<const std::int32_t> last = tokens.last(std::min(tokens.size(), table_->longest_run()));
+  const std::span<const std::int32_t> last = tokens.last(std::min(tokens.size(), table_ ? table_->longest_run() : 0));
   run_.assign(last.begin(), last.end());
   known_ = run_.size();
+  running.drafting.are_forced = false;
+  Answer& answer = running.answer;
+  const bool is_constrained = running.request.constraint != nullptr;
+  if (most <= 0 || (is_constrained && !answer.begin_drafts(units_each_, vocab_))) {
+    return;
+  }
   const std::uint64_t salt = salt_of(running.request);
+  std::int32_t from_table = table_ ? depth(running.drafting.table_depth, most) : 0;
   while (run_.size() < known_ + static_cast<std::size_t>(most)) {
-    const std::int32_t token = table_->next(run_, salt);
-    if (token < 0) {
+    std::int32_t token = is_constrained ? answer.forced_token() : -1;
+    if (token >= 0) {
+      running.drafting.are_forced = true;
+    } else if (from_table-- > 0) {
+      token = table_->next(run_, salt);
+    }
+    if (token < 0 || (is_constrained && !answer.add_draft(token))) {
       return;
     }
     run_.push_back(token);
+  }
+}
+
+void Drafts::set(Running& running, std::span<const std::int32_t> drafted) const {
+  if (std::ssize(drafted) >= options_.least) {
+    running.set_drafts(drafted);
   }
 }
 
@@ -62,22 +95,44 @@ void Drafts::propose(const Scheduler& scheduler) {
   if (!are_on()) {
     return;
   }
-  const auto decodes = static_cast<std::int32_t>(std::ranges::count_if(
-      scheduler.running(), [](const Sequence* sequence) { return sequence->phase == SequencePhase::decode; }));
-  const double least = std::max(least_rate, cost_.cost_of_row(std::max(decodes, 1)));
+  std::int32_t decodes = 0;
+  std::uint64_t constrained = 0;
+  for (const Sequence* sequence : scheduler.running()) {
+    const bool decode = sequence->phase == SequencePhase::decode;
+    decodes += decode ? 1 : 0;
+    constrained += decode && sequence->request.constraint != nullptr ? 1 : 0;
+  }
+  least_rate_ = std::max(least_rate, cost_.cost_of_row(std::max(decodes, 1)));
+  units_each_ = MaskWork::step_units / 2 / std::max<std::uint64_t>(constrained, 1);
+  orders_.clear();
   for (Sequence* sequence : scheduler.running()) {
     Running& running = Running::of(*sequence);
     running.set_drafts({});
     learn(running);
-    std::int32_t most = std::min(options_.most, most_for(running, scheduler));
-    if (options_.adapts) {
-      most = running.drafting.depth.next(most, least);
+    const std::int32_t most = std::min(options_.most, scheduler.max_drafts(running));
+    find(running, most);
+    set(running, std::span<const std::int32_t>(run_).subspan(known_));
+    running.drafting.by_model = model_.has_value() && running.drafts == 0;
+    if (running.drafting.by_model && running.draws()) {
+      orders_.push_back({.running = &running, .most = depth(running.drafting.model_depth, most)});
     }
-    look_up(running, most);
-    const auto drafted = std::span<const std::int32_t>(run_).subspan(known_);
-    if (std::ssize(drafted) >= options_.least) {
-      running.set_drafts(drafted);
+  }
+  if (!orders_.empty()) {
+    ask_model();
+  }
+}
+
+void Drafts::ask_model() {
+  model_->propose(orders_);
+  for (DraftModel::Order& order : orders_) {
+    Answer& answer = order.running->answer;
+    if (order.running->request.constraint != nullptr && !order.tokens.empty()) {
+      const bool may_draft = answer.begin_drafts(units_each_, vocab_);
+      const auto end =
+          std::ranges::find_if(order.tokens, [&](std::int32_t token) { return !may_draft || !answer.add_draft(token); });
+      order.tokens.erase(end, order.tokens.end());
     }
+    set(*order.running, order.tokens);
   }
 }
 
@@ -87,13 +142,18 @@ bool Drafts::are_likely(std::span<const ScheduledChunk> running, const Scheduler
   }
   bool likely = false;
   for (const ScheduledChunk& chunk : running) {
-    if (chunk.sequence != nullptr) {
-      Running& sequence = Running::of(*chunk.sequence);
-      learn(sequence);
-      if (!(options_.adapts && sequence.drafting.depth.pauses()) && most_for(sequence, scheduler) > 0) {
-        look_up(sequence, 1);
-        likely = likely || run_.size() > known_;
-      }
+    if (chunk.sequence == nullptr || chunk.sequence->request.constraint != nullptr) {
+      continue;  // a constrained draw waits for the token before it in any case
+    }
+    Running& sequence = Running::of(*chunk.sequence);
+    learn(sequence);
+    if (scheduler.max_drafts(sequence) == 0) {
+      continue;
+    }
+    const Drafting& drafting = sequence.drafting;
+    likely = likely || (model_.has_value() && !(options_.adapts && drafting.model_depth.pauses()));
+    if (table_ && !(options_.adapts && drafting.table_depth.pauses())) {
+      likely = likely || table_->next(tokens_of(sequence), salt_of(sequence.request)) >= 0;
     }
   }
   return likely;
@@ -101,9 +161,12 @@ bool Drafts::are_likely(std::span<const ScheduledChunk> running, const Scheduler
 
 void Drafts::take(Running& running, const ScheduledChunk& chunk, std::int32_t accepted) {
   const std::int32_t drafted = chunk.drafts();
-  running.drafting.depth.take(drafted, accepted);
-  running.drafting.drafted_tokens += drafted;
-  running.drafting.accepted_tokens += accepted;
+  Drafting& drafting = running.drafting;
+  const std::int32_t guessed = drafting.are_forced ? 0 : drafted;  // forced ones are always accepted
+  drafting.table_depth.take(drafting.by_model ? 0 : guessed, accepted);
+  drafting.model_depth.take(drafting.by_model ? guessed : 0, accepted);
+  drafting.drafted_tokens += drafted;
+  drafting.accepted_tokens += accepted;
   num_drafts_ += drafted > 0 ? 1 : 0;
   drafted_tokens_ += drafted;
   accepted_tokens_ += accepted;

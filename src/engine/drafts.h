@@ -2,11 +2,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "engine/draft_depth.h"
+#include "engine/draft_model.h"
 #include "engine/engine.h"
 #include "engine/ngram_table.h"
 #include "engine/running.h"
@@ -18,11 +22,15 @@ namespace rocmforge {
 /// with the last token and draws at each of them what it would have drawn without; drafts are accepted while they equal that
 /// (Leviathan, Kalman and Matias 2023, for drafts without probabilities). So drafts change the number of steps, and no
 /// token.
+///
+/// Drafts are tokens that a constraint forces, then those that followed where the last tokens stood before; a draft model is
+/// asked for sequences without any.
 class Drafts {
  public:
-  explicit Drafts(const DraftOptions& options);
+  /// `model` may be null.
+  Drafts(const DraftOptions& options, std::int32_t vocab, std::unique_ptr<Engine> model);
 
-  [[nodiscard]] bool are_on() const { return table_.has_value(); }
+  [[nodiscard]] bool are_on() const { return table_.has_value() || model_.has_value(); }
   /// Sets the drafts of the running sequences for the scheduler's next step.
   void propose(const Scheduler& scheduler);
   /// Whether a sequence of the running step is likely to have drafts in the step after it, which can then not be started
@@ -32,6 +40,8 @@ class Drafts {
   void take(Running& running, const ScheduledChunk& chunk, std::int32_t accepted);
   /// The time of a step of these chunks. Allocates nothing.
   void take_time(std::span<const ScheduledChunk> step, double seconds);
+  /// See Engine::watch_steps.
+  void watch_steps(const std::function<void(const std::string& line)>& on_timeout);
 
   // Totals.
   [[nodiscard]] std::int64_t num_drafts() const { return num_drafts_; }
@@ -41,14 +51,23 @@ class Drafts {
  private:
   /// Adds what the table does not have of the sequence, at most learned_tokens.
   void learn(Running& running);
-  static std::int32_t most_for(const Sequence& sequence, const Scheduler& scheduler);
-  void look_up(const Running& running, std::int32_t most);
+  [[nodiscard]] std::int32_t depth(DraftDepth& depth, std::int32_t most) const;
+  /// Sets run_ to the end of the sequence and what is drafted behind it: at most `most` tokens.
+  void find(Running& running, std::int32_t most);
+  /// Lets the model draft for the sequences of orders_.
+  void ask_model();
+  void set(Running& running, std::span<const std::int32_t> drafted) const;
 
   DraftOptions options_;
+  std::int32_t vocab_;
   std::optional<NgramTable> table_;
+  std::optional<DraftModel> model_;
   StepCost cost_;
+  double least_rate_ = 0.0;        ///< of tokens that pay in the next step
+  std::uint64_t units_each_ = 0;   ///< of work for the masks of one sequence's drafts
   std::vector<std::int32_t> run_;  ///< the end of a sequence, and the tokens that were found behind it
   std::size_t known_ = 0;          ///< tokens of run_ that are the sequence's
+  std::vector<DraftModel::Order> orders_;
   std::int64_t num_drafts_ = 0;
   std::int64_t drafted_tokens_ = 0;
   std::int64_t accepted_tokens_ = 0;

@@ -50,7 +50,7 @@ Engine::State::State(EngineParts engine_parts, const EngineOptions& options)
       cache(cache_size(parts, options)),
       scheduler(scheduler_limits(parts, options), cache),
       runner(*parts.model, *parts.memory),
-      drafts(options.drafts),
+      drafts(options.drafts, parts.model->config().vocab, std::move(parts.draft_model)),
       recovery(static_cast<std::size_t>(scheduler.limits().max_sequences)),
       logprobs(static_cast<std::size_t>(scheduler.limits().max_logit_rows)),
       max_prefill_tokens(options.max_prefill_tokens),
@@ -168,6 +168,7 @@ void Engine::watch_steps(std::function<void(const std::string& line)> on_timeout
                       .width = static_cast<double>(config.layers) * static_cast<double>(config.hidden),
                       .bytes_to_read = on_gpu ? 0.0 : static_cast<double>(file_bytes()),
                       .on_gpu = on_gpu};
+  state.drafts.watch_steps(on_timeout);
   state.watch = std::make_unique<StepWatch>(std::move(on_timeout));
 }
 
@@ -307,6 +308,7 @@ const DeviceInfo& Engine::device_info() const { return state_->parts.device->inf
 SequenceMemory& Engine::memory() { return *state_->parts.memory; }
 std::shared_ptr<const Tokenizer> Engine::tokenizer() const { return state_->parts.tokenizer; }
 std::int32_t Engine::context_length() const { return state_->scheduler.limits().context_length; }
+std::int32_t Engine::max_batch_tokens() const { return state_->scheduler.limits().max_batch_tokens; }
 int Engine::threads() const { return state_->parts.pool->num_threads(); }
 
 std::int64_t Engine::num_parameters() const {

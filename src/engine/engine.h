@@ -49,11 +49,13 @@ struct DraftOptions {
   /// Drafts are what followed the last tokens of the sequence where they stood before, in any sequence: so many tokens, or
   /// twice as many where these are known. 0: no drafts.
   std::int32_t ngram = 0;
+  /// A file of a smaller model with the same vocabulary, which drafts where nothing is found; "": none.
+  std::string model{};
   /// Whether fewer tokens are drafted where fewer are accepted or where a step takes longer with them, and none where they
   /// do not pay. Else always as many as are found.
   bool adapts = true;
 
-  [[nodiscard]] bool are_on() const { return ngram > 0 && most > 0; }
+  [[nodiscard]] bool are_on() const { return (ngram > 0 || !model.empty()) && most > 0; }
 };
 
 struct EngineOptions {
@@ -201,8 +203,9 @@ class Engine {
   [[nodiscard]] std::int32_t context_length() const;     ///< positions that one sequence may hold; never more than the cache
   [[nodiscard]] const SamplingParams& sampling() const;  ///< defaults of requests
   [[nodiscard]] const GgufFile& file() const;
-  [[nodiscard]] std::int64_t num_parameters() const;  ///< elements of all tensors in the file; 0 without one
-  [[nodiscard]] std::uint64_t file_bytes() const;     ///< all shards; 0 without a file
+  [[nodiscard]] std::int64_t num_parameters() const;    ///< elements of all tensors in the file; 0 without one
+  [[nodiscard]] std::uint64_t file_bytes() const;       ///< all shards; 0 without a file
+  [[nodiscard]] std::int32_t max_batch_tokens() const;  ///< computed in one step
   [[nodiscard]] int threads() const;
 
  private:

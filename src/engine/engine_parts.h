@@ -24,6 +24,7 @@ struct EngineParts {
   std::unique_ptr<SequenceMemory> memory;
   std::shared_ptr<const Tokenizer> tokenizer;  ///< may be null
   SamplingParams sampling{};                   ///< defaults of requests
+  std::unique_ptr<Engine> draft_model{};       ///< with the same vocabulary; may be null
 };
 
 /// `options` gives the limits; its file and threads are not read.

@@ -1,10 +1,12 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "engine/draft_model.h"
 #include "engine/engine.h"
 #include "engine/engine_parts.h"
 #include "engine/load_tokenizer.h"
@@ -51,6 +53,25 @@ EngineParts load_parts(PlannedModel planned, const EngineOptions& options) {
   return parts;
 }
 
+/// It has memory for as many positions as the model.
+std::unique_ptr<Engine> load_draft_model(const EngineParts& parts, const EngineOptions& options) {
+  EngineOptions own = options;
+  own.drafts = {};
+  own.context_length = context_length(options, parts.model->config());
+  own.kv_tokens = std::max<std::int64_t>(options.kv_tokens, own.context_length);
+  own.max_waiting = -1;
+  own.prefix_cache = true;
+  own.model.progress = nullptr;
+  own.model.load_mtp = false;
+  const std::string& path = options.drafts.model;
+  std::unique_ptr<Engine> engine = load_model(path, own);
+  naming_file(path, [&] {
+    check_draft_vocabulary(parts.tokenizer.get(), parts.model->config().vocab, engine->tokenizer().get(),
+                           engine->model().config().vocab);
+  });
+  return engine;
+}
+
 }  // namespace
 
 std::unique_ptr<Engine> load_model(const std::string& path, const EngineOptions& options) {
@@ -59,7 +80,11 @@ std::unique_ptr<Engine> load_model(const std::string& path, const EngineOptions&
 
 std::unique_ptr<Engine> load_model(const std::string& path, const EngineOptions& options, std::unique_ptr<Device> device) {
   PlannedModel planned = plan_model(path, options, std::move(device));
-  return naming_file(path, [&] { return make_engine(load_parts(std::move(planned), options), options); });
+  EngineParts parts = naming_file(path, [&] { return load_parts(std::move(planned), options); });
+  if (!options.drafts.model.empty()) {
+    parts.draft_model = load_draft_model(parts, options);
+  }
+  return naming_file(path, [&] { return make_engine(std::move(parts), options); });
 }
 
 }  // namespace rocmforge

@@ -13,8 +13,12 @@ namespace rocmforge {
 
 /// What Drafts knows of one sequence.
 struct Drafting {
-  DraftDepth depth{};
-  std::int32_t learned = 0;  ///< tokens that the table of runs has
+  DraftDepth table_depth{};
+  DraftDepth model_depth{};
+  bool by_model = false;               ///< the drafts of this step
+  bool are_forced = false;             ///< some of them are, by a constraint
+  std::int32_t learned = 0;            ///< tokens that the table of runs has
+  std::int32_t computed_by_model = 0;  ///< tokens that the draft model has computed
   std::int32_t drafted_tokens = 0;
   std::int32_t accepted_tokens = 0;
 };

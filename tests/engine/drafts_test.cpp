@@ -1,6 +1,7 @@
 // Drafts change the number of steps, and nothing that an answer has.
 #include "engine/drafts.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,6 +13,9 @@
 
 #include "engine/engine.h"
 #include "engine/fake_model.h"
+#include "error_of.h"
+#include "grammar/gbnf_parser.h"
+#include "grammar/grammar_constraint.h"
 
 namespace rocmforge {
 namespace {
@@ -182,6 +186,67 @@ TEST_P(DraftedEngine, EndsWhereTheContextEnds) {
   }
 }
 
+/// A draft model that is wrong now and then.
+std::unique_ptr<Engine> fake_draft_model() {
+  FakeEngine fake = make_fake_engine({.max_batch_tokens = 16, .max_sequences = 8, .kv_tokens = 1024});
+  fake.model->follow([](const Tokens& visible) {
+    return visible.size() % 5 == 0 ? FakeModel::any_token : byte_ids("repeats")[visible.size() % 7];
+  });
+  return std::move(fake.engine);
+}
+
+TEST_P(DraftedEngine, GivesTheSameAnswersWithADraftModel) {
+  EngineOptions options{.max_batch_tokens = 24, .max_sequences = 6, .kv_tokens = 160};
+  const Outcomes expected = run_all(make(options), 24);
+  for (const bool with_table : {false, true}) {
+    options.drafts = {.most = 5, .ngram = with_table ? 2 : 0, .adapts = with_table};
+    const FakeEngine drafted = make_fake_engine(options, byte_tokenizer(), GetParam().kind, 256, {}, fake_draft_model());
+    drafted.model->run_ahead(GetParam().ahead);
+    drafted.model->follow(repeating);
+    EXPECT_EQ(run_all(drafted, 24), expected);
+    EXPECT_GT(drafted.engine->status().accepted_tokens, with_table ? 0 : 150);
+  }
+}
+
+/// Forced tokens, tokens of the table where they are allowed, and those that are not.
+TEST_P(DraftedEngine, GivesTheSameAnswersUnderAGrammar) {
+  const auto trie = std::make_shared<const TokenTrie>(*byte_tokenizer());
+  const char* const texts[] = {
+      R"(root ::= ("{\"name\": \"" [a-z]{1,6} "\", \"count\": " [0-9]{1,3} "}" [ ]){4})",
+      R"(root ::= ("repeats"){2,9})",
+      R"(root ::= [a-z ]*)",
+  };
+  for (const char* text : texts) {
+    const std::shared_ptr<const TokenConstraint> constraint =
+        make_grammar_constraint(GrammarMatcher::create(parse_gbnf(text), trie));
+    const auto answer = [&](const EngineOptions& options, int failing, std::int32_t& steps) {
+      const FakeEngine fake = make(options);
+      fake.model->follow([](const Tokens&) { return FakeModel::any_token; });
+      for (unsigned i = 0; i < 5; ++i) {
+        Request request = varied_request(i);
+        request.constraint = constraint;
+        request.max_tokens = 90;
+        request.sampling.min_tokens = 0;
+        fake.engine->submit(request);
+      }
+      if (failing > 0) {
+        fake.model->lack_memory(failing);
+      }
+      Outcomes outcomes = run(*fake.engine);
+      steps = fake.model->steps();
+      return outcomes;
+    };
+    const EngineOptions options{.max_batch_tokens = 64, .max_sequences = 3, .kv_tokens = 1024};
+    std::int32_t plain = 0, drafted = 0, failing = 0;
+    const Outcomes expected = answer(options, 0, plain);
+    EXPECT_EQ(answer(with_drafts(options), 0, drafted), expected) << text;
+    EXPECT_EQ(answer(with_drafts(options), 4, failing), expected) << text;
+    if (text != texts[2]) {
+      EXPECT_LT(drafted, plain * 2 / 3) << text;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     , DraftedEngine,
     testing::Values(Setting{"Attention", Kind::attention, false}, Setting{"AttentionAhead", Kind::attention, true},
@@ -189,6 +254,29 @@ INSTANTIATE_TEST_SUITE_P(
                     Setting{"StateAlone", Kind::state_alone, false}, Setting{"Windows", Kind::windows, false},
                     Setting{"WindowsAhead", Kind::windows, true}),
     [](const auto& parameter) { return std::string(parameter.param.name); });
+
+TEST(Drafts, AModelDraftsForItsOwnVocabularyAlone) {
+  const auto tokenizer = byte_tokenizer();
+  const auto refusal = [&](const Tokenizer* model, std::int32_t vocab, const Tokenizer* draft, std::int32_t draft_vocab) {
+    return test::error_of([&] { check_draft_vocabulary(model, vocab, draft, draft_vocab); });
+  };
+  EXPECT_EQ(refusal(tokenizer.get(), 259, tokenizer.get(), 259), "no error");
+  EXPECT_EQ(refusal(nullptr, 1000, nullptr, 1100), "no error") << "the ends may differ";
+  EXPECT_EQ(refusal(nullptr, 1000, nullptr, 1129), "it can't draft: its vocabulary has 1129 tokens, the model's 1000");
+  EXPECT_EQ(refusal(tokenizer.get(), 259, nullptr, 259), "it can't draft: it has no tokenizer");
+  const auto with = [&](const char* word) {
+    Vocabulary vocabulary = tokenizer->vocabulary();
+    vocabulary.tokens.emplace_back(word);
+    vocabulary.types.push_back(TokenType::normal);
+    if (!vocabulary.scores.empty()) {
+      vocabulary.scores.push_back(0.0f);
+    }
+    return Tokenizer::create(std::move(vocabulary));
+  };
+  EXPECT_EQ(refusal(with("one").get(), 260, with("other").get(), 260),
+            "it can't draft: its token 259 is \"other\", the model's is \"one\"");
+  EXPECT_EQ(refusal(with("one").get(), 260, tokenizer.get(), 259), "no error");
+}
 
 TEST(Drafts, AreRunAheadWhereNothingRepeats) {
   const EngineOptions options{.max_batch_tokens = 64, .max_sequences = 2, .kv_tokens = 512};

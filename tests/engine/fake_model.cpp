@@ -278,7 +278,8 @@ FakeEngine make_fake_engine(const EngineOptions& options, bool with_tokenizer, F
 }
 
 FakeEngine make_fake_engine(const EngineOptions& options, std::shared_ptr<const Tokenizer> tokenizer, FakeModel::Kind kind,
-                            std::int32_t context_length, const EncoderConfig& encoder) {
+                            std::int32_t context_length, const EncoderConfig& encoder,
+                            std::unique_ptr<Engine> draft_model) {
   auto model =
       std::make_unique<FakeModel>(tokenizer == nullptr ? byte_vocab : tokenizer->size(), context_length, kind, encoder);
   FakeEngine fake;
@@ -306,6 +307,7 @@ FakeEngine make_fake_engine(const EngineOptions& options, std::shared_ptr<const 
               parts.memory->state_bytes() / sizeof(std::int32_t), -7);
   parts.model = std::move(model);
   parts.tokenizer = std::move(tokenizer);
+  parts.draft_model = std::move(draft_model);
   fake.engine = make_engine(std::move(parts), options);
   return fake;
 }

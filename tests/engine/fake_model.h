@@ -122,6 +122,7 @@ FakeEngine make_fake_engine(const EngineOptions& options, bool with_tokenizer = 
                             FakeModel::Kind kind = FakeModel::Kind::attention);
 /// The same with another tokenizer, null for none. The model has the vocabulary size of the tokenizer.
 FakeEngine make_fake_engine(const EngineOptions& options, std::shared_ptr<const Tokenizer> tokenizer, FakeModel::Kind kind,
-                            std::int32_t context_length = 256, const EncoderConfig& encoder = {});
+                            std::int32_t context_length = 256, const EncoderConfig& encoder = {},
+                            std::unique_ptr<Engine> draft_model = nullptr);
 
 }  // namespace rocmforge

@@ -129,6 +129,37 @@ TEST(MaskWork, AStepTakesItsUnitsAndCheapSequencesDoNotWait) {
   }
 }
 
+/// Masks of drafts are part of the same units.
+TEST(MaskWork, AStepTakesItsUnitsWithDrafts) {
+  const auto answers = [](std::int32_t ngram, std::int64_t& accepted) {
+    const auto meter = std::make_shared<Meter>();
+    EngineOptions options = roomy();
+    options.drafts = {.most = 6, .ngram = ngram, .adapts = false};
+    const FakeEngine fake = make_fake_engine(options);
+    fake.model->follow([](const std::vector<std::int32_t>& visible) { return byte_ids("abcd")[visible.size() % 4]; });
+    for (const std::uint64_t cost : {std::uint64_t{100}, std::uint64_t{20'000}, 3 * MaskWork::step_units}) {
+      Request request = laborious(cost, meter);
+      request.max_tokens = 24;
+      fake.engine->submit(std::move(request));
+    }
+    const std::map<RequestId, Result> results = run(*fake.engine, *meter);
+    for (const auto& [step, units] : meter->by_step) {
+      EXPECT_LE(units, MaskWork::step_units) << "in step " << step;
+    }
+    accepted = fake.engine->status().accepted_tokens;
+    std::vector<std::string> texts;
+    for (const auto& [id, result] : results) {
+      texts.push_back(result.text);
+    }
+    return texts;
+  };
+  std::int64_t none = 0, accepted = 0;
+  const std::vector<std::string> expected = answers(0, none);
+  EXPECT_EQ(answers(2, accepted), expected);
+  EXPECT_EQ(none, 0);
+  EXPECT_GT(accepted, 20);
+}
+
 TEST(MaskWork, NothingButLateMasksIsWorkedOnStepByStep) {
   const auto meter = std::make_shared<Meter>();
   const FakeEngine fake = make_fake_engine(roomy());

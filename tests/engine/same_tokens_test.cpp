@@ -13,6 +13,7 @@
 
 #include "engine/engine.h"
 #include "engine/golden_model_file.h"
+#include "error_of.h"
 #include "paths.h"
 
 namespace rocmforge {
@@ -159,6 +160,42 @@ INSTANTIATE_TEST_SUITE_P(Golden, PreemptedModel, testing::ValuesIn(golden_model_
   std::replace(text.begin(), text.end(), '-', '_');
   return text;
 });
+
+/// A model that drafts for itself is right in all of its greedy tokens, one of other weights in hardly any.
+TEST_P(SameTokens, WithADraftModel) {
+  const std::string other = golden_model_file("qwen3");
+  EngineOptions options{.max_batch_tokens = 64, .max_sequences = 4, .kv_tokens = 1024};
+  const auto answers = [&](const std::string& draft_model, std::int64_t& accepted, std::int64_t& drafted) {
+    options.drafts = {.most = 4, .model = draft_model, .adapts = false};
+    const auto engine = load(options);
+    std::vector<RequestId> ids;
+    for (unsigned i = 0; i < 8; ++i) {
+      ids.push_back(engine->submit(numbered(i, engine->model().config().vocab)));
+    }
+    const auto results = run(*engine);
+    std::vector<Tokens> tokens;
+    for (const RequestId id : ids) {
+      tokens.push_back(results.at(id).tokens);
+    }
+    accepted = engine->status().accepted_tokens;
+    drafted = engine->status().drafted_tokens;
+    return tokens;
+  };
+  std::int64_t accepted = 0, drafted = 0;
+  const std::vector<Tokens> expected = answers("", accepted, drafted);
+  EXPECT_EQ(drafted, 0);
+  EXPECT_EQ(answers(path_, accepted, drafted), expected);
+  EXPECT_EQ(accepted, drafted);
+  EXPECT_GT(accepted, 150);
+  if (!golden_.empty()) {
+    EXPECT_EQ(answers(other, accepted, drafted), expected);
+    EXPECT_LT(accepted, drafted / 2);
+    EXPECT_GT(drafted, 150);
+  } else {
+    EXPECT_NE(test::error_of([&] { answers(other, accepted, drafted); }).find("it can't draft"), std::string::npos);
+  }
+  std::remove(other.c_str());
+}
 
 TEST_P(SameTokens, AnswersToOnePromptAreThoseOfTheirSeeds) {
   const auto engine = load({.max_batch_tokens = 64, .max_sequences = 8, .kv_tokens = 2048});
