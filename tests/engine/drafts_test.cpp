@@ -260,10 +260,10 @@ TEST(Drafts, AModelDraftsForItsOwnVocabularyAlone) {
   const auto refusal = [&](const Tokenizer* model, std::int32_t vocab, const Tokenizer* draft, std::int32_t draft_vocab) {
     return test::error_of([&] { check_draft_vocabulary(model, vocab, draft, draft_vocab); });
   };
-  EXPECT_EQ(refusal(tokenizer.get(), 259, tokenizer.get(), 259), "no error");
+  EXPECT_EQ(refusal(tokenizer.get(), 260, tokenizer.get(), 260), "no error");
   EXPECT_EQ(refusal(nullptr, 1000, nullptr, 1100), "no error") << "the ends may differ";
   EXPECT_EQ(refusal(nullptr, 1000, nullptr, 1129), "it can't draft: its vocabulary has 1129 tokens, the model's 1000");
-  EXPECT_EQ(refusal(tokenizer.get(), 259, nullptr, 259), "it can't draft: it has no tokenizer");
+  EXPECT_EQ(refusal(tokenizer.get(), 260, nullptr, 260), "it can't draft: it has no tokenizer");
   const auto with = [&](const char* word) {
     Vocabulary vocabulary = tokenizer->vocabulary();
     vocabulary.tokens.emplace_back(word);
@@ -273,9 +273,9 @@ TEST(Drafts, AModelDraftsForItsOwnVocabularyAlone) {
     }
     return Tokenizer::create(std::move(vocabulary));
   };
-  EXPECT_EQ(refusal(with("one").get(), 260, with("other").get(), 260),
-            "it can't draft: its token 259 is \"other\", the model's is \"one\"");
-  EXPECT_EQ(refusal(with("one").get(), 260, tokenizer.get(), 259), "no error");
+  EXPECT_EQ(refusal(with("one").get(), 261, with("other").get(), 261),
+            "it can't draft: its token 260 is \"other\", the model's is \"one\"");
+  EXPECT_EQ(refusal(with("one").get(), 261, tokenizer.get(), 260), "no error");
 }
 
 TEST(Drafts, AreRunAheadWhereNothingRepeats) {

@@ -45,7 +45,7 @@ std::string text_of(const HttpAnswer& answer, bool streams) {
 
 class RequestLife : public testing::Test {
  protected:
-  RequestLife() : server_({}, say(answer_text)) {
+  explicit RequestLife(const TestServerOptions& options = {}) : server_(options, say(answer_text)) {
     FailingMemory::spare_this_thread();
     for (const bool streams : {false, true}) {  // objects that are made once exist by now
       Connection connection(server_.port());
@@ -106,6 +106,30 @@ TEST_F(RequestLife, EachAllocationMayFail) {
     }
     expect_that_nothing_is_left();
   }
+}
+
+/// The answer is known from the first requests, and is drafted.
+class DraftedRequestLife : public RequestLife {
+ protected:
+  DraftedRequestLife() : RequestLife(options()) {}
+  static TestServerOptions options() {
+    TestServerOptions options;
+    options.engine.drafts = {.most = 4, .ngram = 2, .adapts = false};
+    return options;
+  }
+};
+
+TEST_F(DraftedRequestLife, EachAllocationMayFail) {
+  const std::int64_t all = ask_two(0, true);
+  for (std::int64_t failing = 1; failing <= all; failing += 2 * distance) {
+    SCOPED_TRACE("number " + std::to_string(failing));
+    ask_two(failing, true);
+    if (HasFailure()) {
+      break;
+    }
+  }
+  expect_that_nothing_is_left();
+  EXPECT_GT(server_.metric("spec_decode_num_accepted_tokens_total"), 1000.0);
 }
 
 TEST_F(RequestLife, AllAllocationsFailForAWhile) {

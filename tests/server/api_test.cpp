@@ -328,7 +328,8 @@ TEST_F(ApiTest, EveryMetricMoves) {
     EXPECT_GT(std::stod(text.substr(text.find("} ", at) + 2)), 0.0) << name;
   }
   for (const char* name : {"num_requests_running", "num_requests_waiting", "kv_cache_usage_perc", "num_preemptions_total",
-                           "prefix_cache_hits_total", "request_success_total"}) {
+                           "prefix_cache_hits_total", "request_success_total", "spec_decode_num_drafts_total",
+                           "spec_decode_num_draft_tokens_total", "spec_decode_num_accepted_tokens_total"}) {
     EXPECT_NE(text.find("\nrocmforge:" + std::string(name) + "{"), std::string::npos) << name;
   }
 }

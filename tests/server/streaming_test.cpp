@@ -75,6 +75,33 @@ TEST(Streaming, TimingsOfTheTokensSoFarOnRequest) {
   }
 }
 
+TEST(Streaming, DraftedTokensComeTogether) {
+  TestServerOptions options;
+  options.engine.drafts = {.most = 4, .ngram = 2, .adapts = false};
+  const LocalServer server(std::move(options), say("some words again"));
+  const Json request = {{"prompt", "x>"}, {"stream", true}, {"logprobs", 0}};
+  const std::vector<Json> first = post(server, "/v1/completions", request).events();
+  const std::vector<Json> again = post(server, "/v1/completions", request).events();  // the answer is known by now
+  const auto read = [](const std::vector<Json>& events) {
+    std::string text;
+    std::size_t logprobs = 0;
+    for (const Json& event : events) {
+      const Json& choice = event["choices"][0];
+      text += choice["text"].get<std::string>();
+      logprobs += choice["logprobs"].is_null() ? 0 : choice["logprobs"]["tokens"].size();
+    }
+    return std::pair(text, logprobs);
+  };
+  EXPECT_EQ(read(first).first, "some words again");
+  EXPECT_EQ(read(again), read(first));
+  EXPECT_LT(again.size(), 8u) << "up to five tokens a step";
+  EXPECT_EQ(first.size(), 17u);
+  EXPECT_FALSE(first.back()["timings"].contains("draft_n")) << "nothing was drafted";
+  EXPECT_GE(again.back()["timings"]["draft_n"], again.back()["timings"]["draft_n_accepted"]);
+  EXPECT_GE(again.back()["timings"]["draft_n_accepted"], 10);
+  EXPECT_EQ(again.back()["timings"]["predicted_n"], first.back()["timings"]["predicted_n"]);
+}
+
 TEST(Streaming, SeveralAnswersShareAStream) {
   const LocalServer server({}, say("abc"));
   const Json request = {{"prompt", {"1>", "2>"}}, {"n", 3}, {"stream", true}, {"stream_options", {{"include_usage", true}}}};
