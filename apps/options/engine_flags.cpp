@@ -132,10 +132,11 @@ void EngineFlags::add_to(Command& command) {
                   "answers stay the same",
        .value = "N",
        .range = {.least = 0, .most = 64, .note = "0: no drafts"}});
-  add({.names = "--draft-model,-md,--model-draft,--spec-draft-model",
+  add({.names = "--draft-model,--model-draft,--spec-draft-model",
        .target = &drafts_.model,
        .meaning = "Speculative decoding: a smaller model with the same vocabulary drafts; the answers stay the same",
-       .value = "FILE"});
+       .value = "FILE",
+       .also = "-md"});
   add({.names = "--draft-max,--draft,--draft-n,--spec-draft-n-max",
        .target = &drafts_.most,
        .meaning = "The most tokens drafted for one answer in a step; fewer where they do not pay",
