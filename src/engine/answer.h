@@ -86,7 +86,7 @@ class Answer {
 
   Sampler sampler_;
   std::unique_ptr<TokenConstraint> constraint_;
-  std::vector<std::uint32_t> mask_;  ///< of the next draw, when `mask_is_ready_`
+  std::vector<std::uint32_t> mask_;         ///< of the next draw, when `mask_is_ready_`
   std::unique_ptr<TokenConstraint> ahead_;  ///< behind the drafts; null before the first
   std::vector<std::uint32_t> draft_masks_;  ///< of the draws behind each draft, one after another
   std::uint64_t draft_units_ = 0;           ///< of work that is left for drafts

@@ -109,7 +109,8 @@ std::optional<StepOutput> Engine::State::advance(std::size_t index, const ChunkR
 std::span<TokenLogprobs> Engine::State::logprobs_of(std::size_t index) {
   const auto first = std::ranges::lower_bound(scored, index, {}, &ScoredDraw::chunk);
   const auto end = std::ranges::lower_bound(scored, index + 1, {}, &ScoredDraw::chunk);
-  return std::span(logprobs).subspan(static_cast<std::size_t>(first - scored.begin()), static_cast<std::size_t>(end - first));
+  return std::span(logprobs).subspan(static_cast<std::size_t>(first - scored.begin()),
+                                     static_cast<std::size_t>(end - first));
 }
 
 void Engine::State::take_tokens(std::size_t index, const ChunkResult& result, StepOutput& output) {
