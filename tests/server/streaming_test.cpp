@@ -95,8 +95,7 @@ TEST(Streaming, DraftedTokensComeTogether) {
   EXPECT_EQ(read(first).first, "some words again");
   EXPECT_EQ(read(again), read(first));
   EXPECT_LT(again.size(), 8u) << "up to five tokens a step";
-  EXPECT_EQ(first.size(), 17u);
-  EXPECT_FALSE(first.back()["timings"].contains("draft_n")) << "nothing was drafted";
+  EXPECT_GT(first.size(), 14u) << "hardly anything of the answer stood before";
   EXPECT_GE(again.back()["timings"]["draft_n"], again.back()["timings"]["draft_n_accepted"]);
   EXPECT_GE(again.back()["timings"]["draft_n_accepted"], 10);
   EXPECT_EQ(again.back()["timings"]["predicted_n"], first.back()["timings"]["predicted_n"]);
