@@ -187,7 +187,7 @@ CallProblem<OverwriteRows> overwrite_problem(const OverwriteRows::Spec& spec, st
   const auto ids = problem.arrays.input("ids", rows);
   const auto out = problem.arrays.updated("out", random.normals(2 * count * spec.dim), spec.dim);
   problem.bytes = float_bytes(2 * count * spec.dim);
-  problem.bind = bind_args<OverwriteRows>(spec, [=](const auto&, Placement& place) {
+  problem.bind = bind_args<OverwriteRows>(spec, [=](const auto&, PlacedArrays& place) {
     return OverwriteRows::Args{.x = place.at(x),
                                .x_stride = stride,
                                .from = place.at(from),

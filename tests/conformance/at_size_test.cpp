@@ -249,7 +249,7 @@ TEST(HugeMatmulInvariance, ATokenHasTheSameBitsWithAnyNumberOfTokens) {
   constexpr std::int64_t compared = 9;
   for (const auto& [n, k] : std::vector<std::pair<std::int64_t, std::int64_t>>{
            {28672, 4096}, {14336, 4096}, {128256, 2048}, {4096, 14336}, {4096, 4096}, {8192, 8192}}) {
-    for (const DType type : {DType::q4_K, DType::q8_0}) {
+    for (const DType type : {DType::q4_k, DType::q8_0}) {
       const Matmul::Spec spec{type, n, k};
       const auto chosen = harness().registry.candidates<Matmul>(spec, harness().device);
       const auto hopper = std::ranges::find(chosen.able, "hopper", [](const auto* kernel) { return kernel->name(); });
