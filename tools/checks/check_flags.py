@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 CODE = re.compile(r"```[a-z]*\n(.*?)```|`([^`\n]+)`", re.S)
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 CALL = re.compile(r"(?:^|[\s/|$(])(?:rocmforge|\./forge run)\s+([a-z]+)(?:\s+([a-z]+))?")
-OTHER = re.compile(r"^\s*(?:sudo\s+)?(?:systemctl|cc|c\+\+|ninja|cmake|ctest|python3|git|cpack|apt|dpkg|pip|docker|nvcc|clang|\S*/test\w*|tests/|tools/|build/\S*test_|TINYGRAD=)")
+OTHER = re.compile(r"^\s*(?:sudo\s+)?(?:systemctl|\./forge test|cc|c\+\+|ninja|cmake|ctest|python3|git|cpack|apt|dpkg|pip|docker|nvcc|clang|\S*/test\w*|tests/|tools/|build/\S*test_|TINYGRAD=)")
 
 
 def flags_of(command):

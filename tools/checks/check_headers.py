@@ -41,7 +41,7 @@ def included_by(file):
 def reached_from(sources, includes):
     reached, waiting = set(), list(sources)
     while waiting:
-        for header in includes[waiting.pop()] - reached:
+        for header in includes.get(waiting.pop(), set()) - reached:
             reached.add(header)
             waiting.append(header)
     return reached
