@@ -32,11 +32,11 @@ def ranges(points):
     return found
 
 
-def lines(numbers):
+def lines(rows):
     line = "   "
-    for number in numbers:
-        text = f" 0x{number:X},"
-        if len(line) + len(text) > 125:
+    for row in rows:
+        text = f" {{{', '.join(f'0x{number:X}' for number in row)}}},"
+        if len(line) + len(text) > 124:
             yield line
             line = "   "
         line += text
@@ -46,7 +46,7 @@ def lines(numbers):
 def table(name, meaning, rows):
     yield f"/// {meaning}"
     yield f"constexpr char32_t {name}[][{len(rows[0])}] = {{"
-    yield from lines(number for row in rows for number in row)
+    yield from lines(rows)
     yield "};"
 
 
