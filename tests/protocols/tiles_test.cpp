@@ -30,7 +30,7 @@ struct Version {
   int slots;
   int scales;
   int boxes_of_record;
-  int consumers = tiles_consumers;  ///< four: matmul_stream, without a lead; outputs are staged with a gate only
+  int consumers = tiles_consumers;  ///< four: matmul_high, without a lead; outputs are staged with a gate only
   bool gated = false;
   int blocks = 1;  ///< multiplied at a time
   int more_free_arrivals = 0;
@@ -114,7 +114,7 @@ class Tiles {
   }
 
   void store(Actor& warp, int tile, int consumer, int own) const {
-    if (!version_.gated && version_.consumers == stream_consumers) {
+    if (!version_.gated && version_.consumers == high_tile_consumers) {
       return;  // from registers
     }
     NamedBarrier& barrier =

@@ -12,11 +12,12 @@ namespace {
 struct TurnedHead {
   const TurnCheckArgs& turn;
   const float* x;
-  const float* weight;            ///< of the norm; null for 1
-  int pairs;                      ///< that turn
-  const std::int32_t* positions;  ///< of the token, on each axis
-  double before = 1.0;            ///< factor of the norm before the turn, with the weights
-  double after = 1.0;             ///< likewise after it
+  const float* weight;                      ///< of the norm; null for 1
+  int pairs;                                ///< that turn
+  std::int32_t position;                    ///< of the token, on the first axis
+  const std::int32_t* positions = nullptr;  ///< on each axis; null where there is one
+  double before = 1.0;                      ///< factor of the norm before the turn, with the weights
+  double after = 1.0;                       ///< likewise after it
   bool weight_after = false;
 
   [[nodiscard]] __device__ double weight_of(int dim) const {
@@ -35,8 +36,8 @@ struct TurnedHead {
     const double first = input(adjacent ? 2 * p : p);
     const double second = input(adjacent ? 2 * p + 1 : p + pairs);
     // The angle is a product in float, as the models were trained with. In units of pi it needs no long reduction.
-    const std::int32_t position = positions[turn.axes != nullptr ? turn.axes[p] : 0];
-    const double angle = static_cast<double>(static_cast<float>(position) * turn.inverse_frequency[p]);
+    const std::int32_t on_axis = positions != nullptr ? positions[turn.axes[p]] : position;
+    const double angle = static_cast<double>(static_cast<float>(on_axis) * turn.inverse_frequency[p]);
     const double half_turns = angle * 0.31830988618379067154;
     const double cosine = cospi(half_turns) * turn.magnitude;
     const double sine = sinpi(half_turns) * turn.magnitude;
@@ -126,7 +127,8 @@ __device__ TurnedHead head_at(const RopeCheckArgs& args, std::int64_t token, int
                          : is_value  ? args.v + std::int64_t{kv_head - args.kv_heads} * dims
                                      : args.k + std::int64_t{kv_head} * dims;
   TurnedHead head{args.turn, x + token * args.stride, nullptr, is_value ? 0 : args.turn.pairs,
-                  args.pages.positions + token * args.pages.position_axes};
+                  args.pages.positions[token * args.pages.position_axes]};
+  head.positions = args.turn.axes != nullptr ? args.pages.positions + token * args.pages.position_axes : nullptr;
   const float* const weight = kv_head < 0 ? args.q_norm : args.k_norm;
   if (is_value ? args.value_norm == 0 : weight == nullptr) {
     return head;
@@ -153,7 +155,7 @@ ROCMFORGE_CHECK_KERNEL check_rope(RopeCheckArgs args) {
     const TurnedHead head = head_at(args, token, h);
     if (h < args.q_heads) {
       float* const q = args.q + token * args.stride + std::int64_t{h} * args.pages.head_dim;
-      turn_in_place(head, q, args.pages.head_dim, query_factor(args.turn, head.positions[0]));
+      turn_in_place(head, q, args.pages.head_dim, query_factor(args.turn, head.position));
     } else {
       const int plane = h - args.q_heads;
       store_head(args.pages, token, plane, (plane < args.kv_heads ? args.pages.k_by_dim : args.pages.v_by_dim) != 0, head);
@@ -169,9 +171,9 @@ ROCMFORGE_CHECK_KERNEL check_latent_append(LatentAppendCheckArgs args) {
     if (is_padding(args.pages, token)) {
       return;
     }
-    const std::int32_t* const position = args.pages.positions + token;
+    const std::int32_t position = args.pages.positions[token];
     if (h < args.q_heads) {
-      const double factor = query_factor(args.turn, *position);
+      const double factor = query_factor(args.turn, position);
       float* const q = args.q + token * args.q_stride + std::int64_t{h} * args.q_dim;
       const int plain = args.q_dim - args.n_rot;
       for (int dim = 0; dim < plain && factor != 1.0; ++dim) {

@@ -22,21 +22,19 @@ namespace {
 constexpr int record_columns = 256;  ///< the longest record: activations are padded to whole ones
 constexpr std::size_t alignment = 256;
 /// Bytes of the sums of segments in memory. They should stay in the L2 cache; larger products take several launches.
-constexpr std::int64_t partials_bytes = std::int64_t{34} << 20;
+constexpr std::int64_t partials_bytes = std::int64_t{32} << 20;
 
 /// Counters of the tiles of a launch: a counted tile has at least two segments of 16 tokens.
 constexpr std::int64_t most_arrivals = partials_bytes / static_cast<std::int64_t>(2 * 64 * 16 * sizeof(float));
 
-/// matmul_few.h, and matmul_tiles.h with two or four consumers.
-enum class ManyKernel { few, tiles, stream };
+/// matmul_few.h, and matmul_tiles.h with tiles of 128 or 256 rows.
+enum class ManyKernel { few, tiles, high };
 
 /// The call's kernel and its tiles of tokens.
 struct Choice {
   ManyKernel kernel;
   int tile_tokens;
-  bool is_split = false;  ///< of stream: work-groups share tiles
-  /// Whether sums of several work-groups are counted and added up.
-  [[nodiscard]] bool counts() const { return kernel == ManyKernel::few || is_split; }
+  [[nodiscard]] bool is_few() const { return kernel == ManyKernel::few; }
 };
 
 /// A call's activations in the workspace, and the buffers after them.
@@ -68,35 +66,35 @@ bool takes_few(const Matmul::Args& call, const MatmulOutput& output) {
   return rows < many_rows && call.tokens <= most_few_tokens;
 }
 
-/// Of those the outputs whose segments' sums would take longer than the equal shares of matmul_stream do.
-bool takes_shares(const Matmul::Args& call, const MatmulOutput& output) {
-  const std::int64_t rows = output.n * (call.gated ? 2 : 1);
-  return takes_few(call, output) && rows * divide_up(call.k, std::int64_t{few_segment_columns}) >= least_shared_rows;
-}
-
 /// Rounds of tiles over the multiprocessors.
-std::int64_t rounds_of(const Matmul::Args& call, int rows_of_tile, int tile_tokens, int compute_units) {
+double rounds_of(const Matmul::Args& call, int rows_of_tile, int tile_tokens, int compute_units) {
   std::int64_t tiles = 0;
   for (const MatmulOutput& output : call.outputs) {
     tiles += divide_up(output.n, std::int64_t{rows_of_tile});
   }
-  return divide_up(tiles * divide_up(call.tokens, std::int64_t{tile_tokens}), std::int64_t{compute_units});
+  return static_cast<double>(
+      divide_up(tiles * divide_up(call.tokens, std::int64_t{tile_tokens}), std::int64_t{compute_units}));
 }
 
-/// Of weights with many rows and at most 64 tokens. All have the same sums.
-Choice choose_whole_tiles(const Matmul::Args& call, int compute_units) {
-  const int tokens = call.tokens <= 32 ? 32 : 64;
-  const auto high = static_cast<double>(rounds_of(call, stream_rows, tokens, compute_units));
-  if (high * stream_tile_cost < static_cast<double>(rounds_of(call, tile_rows, tokens, compute_units))) {
-    return {ManyKernel::stream, call.tokens <= 16 ? 16 : tokens};
+/// Of weights with many rows. All tiles have the same sums.
+Choice choose_tiles(const Matmul::Args& call, int compute_units) {
+  if (call.tokens <= most_small_tile_tokens) {
+    const int tokens = call.tokens <= 32 ? 32 : 64;
+    // The higher tile reads fewer activations; the lower one keeps more multiprocessors busy.
+    if (rounds_of(call, high_tile_rows, tokens, compute_units) * high_tile_cost <
+        rounds_of(call, tile_rows, tokens, compute_units)) {
+      return {ManyKernel::high, call.tokens <= 16 ? 16 : tokens};
+    }
+    return {ManyKernel::tiles, tokens};
   }
-  return {ManyKernel::tiles, tokens};
+  // Likewise; the larger tile dequantises less, too.
+  const auto time = [&](int tile_tokens) {
+    return rounds_of(call, tile_rows, tile_tokens, compute_units) * tile_cost(tile_tokens);
+  };
+  return {ManyKernel::tiles, time(256) <= time(128) ? 256 : 128};
 }
 
 Choice choose(const Matmul::Args& call, int compute_units) {
-  if (takes_shares(call, call.outputs[0])) {
-    return {ManyKernel::stream, call.tokens <= 16 ? 16 : call.tokens <= 32 ? 32 : 64, true};
-  }
   if (takes_few(call, call.outputs[0])) {
     int most = 64;
     for (const MatmulOutput& output : call.outputs) {
@@ -104,14 +102,7 @@ Choice choose(const Matmul::Args& call, int compute_units) {
     }
     return {ManyKernel::few, call.tokens <= 16 ? 16 : call.tokens <= 32 ? 32 : most};
   }
-  if (call.tokens <= most_whole_tile_tokens) {
-    return choose_whole_tiles(call, compute_units);
-  }
-  // The larger tile reads less and dequantises less; the smaller one keeps more multiprocessors busy. Sums are the same.
-  const auto time = [&](int tile_tokens) {
-    return static_cast<double>(rounds_of(call, tile_rows, tile_tokens, compute_units)) * tile_cost(tile_tokens);
-  };
-  return {ManyKernel::tiles, time(256) <= time(128) ? 256 : 128};
+  return choose_tiles(call, compute_units);
 }
 
 void convert(const Matmul::Args& call, const Workspace& workspace, const Choice& choice, Stream& stream) {
@@ -134,7 +125,7 @@ void convert(const Matmul::Args& call, const Workspace& workspace, const Choice&
                               choice.tile_tokens,
                               aligned ? 1 : 0,
                               workspace.arrivals,
-                              choice.counts() ? static_cast<std::int32_t>(std::min(tiles, most_arrivals)) : 0,
+                              choice.is_few() ? static_cast<std::int32_t>(std::min(tiles, most_arrivals)) : 0,
                               0};
   LaunchShape shape;
   shape.grid[0] = static_cast<std::uint32_t>(round_up(call.tokens, choice.tile_tokens));
@@ -169,12 +160,10 @@ class Launcher {
     args_.segments = static_cast<std::int32_t>(divide_up(args_.records, args_.segment_records));
     args_.partials = workspace.partials;
     args_.arrivals = workspace.arrivals;
-    args_.unit_records = choice.is_split ? std::min(shared_unit_columns / layout.elems, args_.records) : args_.records;
-    const bool is_few = choice.kernel == ManyKernel::few;
-    shape_ =
-        is_few ? few_shape(choice.tile_tokens, gated)
-               : TilesShape{1, choice.tile_tokens, choice.kernel == ManyKernel::stream ? stream_consumers : tiles_consumers};
-    rows_of_tile_ = is_few ? 64 : shape_.rows() / (gated ? 2 : 1);
+    shape_ = choice.is_few() ? few_shape(choice.tile_tokens, gated)
+                             : TilesShape{1, choice.tile_tokens,
+                                          choice.kernel == ManyKernel::high ? high_tile_consumers : tiles_consumers};
+    rows_of_tile_ = choice.is_few() ? 64 : shape_.rows() / (gated ? 2 : 1);
   }
 
   /// With a gate the slice of the gate comes first, then the same rows of up.
@@ -197,7 +186,7 @@ class Launcher {
 
   /// How many tiles of rows fit beside those that were added.
   [[nodiscard]] std::int64_t room() const {
-    if (choice_.kernel != ManyKernel::few || args_.segments == 1) {
+    if (!choice_.is_few() || args_.segments == 1) {
       return std::numeric_limits<std::int32_t>::max();
     }
     const std::int64_t sums = std::int64_t{64} * choice_.tile_tokens * (gated_ ? 2 : 1) * args_.segments * args_.token_tiles;
@@ -213,24 +202,20 @@ class Launcher {
     std::int64_t work = std::int64_t{args_.row_tiles} * args_.token_tiles;
     LaunchShape shape;
     shape.block[0] = static_cast<std::uint32_t>(shape_.threads());
-    if (choice_.kernel == ManyKernel::few) {
+    shape.shared_bytes =
+        static_cast<std::uint32_t>(choice_.is_few() ? few_rings(shape_, format_).bytes : tiles_rings(shape_, format_).bytes);
+    if (choice_.is_few()) {
       work *= args_.segments;
-      shape.shared_bytes = static_cast<std::uint32_t>(few_rings(shape_, format_).bytes);
-    } else {
-      work = choice_.kernel == ManyKernel::stream ? args_.row_tiles : work;
-      work *= divide_up(args_.records, args_.unit_records);
-      shape.shared_bytes = static_cast<std::uint32_t>(tiles_rings(shape_, format_).bytes);
+      check(work * device.compute_units <= std::numeric_limits<std::int32_t>::max(),
+            "matmul: too many tiles for few tokens");
     }
-    check(work * device.compute_units <= std::numeric_limits<std::int32_t>::max(), "matmul: too many tiles");
     shape.grid[0] = static_cast<std::uint32_t>(std::min<std::int64_t>(work, device.compute_units));
     check(shape.grid[0] > 0 && shape.grid[0] <= work, "matmul: a work-group without a tile");
-    check(!choice_.is_split || shared_sums_bytes(shape.grid[0]) <= partials_bytes,
-          "matmul: too many work-groups share tiles");
-    constexpr std::string_view names[] = {"few", "tiles", "stream"};
     const std::string object = fmt::format("matmul_tiles_{}", weight_format_name(format_));
+    constexpr std::string_view names[] = {"few", "tiles", "high"};
     const std::string kernel =
         fmt::format("matmul_{}_{}_{}{}", names[static_cast<int>(choice_.kernel)], weight_format_name(format_),
-                    choice_.tile_tokens, choice_.kernel == ManyKernel::few && gated_ ? "_gated" : "");
+                    choice_.tile_tokens, choice_.is_few() && gated_ ? "_gated" : "");
     Kernel<MatmulTilesArgs>(object, kernel, LaunchOrder::by_kernel).launch(*stream_, shape, args_);
     args_.num_parts = 0;
     args_.row_tiles = 0;
@@ -240,11 +225,6 @@ class Launcher {
   const Matmul::Args* call_;
   Choice choice_;
   WeightFormat format_;
-  /// What the work-groups of a launch leave of tiles that they share: each of its first tile and of its last one.
-  [[nodiscard]] std::int64_t shared_sums_bytes(std::int64_t groups) const {
-    return args_.token_tiles * 2 * groups * shape_.rows() * shape_.tokens * static_cast<std::int64_t>(sizeof(float));
-  }
-
   bool gated_;
   Stream* stream_;
   TilesShape shape_{};
@@ -325,17 +305,12 @@ std::size_t matmul_many_workspace_bytes(std::int64_t tokens, std::int64_t k) {
 
 void run_matmul_many(const Matmul::Args& call, Stream& stream) {
   std::vector<MatmulOutput> cluster;
-  std::vector<MatmulOutput> shared;
   std::vector<MatmulOutput> few;
   std::vector<MatmulOutput> many;
   for (const MatmulOutput& output : call.outputs) {
-    (takes_cluster(call, output)  ? cluster
-     : takes_shares(call, output) ? shared
-     : takes_few(call, output)    ? few
-                                  : many)
-        .push_back(output);
+    (takes_cluster(call, output) ? cluster : takes_few(call, output) ? few : many).push_back(output);
   }
-  for (const auto* outputs : {&cluster, &shared, &few, &many}) {
+  for (const auto* outputs : {&cluster, &few, &many}) {
     if (!outputs->empty()) {
       Matmul::Args part = call;
       part.outputs = *outputs;

@@ -20,8 +20,8 @@
 
 namespace rocmforge::hopper {
 
-/// A tile is 64 rows for each of two consumers, or of four (matmul_stream), times `tokens`. With `Args_` of experts, slots
-/// of one expert.
+/// A tile is 64 rows for each of two consumers, or of four (matmul_high), times `tokens`. With `Args_` of experts, slots of
+/// one expert.
 template <WeightFormat format_, int tokens_, int blocks_ = 1, class Args_ = MatmulTilesArgs,
           int consumers_ = tiles_consumers>
 struct TilesConfig {
@@ -30,9 +30,9 @@ struct TilesConfig {
   static constexpr WeightLayout layout = weight_layout(format_);
   static constexpr int tokens = tokens_;
   static constexpr int consumers = consumers_;
+  static constexpr bool is_high = consumers == high_tile_consumers;
   static constexpr int blocks = blocks_;  ///< of 32 columns that are multiplied at a time: 1 or 2
   static constexpr TilesShape shape{1, tokens_, consumers};
-  static constexpr bool streams = consumers == stream_consumers;
   static constexpr TilesRings rings = tiles_rings(shape, format_);
   static constexpr int pieces = consumers * 4;  ///< tiles of 16 rows
   static constexpr int boxes_per_record = rocmforge::hopper::boxes_per_record(format_);
@@ -52,7 +52,6 @@ struct TilesShared {
   std::uint64_t x_free[C::rings.boxes];
   std::uint64_t weights_full[C::rings.slots];
   std::uint64_t weights_free[C::rings.slots];
-  bool complete[C::consumers];  ///< matmul_stream: this consumer's sums of a tile were the last to be stored
 };
 
 /// One tile of outputs: which part, which of its tiles of rows, which tile of tokens.
@@ -120,26 +119,6 @@ __device__ inline ConsumerRows consumer_rows(const MatmulTilesArgs& args, const 
   return {work.part, (work.row_tile * consumers + consumer) * 64};
 }
 
-/// Calls act(span) for each tile of this work-group, or its part of one.
-template <class C, class Act>
-__device__ inline void for_each_tile(const typename C::Args& call, Act&& act) {
-  if constexpr (C::streams) {
-    for (StreamSpans spans(call, static_cast<int>(blockIdx.x), static_cast<int>(gridDim.x)); spans.any();) {
-      StreamSpan span = spans.next(call);
-      const int first = span.tile * call.token_tiles;
-      for (int token_tile = 0; token_tile < call.token_tiles; ++token_tile) {
-        span.tile = first + token_tile;
-        act(span);
-      }
-    }
-  } else {
-    const int total = count_tiles(call);
-    for (int index = static_cast<int>(blockIdx.x); index < total; index += static_cast<int>(gridDim.x)) {
-      act(StreamSpan{index, 0, product_of(call).records, true});
-    }
-  }
-}
-
 template <class C>
 __device__ void produce_tiles(const typename C::Args& call, TilesShared<C>& shared) {
   const MatmulTilesArgs& args = product_of(call);
@@ -148,26 +127,25 @@ __device__ void produce_tiles(const typename C::Args& call, TilesShared<C>& shar
   Ring<C::rings.boxes> box;
   Ring<C::rings.scales> scale;
   const std::int64_t tile_bytes = std::int64_t{args.records} * C::layout.record_bytes;
+  const std::int64_t boxes_bytes = std::int64_t{args.x_boxes} * C::shape.box_bytes();
   bool waited = C::slots;
   if constexpr (C::slots) {
     gpu::wait_for_predecessor();  // the predecessor chooses the experts whose weights are needed
   }
-  for_each_tile<C>(call, [&](const StreamSpan& span) {
-    const auto work = find_tile(call, span.tile);
+  const int total = count_tiles(call);
+  for (int index = static_cast<int>(blockIdx.x); index < total; index += static_cast<int>(gridDim.x)) {
+    const auto work = find_tile(call, index);
     const std::uint8_t* weight = nullptr;  // of this lane's 16 rows
     if (lane < C::pieces) {
       const ConsumerRows rows = consumer_rows<C::consumers>(args, work, lane / 4);
       const int tile = rows.first_row / weight_tile_rows + lane % 4;
       if (tile * weight_tile_rows < args.parts[rows.part].n) {
-        weight =
-            weight_of(call, work, rows.part) + tile * tile_bytes + std::int64_t{span.first_record} * C::layout.record_bytes;
+        weight = weight_of(call, work, rows.part) + tile * tile_bytes;
       }
     }
     const int pieces = __popc(__ballot_sync(0xffffffffu, weight != nullptr));
-    const std::uint8_t* x =
-        args.x +
-        (std::int64_t{work.token_tile} * args.x_boxes + span.first_record * C::boxes_per_record) * C::shape.box_bytes();
-    for (int record = span.first_record; record < span.end_record; ++record) {
+    const std::uint8_t* x = args.x + work.token_tile * boxes_bytes;
+    for (int record = 0; record < args.records; ++record) {
       barrier_wait(&shared.weights_free[slot.slot], slot.parity ^ 1);
       if (lane == 0) {
         barrier_expect(&shared.weights_full[slot.slot], pieces * C::layout.record_bytes);
@@ -186,7 +164,7 @@ __device__ void produce_tiles(const typename C::Args& call, TilesShared<C>& shar
       for (int i = 0; i < C::boxes_per_record; ++i) {
         barrier_wait(&shared.x_free[box.slot], box.parity ^ 1);
         if (lane == 0) {
-          const bool first = record == span.first_record && i == 0;  // copies the scales of the tile's tokens as well
+          const bool first = record == 0 && i == 0;  // copies the scales of the tile's tokens as well
           barrier_expect(&shared.x_full[box.slot], C::shape.box_bytes() + (first ? C::tokens * 4 : 0));
           if (first) {
             copy_bytes(shared.scales[scale.slot], args.x_scales + work.token_tile * C::tokens, C::tokens * 4,
@@ -199,7 +177,7 @@ __device__ void produce_tiles(const typename C::Args& call, TilesShared<C>& shar
       }
     }
     scale.advance();
-  });
+  }
 }
 
 template <class C>
@@ -255,15 +233,15 @@ struct TilesConsumer {
     }
   }
 
-  /// The first consumer is two boxes ahead of the second, so that the tensor cores compute the products of one while the
-  /// other writes its sums. With a gate both write together.
+  /// The first consumer of two is two boxes ahead of the second, so that the tensor cores compute the products of one while
+  /// the other writes its sums. With a gate both write together.
   __device__ void wait_for_lead() const {
-    if (!C::streams && args.gate == Gate::none) {
+    if (!C::is_high && args.gate == Gate::none) {
       named_barrier_sync(4, 2 * warpgroup_size);
     }
   }
   __device__ void give_lead() const {
-    if (!C::streams && args.gate == Gate::none && consumer == 0) {
+    if (!C::is_high && args.gate == Gate::none && consumer == 0) {
       named_barrier_arrive(4, 2 * warpgroup_size);
     }
   }
@@ -276,66 +254,8 @@ struct TilesConsumer {
     }
   }
 
-  // A work-group's sums of a tile that it shares are [place][consumer][4 sums][thread][4].
-  static constexpr int quads = C::sums / 4;
-  [[nodiscard]] __device__ float4* partials(int place) const {
-    return reinterpret_cast<float4*>(args.partials) + (place * C::consumers + consumer) * quads * warpgroup_size +
-           warp * 32 + lane;
-  }
-  /// Leaves the sums for whoever is last to have them of these rows; with a gate, of both rows of a pair. True if that is
-  /// this consumer: its sums are then those of all.
-  __device__ bool join(int tile) {
-    const bool gated = args.gate != Gate::none;
-    const int leader = gated ? consumer / 2 * 2 : consumer;
-    const auto meet = [&] {
-      named_barrier_sync(gated ? C::consumers + 1 + consumer / 2 : 1 + consumer, (gated ? 2 : 1) * warpgroup_size);
-    };
-    const StreamSpans spans(args, static_cast<int>(blockIdx.x), static_cast<int>(gridDim.x));
-    const int row_tile = tile / args.token_tiles;
-    const int places = (tile - row_tile * args.token_tiles) * 2 * static_cast<int>(gridDim.x);  // of tiles of tokens before
-    float4* to = partials(places + spans.place(static_cast<int>(blockIdx.x), row_tile));
-#pragma unroll
-    for (int i = 0; i < quads; ++i) {
-      __stcg(to + i * warpgroup_size, float4{sums[4 * i], sums[4 * i + 1], sums[4 * i + 2], sums[4 * i + 3]});
-    }
-    const int first = spans.first_group(row_tile);
-    const int last = spans.last_group(row_tile);
-    __threadfence();
-    meet();
-    if (consumer == leader && warp == 0 && lane == 0) {
-      std::uint32_t* const arrivals = args.arrivals + tile * C::consumers + leader;
-      const bool complete = atomicAdd(arrivals, 1u) == static_cast<std::uint32_t>(last - first);
-      if (complete) {
-        *arrivals = 0;
-        __threadfence();
-      }
-      shared.complete[leader] = complete;
-    }
-    meet();
-    if (!shared.complete[leader]) {
-      return false;
-    }
-#pragma unroll
-    for (int i = 0; i < C::sums; ++i) {
-      sums[i] = 0.0f;
-    }
-#pragma unroll 1
-    for (int group = first; group <= last; ++group) {
-      const float4* from = partials(places + spans.place(group, row_tile));
-#pragma unroll
-      for (int i = 0; i < quads; ++i) {
-        const float4 more = __ldcg(from + i * warpgroup_size);
-        sums[4 * i] += more.x;
-        sums[4 * i + 1] += more.y;
-        sums[4 * i + 2] += more.z;
-        sums[4 * i + 3] += more.w;
-      }
-    }
-    return true;
-  }
-
-  __device__ void run(const StreamSpan& span) {
-    const auto work = find_tile(call, span.tile);
+  template <class Work>
+  __device__ void run(const Work& work) {
 #pragma unroll
     for (int i = 0; i < C::sums; ++i) {
       sums[i] = 0.0f;
@@ -345,7 +265,7 @@ struct TilesConsumer {
       wait_for_lead();
     }
 #pragma unroll 1
-    for (int record = span.first_record; record < span.end_record; ++record) {
+    for (int record = 0; record < args.records; ++record) {
       barrier_wait(&shared.weights_full[slot.slot], slot.parity);
       const std::uint32_t piece = shared_address(shared.weights[slot.slot]) +
                                   static_cast<std::uint32_t>((consumer * 4 + warp) * C::layout.record_bytes);
@@ -367,15 +287,9 @@ struct TilesConsumer {
     wgmma_wait<0>();
     keep(sums);
     free_last_box();
-    if constexpr (C::streams) {
-      if (!span.whole && !join(span.tile)) {
-        scale.advance();
-        return;
-      }
-    }
     const TilesOutput output{args, args.parts[work.part], shared.scales[scale.slot],
                              consumer_rows<C::consumers>(args, work, consumer).first_row, work.token_tile * C::tokens};
-    if constexpr (C::streams) {
+    if constexpr (C::is_high) {
       if (args.gate == Gate::none) {
         const int row = output.first_row + warp * 16 + lane / 4;
         store_sums(args, output.part, row, output.first_token + lane % 4 * 2,
@@ -420,7 +334,10 @@ __device__ void multiply_tiles(const typename C::Args& args) {
     gpu::wait_for_predecessor();
     const int thread = static_cast<int>(threadIdx.x) % warpgroup_size;
     TilesConsumer<C> consumer{args, product_of(args), shared, group, thread / 32, thread % 32};
-    for_each_tile<C>(args, [&](const StreamSpan& span) { consumer.run(span); });
+    const int total = count_tiles(args);
+    for (int index = static_cast<int>(blockIdx.x); index < total; index += static_cast<int>(gridDim.x)) {
+      consumer.run(find_tile(args, index));
+    }
   }
 }
 

@@ -42,18 +42,18 @@ struct MatmulTilesArgs {
   std::int32_t token_tiles;
   Gate gate;  ///< not none: parts[0].out = activation(product of part 0) * product of part 1
 
-  // For matmul_few.h, which cuts k into segments, and matmul_stream, where work-groups share tiles.
-  float* partials;  ///< [token_tiles][row_tiles][segments][sums of a tile]; [token_tiles][2 work-groups][sums of a tile]
-  std::uint32_t* arrivals;  ///< [token_tiles][row_tiles]; [row_tiles][token_tiles][stream_consumers]; zero before and after
+  // For matmul_few.h, which cuts k into segments.
+  float* partials;          ///< [token_tiles][row_tiles][segments][sums of a tile]
+  std::uint32_t* arrivals;  ///< [token_tiles][row_tiles], zero before and after
   std::int32_t segments;
   std::int32_t segment_records;
-  std::int32_t unit_records;  ///< matmul_stream: columns of a tile that are not divided; all of them: tiles are whole
+  std::int32_t unused;
 };
 
 inline constexpr int few_segment_columns = 1024;
-inline constexpr int warps_of_consumer = 4;  ///< a warpgroup
-inline constexpr int tiles_consumers = 2;    ///< of matmul_tiles.h
-inline constexpr int stream_consumers = 4;   ///< of its matmul_stream
+inline constexpr int warps_of_consumer = 4;    ///< a warpgroup
+inline constexpr int tiles_consumers = 2;      ///< of matmul_tiles.h
+inline constexpr int high_tile_consumers = 4;  ///< of its matmul_high
 
 /// What a work-group computes: `consumers` warpgroups of `subtiles` x 64 rows each, times `tokens`.
 struct TilesShape {
@@ -129,8 +129,8 @@ constexpr TilesRings tiles_rings(const TilesShape& shape, WeightFormat format) {
 
 /// The shapes of the kernels of matmul_tiles.h.
 inline constexpr TilesShape tiles_shapes[] = {
-    {1, 32, tiles_consumers},  {1, 64, tiles_consumers},  {1, 128, tiles_consumers}, {1, 256, tiles_consumers},
-    {1, 16, stream_consumers}, {1, 32, stream_consumers}, {1, 64, stream_consumers}};
+    {1, 32, tiles_consumers},     {1, 64, tiles_consumers},     {1, 128, tiles_consumers},   {1, 256, tiles_consumers},
+    {1, 16, high_tile_consumers}, {1, 32, high_tile_consumers}, {1, 64, high_tile_consumers}};
 constexpr bool scales_suffice() {
   for (const WeightFormat format : weight_formats) {
     for (const TilesShape& shape : tiles_shapes) {
@@ -209,57 +209,6 @@ struct FewSpans {
     // 32 bits, because each warp divides before it begins. The launch checks that they suffice.
     const auto total = static_cast<unsigned>(args.token_tiles * args.segments * args.row_tiles);
     return static_cast<int>(total * group / groups);
-  }
-};
-
-/// A work-group's part of one tile of rows of matmul_stream: its records from the first on, all of them if it is whole.
-struct StreamSpan {
-  int tile;
-  int first_record;
-  int end_record;
-  bool whole;
-};
-
-/// The spans of a work-group, one after another: equal shares of the units of all tiles of rows in order. So a tile is
-/// shared by neighbours, and only a work-group's first and last spans are not whole. Each span has all tiles of tokens in
-/// turn, so that their number changes no sum.
-struct StreamSpans {
-  int units_of_tile;
-  int share;  ///< units of a work-group; the first `longer` have one more
-  int longer;
-  int at;
-  int end;
-
-  constexpr StreamSpans(const MatmulTilesArgs& args, int group, int groups)
-      : units_of_tile((args.records + args.unit_records - 1) / args.unit_records),
-        share(args.row_tiles * units_of_tile / groups),
-        longer(args.row_tiles * units_of_tile - share * groups),
-        at(first_unit(group)),
-        end(first_unit(group + 1)) {}
-
-  [[nodiscard]] constexpr bool any() const { return at < end; }
-  constexpr StreamSpan next(const MatmulTilesArgs& args) {
-    const int tile = at / units_of_tile;
-    const int first = at - tile * units_of_tile;
-    const int rest = end - tile * units_of_tile;
-    const int last = rest < units_of_tile ? rest : units_of_tile;
-    at += last - first;
-    const int end_record = last * args.unit_records;
-    return {tile, first * args.unit_records, end_record < args.records ? end_record : args.records,
-            first == 0 && last == units_of_tile};
-  }
-  [[nodiscard]] constexpr int first_unit(int group) const { return group * share + (group < longer ? group : longer); }
-  [[nodiscard]] constexpr int group_of(int unit) const {
-    const int before = longer * (share + 1);
-    return unit < before ? unit / (share + 1) : longer + (unit - before) / share;
-  }
-  // The work-groups that have a part of a tile.
-  [[nodiscard]] constexpr int first_group(int tile) const { return group_of(tile * units_of_tile); }
-  [[nodiscard]] constexpr int last_group(int tile) const { return group_of((tile + 1) * units_of_tile - 1); }
-  /// Where a work-group's sums of this tile are: it has two places, for its first tile and its last one. Those of the next
-  /// tile of tokens are behind the places of all work-groups.
-  [[nodiscard]] constexpr int place(int group, int tile) const {
-    return 2 * group + (first_unit(group) / units_of_tile == tile ? 0 : 1);
   }
 };
 

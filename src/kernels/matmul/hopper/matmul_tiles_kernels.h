@@ -11,10 +11,10 @@
       name(const __grid_constant__ rocmforge::hopper::__VA_ARGS__::Args args) {                    \
     rocmforge::hopper::body<rocmforge::hopper::__VA_ARGS__>(args);                                 \
   }
-#define ROCMFORGE_MATMUL_STREAM(format, tokens, blocks)                                        \
-  ROCMFORGE_MATMUL_KERNEL(matmul_stream_##format##_##tokens, multiply_tiles,                   \
+#define ROCMFORGE_MATMUL_HIGH(format, tokens, blocks)                                          \
+  ROCMFORGE_MATMUL_KERNEL(matmul_high_##format##_##tokens, multiply_tiles,                     \
                           TilesConfig<rocmforge::hopper::WeightFormat::format, tokens, blocks, \
-                                      rocmforge::hopper::MatmulTilesArgs, rocmforge::hopper::stream_consumers>)
+                                      rocmforge::hopper::MatmulTilesArgs, rocmforge::hopper::high_tile_consumers>)
 #define ROCMFORGE_MATMUL_TILES(format, tokens)                              \
   ROCMFORGE_MATMUL_KERNEL(matmul_tiles_##format##_##tokens, multiply_tiles, \
                           TilesConfig<rocmforge::hopper::WeightFormat::format, tokens>)
@@ -33,9 +33,9 @@
   ROCMFORGE_MATMUL_TILES(format, 64)          \
   ROCMFORGE_MATMUL_TILES(format, 128)         \
   ROCMFORGE_MATMUL_TILES(format, 256)         \
-  ROCMFORGE_MATMUL_STREAM(format, 16, 1)      \
-  ROCMFORGE_MATMUL_STREAM(format, 32, 1)      \
-  ROCMFORGE_MATMUL_STREAM(format, 64, 1)      \
+  ROCMFORGE_MATMUL_HIGH(format, 16, 1)        \
+  ROCMFORGE_MATMUL_HIGH(format, 32, 1)        \
+  ROCMFORGE_MATMUL_HIGH(format, 64, 1)        \
   ROCMFORGE_EXPERT_TILES(format, 32)          \
   ROCMFORGE_EXPERT_TILES(format, 128)         \
   ROCMFORGE_MATMUL_FEW(format, 16)            \

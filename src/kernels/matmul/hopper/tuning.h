@@ -8,16 +8,12 @@ namespace rocmforge::hopper {
 /// tiles of whole outputs (matmul_tiles.h), which then occupy the multiprocessors without segments.
 inline constexpr int most_few_tokens = 128;
 inline constexpr int many_rows = 12288;
-inline constexpr int most_whole_tile_tokens = 64;  ///< many rows: tiles of 16, 32 or 64 tokens
+inline constexpr int most_small_tile_tokens = 64;  ///< in tiles of 16, 32 or 64 tokens
 inline constexpr int most_tile_tokens = 256;
 inline constexpr int tile_rows = 128;
-inline constexpr int stream_rows = 256;
+inline constexpr int high_tile_rows = 256;
 /// Time of a tile of 256 rows in times of one of 128.
-inline constexpr double stream_tile_cost = 1.7;
-/// Of few rows, from so many on in all segments of 1,024 columns, work-groups have equal shares of the tiles
-/// (matmul_stream): what they leave to each other does not grow with k. 57,344 were faster that way, 24,576 slower.
-inline constexpr long long least_shared_rows = 49152;
-inline constexpr int shared_unit_columns = 512;  ///< of a tile, which are not divided
+inline constexpr double high_tile_cost = 1.7;
 
 /// Rows that matmul_cluster.cu takes, of three or four segments: with fewer or more it was slower. An output may have at
 /// most as many weights as two work-groups on each multiprocessor hold at once.
