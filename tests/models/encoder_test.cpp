@@ -216,7 +216,8 @@ TEST(Encoder, EveryKindOfGpuHasKernels) {
   for (const std::string& name : encoder_names()) {
     const GgufFile file{golden_path(name)};
     for (const DeviceInfo& gpu : gpus) {
-      for (const PlannedOperation& line : Model::plan(file, registry, gpu, 1, f32_options())->plan()) {
+      const auto model = Model::plan(file, registry, gpu, 1, f32_options());
+      for (const PlannedOperation& line : model->plan()) {
         EXPECT_THAT(line.kernel, ::testing::Not(::testing::AnyOf("reference", "cpu", "")))
             << name << " on " << gpu.architecture << ": " << line.operation << " " << line.spec;
       }
