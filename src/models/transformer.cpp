@@ -45,43 +45,20 @@ Transformer::Transformer(const GgufFile& file, const KernelRegistry& registry, c
   plan_mtp(planner, file);
   kv_groups_ = plan_.memory.groups();
   plan_.position_axes = config_.position_axes;
-  add_operations();
 }
 
 void Transformer::plan_input(Planner& planner, const GgufFile& file) {
   planner.use(options_.placement.embedding);
   const PartCounter counter(plan_);
-  embedding_ = planner.embedding("token_embd.weight", config_.vocab, config_.hidden);
-  if (options_.given_rows) {
-    overwrite_ = planner.resolve_for_prompts<OverwriteRows>({config_.hidden});
+  if (config_.learned_positions && options_.context_length > config_.context_length) {
+    throw Error(fmt::format("{}: a context of {} positions, but the model has learned {} and knows no others",
+                            file.path().string(), options_.context_length, config_.context_length));
   }
-  if (config_.learned_positions) {
-    plan_positions(planner, file);
-  }
-  if (config_.encoder.token_types > 0) {
-    token_types_ = planner.embedding("token_types.weight", config_.encoder.token_types, config_.hidden);
-    zeros_.assign(static_cast<std::size_t>(options_.max_batch_tokens), 0.0f);
-    first_type_ = planner.weights().constants(zeros_);
-  }
-  if (!config_.embedding_norm.empty()) {
-    embedding_norm_ =
-        planner.norm({config_.embedding_norm, config_.norm_kind, config_.norm_eps, config_.norm_needs_bias}, config_.hidden);
-  }
-  if (config_.per_layer_width > 0) {
-    per_layer_.emplace(planner, config_);
-  }
+  input_.emplace(planner, config_, options_);
   parts_.embedding = counter.counted().own;
   if (plan_.host) {
     plan_crossings();
   }
-}
-
-void Transformer::plan_positions(Planner& planner, const GgufFile& file) {
-  if (options_.context_length > config_.context_length) {
-    throw Error(fmt::format("{}: a context of {} positions, but the model has learned {} and knows no others",
-                            file.path().string(), options_.context_length, config_.context_length));
-  }
-  positions_ = planner.embedding("position_embd.weight", config_.context_length, config_.hidden);
 }
 
 void Transformer::plan_crossings() {
@@ -126,6 +103,7 @@ void Transformer::plan_output(Planner& planner) {
   const auto rows = static_cast<std::size_t>(buffers.logit_rows());
   buffers.need_bytes(BufferName::scratch, rows * sample_workspace_bytes(config_.vocab));
   buffers.need_bytes(BufferName::sampled, rows * sizeof(std::int32_t));
+  add_draw();
   parts_.output = counter.counted().own;
 }
 
@@ -153,74 +131,24 @@ void Transformer::plan_mtp(Planner& planner, const GgufFile& file) {
 
 EmbeddingTable* Transformer::mtp_embedding(Planner& planner) {
   if (options_.placement.embedding == options_.placement.output) {
-    return embedding_;
+    return input_->table();
   }
   return planner.embedding("token_embd.weight", config_.vocab, config_.hidden);
 }
 
-void Transformer::add_operations() {
-  const auto operation = [](std::string_view kind, auto&& run) { return Operation{std::string(kind), run}; };
-  embed_.push_back(operation(EmbeddingRows::name, [this](const Step& step) {
-    const Buffers& buffers = step.buffers;
-    embedding_->operation.run(
-        {step.arrays->tokens, step.tokens, embedding_->data, config_.embedding_scale, buffers.hidden, buffers.sampled},
-        step);
-  }));
-  if (overwrite_) {
-    embed_.push_back(operation(OverwriteRows::name, [this](const Step& step) {
-      const StepArrays& arrays = *step.arrays;
-      if (arrays.num_overwritten > 0) {
-        overwrite_->run({.x = arrays.given.data,
-                         .x_stride = arrays.given.stride,
-                         .from = arrays.given_rows,
-                         .ids = arrays.overwritten_rows,
-                         .count = arrays.num_overwritten,
-                         .out = step.buffers.hidden},
-                        step);
-      }
-    }));
-  }
-  if (positions_ != nullptr) {
-    embed_.push_back(operation(EmbeddingRows::name, [this](const Step& step) {
-      positions_->operation.run({.ids = step.batch.positions,
-                                 .tokens = step.tokens,
-                                 .table = positions_->data,
-                                 .out = step.buffers.hidden,
-                                 .add = true},
-                                step);
-    }));
-  }
-  if (token_types_ != nullptr) {
-    embed_.push_back(operation(EmbeddingRows::name, [this](const Step& step) {
-      token_types_->operation.run({.ids = reinterpret_cast<const std::int32_t*>(first_type_->data),
-                                   .tokens = step.tokens,
-                                   .table = token_types_->data,
-                                   .out = step.buffers.hidden,
-                                   .add = true},
-                                  step);
-    }));
-  }
-  if (embedding_norm_) {
-    embedding_norm_->append(embed_, &Buffers::hidden, &Buffers::hidden);
-  }
-  if (per_layer_) {
-    per_layer_->append(embed_);
-  }
-  if (encoder_output_) {
-    return;
-  }
-  draw_.push_back(operation(SampleTokens::name, [this](const Step& step) {
-    const StepArrays& arrays = *step.arrays;
-    sample_.run({.logits = step.buffers.logits,
-                 .num_rows = step.tokens,
-                 .rows = arrays.sample_rows,
-                 .adjustments = arrays.adjustments,
-                 .masks = arrays.masks,
-                 .all_greedy = arrays.draw == Draw::greedy,
-                 .out = step.buffers.sampled,
-                 .workspace = step.buffers.scratch},
-                step);
-  }));
+void Transformer::add_draw() {
+  draw_.push_back({std::string(SampleTokens::name), [this](const Step& step) {
+                     const StepArrays& arrays = *step.arrays;
+                     sample_.run({.logits = step.buffers.logits,
+                                  .num_rows = step.tokens,
+                                  .rows = arrays.sample_rows,
+                                  .adjustments = arrays.adjustments,
+                                  .masks = arrays.masks,
+                                  .all_greedy = arrays.draw == Draw::greedy,
+                                  .out = step.buffers.sampled,
+                                  .workspace = step.buffers.scratch},
+                                 step);
+                   }});
 }
 
 void Transformer::load(const Devices& devices, ThreadPool& pool) {
@@ -240,13 +168,13 @@ void Transformer::load(const Devices& devices, ThreadPool& pool) {
 
 Pass Transformer::layers_pass() const {
   // With per-layer embeddings all rows are computed, because those embeddings are not gathered by row.
-  return {.begin = &embed_,
+  return {.begin = &input_->operations(),
           .blocks = blocks_,
           .kept_blocks = kept_blocks_,
           .states = encoder_output_ ? &encoder_output_->operations() : &output_->hidden_states(),
           .output = output_ ? &*output_ : nullptr,
           .draw = &draw_,
-          .gathers = output_.has_value() && !per_layer_,
+          .gathers = output_.has_value() && config_.per_layer_width == 0,
           .begin_side = options_.placement.embedding,
           .output_side = options_.placement.output,
           .crossing = crossing_ ? &*crossing_ : nullptr};
@@ -373,7 +301,7 @@ void Transformer::check_batch(const BatchPlan& batch, const SequenceMemory& memo
   check(options_.spans || batch.visible_end.empty(), "the model was not loaded for tokens that see each other");
   check(batch.position_axes <= config_.position_axes, "a token has more positions than the model's rotation");
   check(
-      positions_ == nullptr ||
+      !config_.learned_positions ||
           std::ranges::all_of(batch.positions, [this](std::int32_t position) { return position < config_.context_length; }),
       "a position is outside the learned ones");
   check(std::ranges::all_of(batch.kv_lengths, [this](std::int32_t length) { return length <= options_.context_length; }),

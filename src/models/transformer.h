@@ -8,9 +8,9 @@
 #include "models/model.h"
 #include "models/parts/block.h"
 #include "models/parts/encoder_output.h"
+#include "models/parts/input_embedding.h"
 #include "models/parts/mtp_block.h"
 #include "models/parts/output_head.h"
-#include "models/parts/per_layer_input.h"
 #include "models/plan/model_plan.h"
 #include "models/step/pass.h"
 #include "models/step/rank.h"
@@ -58,8 +58,7 @@ class Transformer final : public Model {
   [[nodiscard]] std::vector<OperationTime> time_operations(const BatchPlan& batch, SequenceMemory& memory) override;
 
  private:
-  /// Checks that the table of learned positions has a row for each position.
-  void plan_positions(Planner& planner, const GgufFile& file);
+  /// Throws Error where learned positions are fewer than those of the context.
   void plan_input(Planner& planner, const GgufFile& file);
   /// What both sides of a split model need to hand rows to each other.
   void plan_crossings();
@@ -67,7 +66,7 @@ class Transformer final : public Model {
   void plan_output(Planner& planner);
   /// Plans the MTP blocks, if requested; throws Error if the file has none.
   void plan_mtp(Planner& planner, const GgufFile& file);
-  void add_operations();
+  void add_draw();
 
   /// The tables that MTP blocks read, on the side of the output.
   EmbeddingTable* mtp_embedding(Planner& planner);
@@ -86,17 +85,10 @@ class Transformer final : public Model {
 
   ModelConfig config_;
   ModelOptions options_;
-  bool on_gpu_;               ///< the planned device
-  std::vector<float> zeros_;  ///< [max_batch_tokens]: ids of a table's first row, since 0.0f has the bits of 0
+  bool on_gpu_;  ///< the planned device
   ModelPlan plan_;
   ModelParts parts_;
-  EmbeddingTable* embedding_ = nullptr;
-  EmbeddingTable* positions_ = nullptr;       ///< [trained positions, hidden], or null
-  EmbeddingTable* token_types_ = nullptr;     ///< [token types, hidden], or null
-  const WeightVector* first_type_ = nullptr;  ///< the ids of row 0 for each token, or null
-  std::optional<Norm> embedding_norm_;
-  std::optional<PerLayerEmbedding> per_layer_;
-  std::optional<Resolved<OverwriteRows>> overwrite_;  ///< with ModelOptions::given_rows
+  std::optional<InputEmbedding> input_;
   std::vector<std::unique_ptr<Block>> blocks_;
   std::size_t kept_blocks_ = 0;       ///< Pass::kept_blocks
   std::optional<OutputHead> output_;  ///< none in an encoder
@@ -106,7 +98,6 @@ class Transformer final : public Model {
   KvGroups kv_groups_;
   Resolved<SampleTokens> sample_;
 
-  Operations embed_;
   Operations draw_;
 
   std::int32_t logit_rows_ = 0;  ///< of the last step
