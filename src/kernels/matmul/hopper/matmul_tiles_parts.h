@@ -210,26 +210,23 @@ __device__ void store_tile(const TilesOutput& output, const Tokens& tokens, Tile
       return activate(output.args.gate, gate) * up;
     }
   };
-  constexpr int ahead = consumers == 2 ? 1 : 0;  // where there are registers, a chunk is loaded while another is used
-  float4 before[ahead + 1][passes];
+  float4 before[2][passes];  // of two chunks: one is loaded while the other is used
   const auto load_before = [&](int chunk) {
     if (part.store != TilesStore::plain) {
 #pragma unroll
       for (int pass = 0; pass < passes; ++pass) {
         const int local = chunk * stage_tokens + pass * 8;
         if (exists(local + thread / 16)) {
-          before[chunk % (ahead + 1)][pass] = load_rows(out_of(local), rows, full);
+          before[chunk % 2][pass] = load_rows(out_of(local), rows, full);
         }
       }
     }
   };
-  if constexpr (ahead == 1) {
-    load_before(0);
-  }
+  load_before(0);
 #pragma unroll
   for (int chunk = 0; chunk < chunks; ++chunk) {
-    if (chunk + ahead < chunks) {
-      load_before(chunk + ahead);
+    if (chunk + 1 < chunks) {
+      load_before(chunk + 1);
     }
 #pragma unroll
     for (int i = 0; i < stage_tokens / 2; ++i) {  // sums 4 quad + 2 half + e of the chunk
@@ -259,7 +256,7 @@ __device__ void store_tile(const TilesOutput& output, const Tokens& tokens, Tile
         if (exists(token)) {
           float4 y = finished(load_stage(own + read + pass * 8 * stage_row_stride * 4), scale_of(token, 0), bias);
           if (part.store != TilesStore::plain) {
-            const float4& was = before[chunk % (ahead + 1)][pass];
+            const float4& was = before[chunk % 2][pass];
             y = {joined(part, was.x, y.x), joined(part, was.y, y.y), joined(part, was.z, y.z), joined(part, was.w, y.w)};
           }
           store_rows(out_of(chunk * stage_tokens + pass * 8), y, rows, full);
