@@ -42,18 +42,26 @@ TEST(Inspect, TellsAndCountsMtpBlocks) {
       << refused.err;
 }
 
-/// Without a saved check of the card a launch each is taken, and the plan says so.
-TEST(Inspect, ThePlanSaysWhetherLaunchesAreMergedAndWhy) {
-  if (!has_demo_model()) {
-    GTEST_SKIP() << demo_model() << " is absent";
+/// `inspect --plan` of the demo model on a card that is not there.
+class InspectOnACard : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!has_demo_model()) {
+      GTEST_SKIP() << demo_model() << " is absent";
+    }
   }
-  const FakeCard card("runtime");
-  const auto plan = [&](std::vector<std::string> more) {
+  std::string plan(std::vector<std::string> more) {
     more.insert(more.begin(), {"inspect", demo_model().string(), "--plan"});
     const ProgramResult result = run_program(card.with_kernels(more), "", card.environment());
     EXPECT_EQ(result.exit_code, 0) << result.err;
     return result.out;
-  };
+  }
+
+  const FakeCard card{"runtime"};
+};
+
+/// Without a saved check of the card a launch each is taken, and the plan says so.
+TEST_F(InspectOnACard, ThePlanSaysWhetherLaunchesAreMergedAndWhy) {
   EXPECT_THAT(plan({}),
               testing::HasSubstr("\nmerged launches of products of one token: off (no saved check of this device, its "
                                  "driver and kernels (rocmforge check --save))\n"));
@@ -116,17 +124,7 @@ TEST(Inspect, NeedsNoTokenizer) {
   EXPECT_NE(result.out.find("\narchitecture   llama\n"), std::string::npos) << result.out;
 }
 
-TEST(Inspect, ThePlanSaysWhereThePartsOfASplitModelAre) {
-  if (!has_demo_model()) {
-    GTEST_SKIP() << demo_model() << " is absent";
-  }
-  const FakeCard card("runtime");
-  const auto plan = [&](std::vector<std::string> more) {
-    more.insert(more.begin(), {"inspect", demo_model().string(), "--plan"});
-    const ProgramResult result = run_program(card.with_kernels(more), "", card.environment());
-    EXPECT_EQ(result.exit_code, 0) << result.err;
-    return result.out;
-  };
+TEST_F(InspectOnACard, ThePlanSaysWhereThePartsOfASplitModelAre) {
   EXPECT_EQ(plan({}).find("\nplacement: "), std::string::npos) << "it fits";
   EXPECT_THAT(plan({"-ngl", "2"}), testing::ContainsRegex("\nplacement: 2 of [0-9]+ layers on the GPU, as asked for: "));
   EXPECT_THAT(plan({"--gpu-memory", "16", "--fit-margin", "0"}),
