@@ -75,7 +75,7 @@ TEST_P(AttentionInvariance, CutIntoSteps) {
 TEST_P(AttentionInvariance, AnyNumberOfThreads) {
   ROCMFORGE_CPU_ONLY("a GPU has no pool");
   harness().for_each_kernel<Attention>(problem_.spec, [&](const AttentionBackend& kernel) {
-    const std::vector<std::int32_t> steps = {37, 1, 1, 100, 1};
+    const std::vector<std::int32_t> steps = {37, 1, 1, 100, 1, 80};
     ExecutionContext alone;
     const std::vector<float> expected = in_steps(kernel, steps, alone);
     for (const int threads : {1, 2, 5}) {
