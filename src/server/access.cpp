@@ -143,7 +143,7 @@ HttpHeaders AccessRules::cors_headers(const HttpRequest& request) const {
                          {"Access-Control-Allow-Methods", "GET, POST, DELETE"},
                          // "*" does not include Authorization, and has no effect in requests with credentials.
                          {"Access-Control-Allow-Headers", "*, Authorization, Content-Type, X-Api-Key"},
-                         {"Access-Control-Expose-Headers", "Retry-After, X-Ignored-Fields, X-Relaxed-Tools, X-Request-Id"},
+                         {"Access-Control-Expose-Headers", "Retry-After, X-Ignored-Fields, X-Prefix-Hash, X-Relaxed-Tools, X-Request-Id"},
                          {"Vary", "Origin"}};
   if (is_named) {  // with "*" no page may read answers to requests with a visitor's cookies or certificates
     headers.emplace_back("Access-Control-Allow-Credentials", "true");

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <exception>
 #include <new>
 #include <random>
+#include <string_view>
 #include <utility>
 
 #include "server/api/api_error.h"
@@ -15,7 +17,22 @@ namespace {
 /// The largest body that is sent without being counted: such a one waits in the socket's buffers.
 constexpr std::size_t small_body = std::size_t{64} << 10;
 
+/// As long as a UUID with a prefix may be; it stands in every line of the log.
+constexpr std::size_t longest_id = 128;
+
+bool is_id(std::string_view text) {
+  return !text.empty() && text.size() <= longest_id && std::ranges::all_of(text, [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '_' || c == '.' ||
+           c == ':';
+  });
+}
+
 }  // namespace
+
+std::string id_of(const HttpRequest& request) {
+  const std::string_view given = request.header("X-Request-Id");
+  return is_id(given) ? std::string(given) : random_id();
+}
 
 std::string random_id() {
   std::random_device device;
@@ -34,7 +51,7 @@ HttpExchange::HttpExchange(HttpRequest http_request, std::shared_ptr<HttpReply> 
       limits_(limits),
       log_(std::move(log)),
       metrics_(metrics),
-      id_(random_id()),
+      id_(id_of(request)),
       headers_(std::move(headers)),
       own_headers_(headers_.size()),
       came_(std::chrono::steady_clock::now()) {}

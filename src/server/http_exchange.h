@@ -58,7 +58,7 @@ class HttpExchange {
   [[nodiscard]] Interruption interruption() const { return interruption_; }
   [[nodiscard]] const RequestLimits& limits() const { return limits_; }
 
-  /// Hex digits that no other request has.
+  /// The request's X-Request-Id, so that a log can be followed through proxies; else hex digits that no other request has.
   [[nodiscard]] const std::string& id() const { return id_; }
   [[nodiscard]] double seconds() const;  ///< since the request arrived
   [[nodiscard]] RequestLog& log() { return *log_; }
@@ -106,5 +106,7 @@ class HttpExchange {
 
 /// 24 random hex digits.
 std::string random_id();
+/// The request's X-Request-Id where it is at most 128 letters, digits, '-', '_', '.' and ':'; else random_id().
+std::string id_of(const HttpRequest& request);
 
 }  // namespace rocmforge

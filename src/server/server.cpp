@@ -122,8 +122,8 @@ class Server::Implementation {
   }
 
   /// A refusal; it is counted and logged.
-  HttpResponse refusal(const ApiError& problem, const Json& request, ErrorForm form = openai_error) {
-    const std::string id = random_id();
+  HttpResponse refusal(const ApiError& problem, const Json& request, ErrorForm form = openai_error,
+                       const std::string& id = random_id()) {
     HttpResponse response = problem.response(form);
     response.headers.emplace_back("X-Request-Id", id);
     state_.service->models.metrics().answered(problem.status);
@@ -173,7 +173,7 @@ class Server::Implementation {
     } catch (const ApiError& problem) {
       auto response = std::make_unique<HttpResponse>(
           refusal(problem, {{"client", request.client}, {"method", request.method}, {"path", request.path}},
-                  found.route != nullptr ? found.route->error : openai_error));
+                  found.route != nullptr ? found.route->error : openai_error, id_of(request)));
       const HttpHeaders cors = access_.cors_headers(request);
       response->headers.insert(response->headers.end(), cors.begin(), cors.end());
       return response;

@@ -433,5 +433,35 @@ TEST(Loading, IsAnsweredWith503) {
   EXPECT_EQ(chat.headers.at("retry-after"), "1");
 }
 
+TEST(Ids, ARequestKeepsItsOwnIfThatIsPlain) {
+  FakeServer server;
+  const auto id = [&](const std::string& given, int status) {
+    const HttpAnswer answer = get(server.port(), status == 200 ? "/version" : "/nowhere", {"X-Request-Id: " + given});
+    EXPECT_EQ(answer.status, status);
+    return answer.headers.at("x-request-id");
+  };
+  for (const int status : {200, 404}) {
+    EXPECT_EQ(id("trace-7:a.B_c", status), "trace-7:a.B_c");
+    EXPECT_EQ(id(std::string(128, 'x'), status), std::string(128, 'x'));
+    for (const std::string& refused : {std::string(129, 'x'), std::string("a b"), std::string("a\"b"), std::string()}) {
+      EXPECT_EQ(id(refused, status).size(), 24u) << refused;
+    }
+  }
+}
+
+TEST(Ids, AnswersNameTheBeginningOfALongPrompt) {
+  FakeServer server;
+  const auto beginning = [&](const std::string& prompt) {
+    const HttpAnswer answer = post(server.port(), "/v1/completions", {{"prompt", prompt + ">"}, {"max_tokens", 1}});
+    const auto found = answer.headers.find("x-prefix-hash");
+    return found == answer.headers.end() ? "" : found->second;
+  };
+  const std::string long_prompt(100, 'a');
+  EXPECT_EQ(beginning(long_prompt).size(), 16u);
+  EXPECT_EQ(beginning(long_prompt), beginning(long_prompt + "and more"));
+  EXPECT_NE(beginning(long_prompt), beginning("b" + long_prompt));
+  EXPECT_EQ(beginning("short"), "");
+}
+
 }  // namespace
 }  // namespace rocmforge

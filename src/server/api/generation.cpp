@@ -6,6 +6,8 @@
 #include <exception>
 #include <utility>
 
+#include "service/prefix_hash.h"
+
 namespace rocmforge {
 namespace {
 
@@ -73,6 +75,9 @@ void Generation::start(std::vector<Request> requests, int count) {
     request.deadline_is_for_first_token = options_.stream;
     request.cache_salt = salt_in_space(exchange_->limits().prefix_space, request.cache_salt);
     bytes += count * bytes_of(request);
+  }
+  if (std::string hash = requests.size() == 1 ? prefix_hash(requests.front()) : ""; !hash.empty()) {
+    exchange_->add_header("X-Prefix-Hash", std::move(hash));
   }
   exchange_->reading.keep(bytes);
   answers_.choices.resize(answers);
