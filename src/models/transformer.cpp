@@ -7,6 +7,7 @@
 #include "models/config/mtp_config.h"
 #include "models/plan/part_counter.h"
 #include "models/plan/planner.h"
+#include "models/step/check_batch.h"
 
 namespace rocmforge {
 namespace {
@@ -98,12 +99,7 @@ void Transformer::plan_output(Planner& planner) {
   output_.emplace(planner, config_,
                   OutputHead::Names{.norm = norm, .operation = "output", .head = tied ? "token_embd" : "output"},
                   blocks_.back()->mixed_width());
-  sample_ = planner.resolve<SampleTokens>({config_.vocab});
-  BufferPlan& buffers = planner.buffers();
-  const auto rows = static_cast<std::size_t>(buffers.logit_rows());
-  buffers.need_bytes(BufferName::scratch, rows * sample_workspace_bytes(config_.vocab));
-  buffers.need_bytes(BufferName::sampled, rows * sizeof(std::int32_t));
-  add_draw();
+  draw_.emplace(planner, config_.vocab);
   parts_.output = counter.counted().own;
 }
 
@@ -136,21 +132,6 @@ EmbeddingTable* Transformer::mtp_embedding(Planner& planner) {
   return planner.embedding("token_embd.weight", config_.vocab, config_.hidden);
 }
 
-void Transformer::add_draw() {
-  draw_.push_back({std::string(SampleTokens::name), [this](const Step& step) {
-                     const StepArrays& arrays = *step.arrays;
-                     sample_.run({.logits = step.buffers.logits,
-                                  .num_rows = step.tokens,
-                                  .rows = arrays.sample_rows,
-                                  .adjustments = arrays.adjustments,
-                                  .masks = arrays.masks,
-                                  .all_greedy = arrays.draw == Draw::greedy,
-                                  .out = step.buffers.sampled,
-                                  .workspace = step.buffers.scratch},
-                                 step);
-                   }});
-}
-
 void Transformer::load(const Devices& devices, ThreadPool& pool) {
   check(!rank_, "a model is loaded once");
   const double host = static_cast<double>(host_weight_bytes());
@@ -173,7 +154,7 @@ Pass Transformer::layers_pass() const {
           .kept_blocks = kept_blocks_,
           .states = encoder_output_ ? &encoder_output_->operations() : &output_->hidden_states(),
           .output = output_ ? &*output_ : nullptr,
-          .draw = &draw_,
+          .draw = draw_ ? &draw_->operations() : nullptr,
           .gathers = output_.has_value() && config_.per_layer_width == 0,
           .begin_side = options_.placement.embedding,
           .output_side = options_.placement.output,
@@ -186,7 +167,8 @@ void Transformer::forward(const BatchPlan& batch, SequenceMemory& memory) {
 
 void Transformer::forward_mtp(std::int32_t block, const BatchPlan& batch, SequenceMemory& memory) {
   check(block >= 0 && block < mtp_blocks(), "the MTP block is loaded");
-  check(hidden_rows_ > 0 && batch.num_tokens() == hidden_rows_, "an MTP block gets a token for each hidden row");
+  check(results_.hidden_rows() > 0 && batch.num_tokens() == results_.hidden_rows(),
+        "an MTP block gets a token for each hidden row");
   const MtpBlock& own = *mtp_[static_cast<std::size_t>(block)];
   Pass pass = layers_pass();
   pass.begin = &own.begin();
@@ -200,10 +182,9 @@ void Transformer::forward_mtp(std::int32_t block, const BatchPlan& batch, Sequen
 
 void Transformer::run_step(const Pass& pass, const BatchPlan& batch, SequenceMemory& memory, bool recorded) {
   check(rank_.has_value(), "the model is loaded");
-  check_batch(batch, memory);
-  logit_rows_ = batch.num_logit_rows();
-  hidden_rows_ = static_cast<std::int32_t>(batch.hidden_rows.size());
-  raw_rows_ = static_cast<std::int32_t>(batch.raw_rows.size());
+  check_batch(batch, memory,
+              {config_, options_, kv_groups_, state_bytes(), host_state_bytes(), output_rank().draws().newest_rows()});
+  results_.begin(batch);
   std::optional<StepArrays> host;
   if (host_rank_) {
     rank_->wait();  // the device may still read what the host is about to write
@@ -231,8 +212,10 @@ void Transformer::compute(const Pass& pass, const StepArrays& arrays, const Step
               .sent = rank_->sent()};
     steps.device.host = &beside;
   }
-  run_pass(
-      pass, steps, memory, [this](std::span<const std::int32_t> rows) { keep_raw_logits(rows); }, run);
+  const auto keep_raw_logits = [this](std::span<const std::int32_t> rows) {
+    results_.keep_raw_logits(rows, config_.vocab, *rank_, output_rank());
+  };
+  run_pass(pass, steps, memory, keep_raw_logits, run);
 }
 
 void Transformer::share_draws() {
@@ -250,85 +233,13 @@ void Transformer::wait() {
   }
 }
 
-void Transformer::keep_raw_logits(std::span<const std::int32_t> rows) {
-  const std::size_t row_bytes = static_cast<std::size_t>(config_.vocab) * sizeof(float);
-  if (raw_logits_.size_bytes() < rows.size() * row_bytes) {
-    wait();  // an earlier copy may still write to it
-    raw_logits_ = {};
-    raw_logits_ = rank_->device().allocate_pinned(rows.size() * row_bytes);
-  }
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const float* from = output_rank().buffers().logits + std::int64_t{rows[i]} * config_.vocab;
-    output_rank().copy_to_host(raw_logits_.data() + i * row_bytes, from, row_bytes);
-  }
-}
-
-std::span<const float> Transformer::logits() {
-  const std::size_t count = static_cast<std::size_t>(logit_rows_) * static_cast<std::size_t>(config_.vocab);
-  return output_rank().read_back(output_rank().buffers().logits, count, logits_host_);
-}
+std::span<const float> Transformer::logits() { return results_.logits(config_, output_rank()); }
 
 std::span<const float> Transformer::raw_logits() {
   wait();
-  return {raw_logits_.as<float>(), static_cast<std::size_t>(raw_rows_) * static_cast<std::size_t>(config_.vocab)};
+  return results_.raw_logits(config_);
 }
 
-std::span<const float> Transformer::hidden() {
-  const std::size_t count = static_cast<std::size_t>(hidden_rows_) * static_cast<std::size_t>(config_.state_width());
-  return output_rank().read_back(output_rank().buffers().projected, count, hidden_host_);
-}
-
-void Transformer::check_batch(const BatchPlan& batch, const SequenceMemory& memory) const {
-  const StateView states = memory.states();
-  check(batch.num_tokens() >= 1 && batch.num_tokens() <= options_.max_batch_tokens,
-        "a step has 1 to max_batch_tokens tokens");
-  check(batch.num_sequences() <= options_.max_sequences, "a step has at most max_sequences sequences");
-  check(batch.logit_rows.size() <= static_cast<std::size_t>(options_.max_logit_rows),
-        "at most max_logit_rows rows of logits");
-  check(!encoder_output_ || batch.logit_rows.empty(), "an encoder has no logits");
-  for (std::int32_t s = 0; encoder_output_ && s < batch.num_sequences(); ++s) {
-    check(batch.q_len(s) == batch.kv_lengths[static_cast<std::size_t>(s)], "an encoder computes a text in one step");
-  }
-  check(same_planes(memory.groups(), kv_groups_),
-        "the cache must have the layers of the model and the layouts of its attention kernels");
-  check(states.slot_stride == static_cast<std::int64_t>(state_bytes()) &&
-            memory.states(Side::host).slot_stride == static_cast<std::int64_t>(host_state_bytes()),
-        "the slots must be as large as the model's state");
-  batch.validate(memory.num_blocks(), memory.block_tokens(), states.num_slots);
-  check(batch.overwritten_rows.empty() || (options_.given_rows && batch.given.stride >= config_.hidden),
-        "the model was not loaded for given rows, or they are too narrow");
-  check(batch.most_rows <= options_.most_rows, "the model was not loaded for so many rows of a sequence");
-  check(options_.spans || batch.visible_end.empty(), "the model was not loaded for tokens that see each other");
-  check(batch.position_axes <= config_.position_axes, "a token has more positions than the model's rotation");
-  check(
-      !config_.learned_positions ||
-          std::ranges::all_of(batch.positions, [this](std::int32_t position) { return position < config_.context_length; }),
-      "a position is outside the learned ones");
-  check(std::ranges::all_of(batch.kv_lengths, [this](std::int32_t length) { return length <= options_.context_length; }),
-        "a sequence is longer than the context that the model was loaded for");
-  const auto is_known = [this](std::int32_t token) {
-    return token < 0 ? EmbeddingRows::drawn_token(token) < output_rank().draws().newest_rows() : token < config_.vocab;
-  };
-  check(std::ranges::all_of(batch.tokens, is_known), "a token is outside the vocabulary or of what the last step drew");
-}
-
-const ModelParts& Model::parts() const {
-  static const ModelParts none;
-  return none;
-}
-
-void Model::forward_mtp(std::int32_t, const BatchPlan&, SequenceMemory&) { fail_check("the model has no MTP blocks"); }
-
-std::unique_ptr<Model> Model::plan(const GgufFile& file, const KernelRegistry& registry, const DeviceInfo& device,
-                                   int num_threads, const ModelOptions& options) {
-  return std::make_unique<Transformer>(file, registry, device, num_threads, options);
-}
-
-std::unique_ptr<Model> Model::load(const GgufFile& file, const KernelRegistry& registry, const Devices& devices,
-                                   ThreadPool& pool, const ModelOptions& options) {
-  auto model = plan(file, registry, devices.at(Side::device).info(), pool.num_threads(), options);
-  model->load(devices, pool);
-  return model;
-}
+std::span<const float> Transformer::hidden() { return results_.hidden(config_, output_rank()); }
 
 }  // namespace rocmforge

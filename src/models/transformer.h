@@ -11,9 +11,11 @@
 #include "models/parts/input_embedding.h"
 #include "models/parts/mtp_block.h"
 #include "models/parts/output_head.h"
+#include "models/parts/token_draw.h"
 #include "models/plan/model_plan.h"
 #include "models/step/pass.h"
 #include "models/step/rank.h"
+#include "models/step/step_results.h"
 
 namespace rocmforge {
 
@@ -66,22 +68,18 @@ class Transformer final : public Model {
   void plan_output(Planner& planner);
   /// Plans the MTP blocks, if requested; throws Error if the file has none.
   void plan_mtp(Planner& planner, const GgufFile& file);
-  void add_draw();
 
   /// The tables that MTP blocks read, on the side of the output.
   EmbeddingTable* mtp_embedding(Planner& planner);
 
   [[nodiscard]] Pass layers_pass() const;
   [[nodiscard]] Rank& output_rank() { return options_.placement.output == Side::host ? *host_rank_ : *rank_; }
-  [[nodiscard]] const Rank& output_rank() const { return options_.placement.output == Side::host ? *host_rank_ : *rank_; }
-  void check_batch(const BatchPlan& batch, const SequenceMemory& memory) const;
   /// `host`: the arrays for the host's part of a split model.
   void compute(const Pass& pass, const StepArrays& arrays, const StepArrays* host, SequenceMemory& memory,
                const RunOperations& run);
   void run_step(const Pass& pass, const BatchPlan& batch, SequenceMemory& memory, bool recorded);
   /// Gives the tokens that the last step drew to the side of the embedding, if it is not that of the output.
   void share_draws();
-  void keep_raw_logits(std::span<const std::int32_t> rows);
 
   ModelConfig config_;
   ModelOptions options_;
@@ -92,20 +90,12 @@ class Transformer final : public Model {
   std::vector<std::unique_ptr<Block>> blocks_;
   std::size_t kept_blocks_ = 0;       ///< Pass::kept_blocks
   std::optional<OutputHead> output_;  ///< none in an encoder
+  std::optional<TokenDraw> draw_;     ///< likewise
   std::optional<EncoderOutput> encoder_output_;
   std::vector<std::unique_ptr<MtpBlock>> mtp_;
   std::size_t layer_operations_ = 0;  ///< of the plan, before those of MTP blocks
   KvGroups kv_groups_;
-  Resolved<SampleTokens> sample_;
-
-  Operations draw_;
-
-  std::int32_t logit_rows_ = 0;  ///< of the last step
-  std::int32_t hidden_rows_ = 0;
-  std::int32_t raw_rows_ = 0;
-  PinnedBuffer raw_logits_;  ///< [raw rows, vocab]
-  PinnedBuffer logits_host_;
-  PinnedBuffer hidden_host_;
+  StepResults results_;
   std::optional<Crossing> crossing_;  ///< where the model is split
   std::optional<Rank> host_rank_;     ///< likewise, once loaded
   std::optional<Rank> rank_;          ///< once loaded. Last, because it waits for steps that use the rest
