@@ -143,13 +143,15 @@ TEST_P(AmdPack, EveryElementLiesWhereTheLayoutSays) {
   }
 }
 
-constexpr DType packed_types[] = {
-#define ROCMFORGE_AMD_TYPE(type, format) DType::type,
-    ROCMFORGE_AMD_TYPES(ROCMFORGE_AMD_TYPE)
-#undef ROCMFORGE_AMD_TYPE
-};
+std::vector<DType> packed_types() {
+  std::vector<DType> types;
+  for (const gpu::StoredType& stored : gpu::stored_types) {
+    types.push_back(stored.type);
+  }
+  return types;
+}
 
-INSTANTIATE_TEST_SUITE_P(Formats, AmdPack, testing::ValuesIn(packed_types),
+INSTANTIATE_TEST_SUITE_P(Formats, AmdPack, testing::ValuesIn(packed_types()),
                          [](const auto& test) { return std::string(name(test.param)); });
 
 }  // namespace

@@ -46,6 +46,8 @@ class PackedWeight {
         return half_at(super + at.row * 2) * static_cast<float>(static_cast<std::int8_t>(scale)) *
                static_cast<float>(code(record, at) - 32);
       }
+      default:
+        break;
     }
     return 0.0f;
   }

@@ -5,8 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "kernels/formats/weight_format.h"
-#include "tensor/quant/formats.h"
+#include "kernels/formats/unpacked_row.h"
 
 // Weights in the layout of a family of kernels: tiles of rows, each a sequence of records along k. The family's
 // weight_layout.h defines the content of the records.
@@ -24,17 +23,20 @@ struct PackedTile {
 
 /// Rows [n, k] as the file stores them.
 struct FileRows {
+  DType type;
   const std::uint8_t* bytes;
   std::int64_t n;
   std::int64_t k;
 };
 
-/// Tiles [begin, end) of `rows`, zeroed and then filled by pack_row(blocks, columns, row, record): `columns` columns of row
-/// `row` of the tile, whose blocks in the file begin at `blocks`, into the record at `record`. Tile 0 goes to `packed`.
-template <class Block, class PackRow>
+/// Tiles [begin, end) of `rows`, zeroed and then filled by put_row(unpacked, columns, row, record): `columns` columns of row
+/// `row` of the tile into the record at `record`. Tile 0 goes to `packed`.
+template <class PutRow>
 void pack_tiles(const PackedTile& tile, const FileRows& rows, std::int64_t begin, std::int64_t end, std::uint8_t* packed,
-                const PackRow& pack_row) {
-  const auto stride = static_cast<std::int64_t>(row_bytes(Block::dtype, rows.k));
+                const PutRow& put_row) {
+  const auto stride = static_cast<std::int64_t>(row_bytes(rows.type, rows.k));
+  const auto record_stride = static_cast<std::int64_t>(row_bytes(rows.type, tile.record_elems));
+  UnpackedRow unpacked;
   for (std::int64_t t = begin; t < end; ++t) {
     std::uint8_t* to = packed + t * tile.bytes;
     const std::int64_t first = t * tile.rows;
@@ -42,24 +44,15 @@ void pack_tiles(const PackedTile& tile, const FileRows& rows, std::int64_t begin
     std::memset(to, 0, static_cast<std::size_t>(tile.bytes + (last ? tile.bytes_after : 0)));
     for (std::int64_t row = 0; row < std::min(tile.rows, rows.n - first); ++row) {
       const std::uint8_t* blocks = rows.bytes + (first + row) * stride;
-      for (std::int64_t column = 0; column < rows.k; column += tile.record_elems) {
-        pack_row(blocks + column / static_cast<std::int64_t>(Block::elems) * static_cast<std::int64_t>(sizeof(Block)),
-                 static_cast<int>(std::min(tile.record_elems, rows.k - column)), static_cast<int>(row),
-                 to + column / tile.record_elems * tile.record_bytes);
+      std::uint8_t* record = to;
+      for (std::int64_t column = 0; column < rows.k; column += tile.record_elems, blocks += record_stride) {
+        const auto columns = static_cast<int>(std::min(tile.record_elems, rows.k - column));
+        unpack_row(rows.type, blocks, columns, unpacked);
+        put_row(unpacked, columns, static_cast<int>(row), record);
+        record += tile.record_bytes;
       }
     }
   }
-}
-
-/// Calls pack.operator()<Block>() for the block of `type`, which has_weight_layout.
-template <class Pack>
-void visit_packed_format(DType type, const Pack& pack) {
-  check(has_weight_layout(type), "a format that is not repacked");
-  Formats::visit(type, [&]<class Block>(Block*) {
-    if constexpr (has_weight_layout(Block::dtype)) {
-      pack.template operator()<Block>();
-    }
-  });
 }
 
 }  // namespace rocmforge::gpu

@@ -217,7 +217,7 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
     shape.grid = {static_cast<std::uint32_t>(groups), 1, static_cast<std::uint32_t>(args.tokens)};
     shape.block[0] = hopper::matvec_all_threads;
     shape.shared_bytes = static_cast<std::uint32_t>(fit.bytes);
-    const std::string name = fmt::format("expert_{}_{}", gated ? "gate_up" : "down", hopper::weight_format_name(format));
+    const std::string name = fmt::format("expert_{}_{}", gated ? "gate_up" : "down", hopper::weight_traits(format).name);
     const Kernel<hopper::ExpertVectorArgs> kernel("experts_vectors", name,
                                                   gated ? LaunchOrder::by_kernel_in_turn : LaunchOrder::by_kernel);
     for (; launch.first_slot < used; launch.first_slot += slots_at_once) {
@@ -359,7 +359,7 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
     shape.block[0] = hopper::few_warps * 32;
     shape.shared_bytes = static_cast<std::uint32_t>(shared_with(launch.ring));
     const std::string kernel = fmt::format("expert_few_{}_{}{}", gated ? "gate_up" : "down", parts > 1 ? "in_parts_" : "",
-                                           hopper::weight_format_name(format));
+                                           hopper::weight_traits(format).name);
     Kernel<hopper::ExpertFewArgs>("experts_few", kernel, gated ? LaunchOrder::by_kernel_in_turn : LaunchOrder::by_kernel)
         .launch(stream, shape, launch);
   }
@@ -404,7 +404,7 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
         std::min<std::int64_t>(space.most_tiles * row_tiles, stream.device().info().compute_units));
     shape.block[0] = static_cast<std::uint32_t>(tile.threads());
     shape.shared_bytes = static_cast<std::uint32_t>(hopper::tiles_rings(tile, format).bytes);
-    const std::string_view name = hopper::weight_format_name(format);
+    const std::string_view name = hopper::weight_traits(format).name;
     Kernel<hopper::ExpertTilesArgs>(fmt::format("matmul_tiles_{}", name), fmt::format("expert_tiles_{}_{}", name, tokens),
                                     LaunchOrder::by_kernel)
         .launch(stream, shape, launch);

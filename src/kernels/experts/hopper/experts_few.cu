@@ -46,10 +46,4 @@ extern "C" __global__ void __launch_bounds__(rocmforge::hopper::few_convert_thre
   ROCMFORGE_EXPERT_FEW_KERNEL(expert_few_down, format, false, 1)                                       \
   ROCMFORGE_EXPERT_FEW_KERNEL(expert_few_down_in_parts, format, false, rocmforge::hopper::few_parts)
 
-ROCMFORGE_EXPERT_FEW(q4_0)
-ROCMFORGE_EXPERT_FEW(q5_0)
-ROCMFORGE_EXPERT_FEW(q8_0)
-ROCMFORGE_EXPERT_FEW(mxfp4)
-ROCMFORGE_EXPERT_FEW(q4_k)
-ROCMFORGE_EXPERT_FEW(q5_k)
-ROCMFORGE_EXPERT_FEW(q6_k)
+ROCMFORGE_HOPPER_FORMATS(ROCMFORGE_EXPERT_FEW)

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "kernels/formats/amd/weight_format.h"
+#include "kernels/formats/weight_format.h"
 
 // How the products for AMD store a quantised weight [n, k]. Host and device code include this.
 //
@@ -34,6 +34,17 @@
 // TQ1_0 and TQ2_0 are stored as Q2_K: scale * (q - 1) is scale * q - scale, with all codes of scales and minima 1.
 
 namespace rocmforge::amd {
+
+using gpu::find_weight_format;
+using gpu::weight_traits;
+using gpu::WeightFormat;
+using gpu::WeightScales;
+using gpu::WeightTraits;
+
+/// AMD's kernels read every form.
+constexpr bool has_weight_layout(DType type) { return find_weight_format(type) != WeightFormat::none; }
+/// The form of a type that has_weight_layout.
+constexpr WeightFormat weight_format(DType type) { return find_weight_format(type); }
 
 inline constexpr int weight_tile_rows = 8;
 inline constexpr int record_elems = 256;
@@ -73,40 +84,26 @@ constexpr WeightLayout make_weight_layout(int code_bytes, int high_bytes, int sc
           high_offset, scale_offset, super_offset, super_offset + weight_tile_rows * super_bytes};
 }
 
-constexpr WeightLayout weight_layout(WeightFormat format) {
-  switch (format) {
-    case WeightFormat::q4_0:
-    case WeightFormat::mxfp4:
-    case WeightFormat::nvfp4:
-    case WeightFormat::iq4_nl:
-      return make_weight_layout(16, 0, 2, 0);
-    case WeightFormat::q5_0:
-      return make_weight_layout(16, 4, 2, 0);
-    case WeightFormat::q8_0:
-      return make_weight_layout(32, 0, 2, 0);
-    case WeightFormat::q4_k:
-      return make_weight_layout(16, 0, 2, 4);
-    case WeightFormat::q5_k:
-      return make_weight_layout(16, 4, 2, 4);
-    case WeightFormat::q6_k:
-      return make_weight_layout(16, 8, 2, 4);
-    case WeightFormat::q4_1:
-      return make_weight_layout(16, 0, 4, 0);
-    case WeightFormat::q5_1:
-      return make_weight_layout(16, 4, 4, 0);
-    case WeightFormat::iq4_xs:
-    case WeightFormat::iq3:
-      return make_weight_layout(16, 0, 1, 2);
-    case WeightFormat::q2_k:
-      return make_weight_layout(8, 0, 2, 4);
-    case WeightFormat::q3_k:
-      return make_weight_layout(8, 4, 2, 2);
-    case WeightFormat::iq1_iq2:
-      return make_weight_layout(8, 4, 1, 2);
+/// Bytes of a piece's scales.
+constexpr int piece_scale_bytes(WeightScales scales) {
+  switch (scales) {
+    case WeightScales::half_and_minimum:
+      return 4;
+    case WeightScales::code:
+    case WeightScales::odd_of_strip:
+      return 1;
     default:
-      break;
+      return 2;
   }
-  return {};
+}
+
+constexpr WeightLayout weight_layout(WeightFormat format) {
+  const WeightTraits traits = weight_traits(format);
+  const bool two_scales =
+      subtracts_minimum(traits.scales) || format == WeightFormat::q6_k;  // of Q6_K the second one is zero
+  const int super_bytes = has_super_scale(traits.scales) ? (two_scales ? 4 : 2) : 0;
+  return make_weight_layout(piece_elems * traits.code_bits / 8, piece_elems * traits.high_bits / 8,
+                            piece_scale_bytes(traits.scales), super_bytes);
 }
 
 /// Bytes that a work-group reads from the start of a record before it knows the format, even where records are shorter.

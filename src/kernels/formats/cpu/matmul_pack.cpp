@@ -7,79 +7,23 @@
 #include <cstring>
 
 #include "base/math.h"
+#include "kernels/formats/unpacked_row.h"
 #include "tensor/quant/formats.h"
 
 namespace rocmforge {
 
 namespace {
 
-constexpr std::size_t panel_halves = std::size_t{2} * packed::panel_blocks;
-
-/// Up to 256 columns of one row, codes and scales spread out to bytes.
-struct PanelRow {
-  std::uint8_t codes[packed::panel_columns];
-  half scale[panel_halves];           ///< of each block or half block; the first entry alone where one is for 256 columns
-  half addend[packed::panel_blocks];  ///< minimum of each block, or the scale of the minima in the first entry
-  std::uint8_t scales[panel_halves];  ///< integer scale of each block, or of each half block
-  std::uint8_t minima[panel_halves];  ///< likewise
-};
-
-/// Puts the file's block `b` of a panel into `row`.
-template <DescribedBlock Block>
-void read(const Block& block, int b, PanelRow& row) {
-  unpack_codes(block, row.codes + Block::elems * b);
-  if constexpr (requires { block.exponent; }) {
-    row.scales[b] = block.exponent;
-  } else if constexpr (requires { block.group_scale(0); }) {
-    constexpr unsigned groups = Block::elems / Block::group;
-    for (unsigned group = 0; group < groups; ++group) {
-      row.scale[static_cast<unsigned>(b) * groups + group] = half(block.group_scale(group));
-    }
-  } else {
-    row.scale[b] = block.scale;
-  }
-  if constexpr (requires { block.minimum; }) {
-    row.addend[b] = block.minimum;
-  } else if constexpr (requires { block.minimum_scale; }) {
-    row.addend[b] = block.minimum_scale;
-  }
-  if constexpr (requires { block.scale_code(0); }) {
-    for (unsigned group = 0; group < Block::elems / Block::group; ++group) {
-      row.scales[group] = static_cast<std::uint8_t>(block.scale_code(group));
-    }
-  }
-  if constexpr (requires { block.minimum_code(0); }) {
-    for (unsigned group = 0; group < Block::elems / Block::group; ++group) {
-      row.minima[group] = static_cast<std::uint8_t>(block.minimum_code(group));
-    }
-  }
-}
-
-/// Scales of formats with three values, codes 0, 1 and 2: scale * s * ((code - 1) + shift / 8) is
-/// scale * s * code - scale / 8 * s * (8 - shift).
-template <class Block>
-void read_ternary_scales(const Block& block, PanelRow& row) {
-  row.scale[0] = row.addend[0] = block_scale(block);
-  for (unsigned b = 0; b < packed::panel_blocks; ++b) {
-    unsigned scale = 1;
-    unsigned shifted = 8;
-    if constexpr (requires { block.shifts_down(b); }) {
-      scale = block.scale_code(b);
-      shifted = block.shifts_down(b) ? 9 : 7;
-    }
-    row.scales[b] = static_cast<std::uint8_t>(scale);
-    row.minima[b] = static_cast<std::uint8_t>(scale * shifted);
-  }
-}
-
 template <class Block>
 constexpr PackedFormat format_of = *std::ranges::find(packed::formats, Block::dtype, &PackedFormat::type);
 
+using CodeTable = std::array<std::uint8_t, 256>;
+
 /// The code of each value that an element may have, by the low eight bits of that value.
 template <IntegerBlock Block>
-constexpr std::array<std::uint8_t, 256> integer_codes = [] {
+constexpr CodeTable integer_codes = [] {
   constexpr PackedFormat format = format_of<Block>;
-  std::array<std::uint8_t, 256> codes{};
+  CodeTable codes{};
   for (int code = 0; code < 1 << (format.low_bits + format.high_bits); ++code) {
     if (format.codes != CodeForm::plain) {
       codes[static_cast<std::uint8_t>(packed::values_of(format.codes)[code])] = static_cast<std::uint8_t>(code);
@@ -93,41 +37,15 @@ constexpr std::array<std::uint8_t, 256> integer_codes = [] {
   return codes;
 }();
 
-/// Reads a block of 256 elements, which is all that a panel has of a row.
-template <IntegerBlock Block>
-void read(const Block& block, int, PanelRow& row) {
-  static_assert(Block::elems == packed::panel_columns);
-  for (unsigned first = 0; first < Block::elems; first += 8) {
-    const EightBytes integers = block.integers(first);
-    for (unsigned i = 0; i < 8; ++i) {
-      row.codes[first + i] = integer_codes<Block>[static_cast<std::uint8_t>(signed_byte(integers, i))];
-    }
-  }
-  if constexpr (format_of<Block>.scales == ScaleForm::byte_and_minimum) {
-    read_ternary_scales(block, row);
-  } else {
-    row.scale[0] = block_scale(block);
-    for (unsigned half_block = 0; half_block < panel_halves; ++half_block) {
-      row.scales[half_block] = static_cast<std::uint8_t>(block.scale_code(half_block * 16 / Block::group));
-    }
-  }
-}
-
-void read(const BlockTQ2_0& block, int, PanelRow& row) {
-  unpack_codes(block, row.codes);
-  read_ternary_scales(block, row);
-}
-
-void read_panel_row(DType type, const std::uint8_t* from, int blocks, PanelRow& row) {
+/// The table of a type whose blocks give integers, else null.
+const CodeTable* code_table(DType type) {
+  const CodeTable* table = nullptr;
   Formats::visit(type, [&]<class Block>(Block*) {
-    if constexpr (Block::elems > 1) {
-      for (int b = 0; b < blocks * packed::block_columns / Block::elems; ++b) {
-        Block block;
-        std::memcpy(&block, from + b * sizeof block, sizeof block);
-        read(block, b, row);
-      }
+    if constexpr (IntegerBlock<Block>) {
+      table = &integer_codes<Block>;
     }
   });
+  return table;
 }
 
 /// Adds four codes (the bytes of `codes`) of row `r` to a plane: column 4 * i and the three after it.
@@ -151,44 +69,52 @@ void put_planes(const PackedFormat& format, const std::uint8_t* codes, int r, st
   }
 }
 
-std::uint8_t nibbles(const PanelRow& row, int half_block) {
-  return static_cast<std::uint8_t>(row.scales[half_block] | row.minima[half_block] << 4);
+std::uint8_t nibbles(const UnpackedRow::Strip& strip) {
+  return static_cast<std::uint8_t>(strip.scale_code | strip.minimum_code << 4);
 }
 
-void put_scales(const PackedFormat& format, const PanelRow& row, int blocks, int r, std::uint8_t* panel) {
+/// The minimum of a block in units of 2^-minimum_shift. IQ1_S has its own in these.
+std::uint8_t minimum_of(const PackedFormat& format, const UnpackedRow::Strip& strip) {
+  return static_cast<std::uint8_t>(format.type == DType::iq1_s ? strip.minimum_code
+                                                               : strip.minimum_code << format.minimum_shift);
+}
+
+void put_scales(const PackedFormat& format, const UnpackedRow& row, int blocks, int r, std::uint8_t* panel) {
   if (packed::head_bytes(format) > 0) {
-    std::memcpy(panel + 2 * r, &row.scale[0], 2);
+    std::memcpy(panel + 2 * r, &row.scale, 2);
   }
   if (packed::head_bytes(format) > 32) {
-    std::memcpy(panel + 32 + 2 * r, &row.addend[0], 2);
+    std::memcpy(panel + 32 + 2 * r, &row.minimum, 2);
   }
   for (int b = 0; b < blocks; ++b) {
     std::uint8_t* scales = panel + packed::head_bytes(format) + b * packed::scale_bytes(format);
+    const UnpackedRow::Strip& first = row.strips[2 * b];
+    const UnpackedRow::Strip& second = row.strips[2 * b + 1];
     switch (format.scales) {
       case ScaleForm::half_and_addend:
-        std::memcpy(scales + 32 + 2 * r, &row.addend[b], 2);
+        std::memcpy(scales + 32 + 2 * r, &first.minimum, 2);
         [[fallthrough]];
       case ScaleForm::half:
-        std::memcpy(scales + 2 * r, &row.scale[b], 2);
+        std::memcpy(scales + 2 * r, &first.scale, 2);
         break;
       case ScaleForm::half_pair:
-        std::memcpy(scales + 2 * r, &row.scale[2 * b], 2);
-        std::memcpy(scales + 32 + 2 * r, &row.scale[2 * b + 1], 2);
+        std::memcpy(scales + 2 * r, &first.scale, 2);
+        std::memcpy(scales + 32 + 2 * r, &second.scale, 2);
         break;
       case ScaleForm::byte_and_minimum:
-        scales[16 + r] = row.minima[b];
+        scales[16 + r] = minimum_of(format, first);
         [[fallthrough]];
       case ScaleForm::signed_byte:
       case ScaleForm::exponent:
-        scales[r] = row.scales[b];
+        scales[r] = first.scale_code;
         break;
       case ScaleForm::signed_bytes:
-        scales[r] = row.scales[2 * b];
-        scales[16 + r] = row.scales[2 * b + 1];
+        scales[r] = first.scale_code;
+        scales[16 + r] = second.scale_code;
         break;
       case ScaleForm::nibbles:
-        scales[r] = nibbles(row, 2 * b);
-        scales[16 + r] = nibbles(row, 2 * b + 1);
+        scales[r] = nibbles(first);
+        scales[16 + r] = nibbles(second);
         break;
     }
   }
@@ -241,11 +167,16 @@ void pack_matmul_group(const PackedFormat& format, const std::uint8_t* rows, std
   std::memset(destination, 0, static_cast<std::size_t>(packed::group_bytes(format, k)));
   const auto first = group * packed::group_rows;
   const int count = static_cast<int>(std::min<std::int64_t>(packed::group_rows, n - first));
-  PanelRow row;
+  const CodeTable* const table = code_table(format.type);
+  UnpackedRow row;
   for (std::int64_t column = 0, panel_index = 0; column < k; column += packed::panel_columns, ++panel_index) {
     const int blocks = static_cast<int>(std::min<std::int64_t>(packed::panel_columns, k - column)) / packed::block_columns;
     for (int r = 0; r < count; ++r) {
-      read_panel_row(format.type, rows + (first + r) * row_stride + panel_index * panel_stride, blocks, row);
+      unpack_row(format.type, rows + (first + r) * row_stride + panel_index * panel_stride, blocks * packed::block_columns,
+                 row);
+      for (int i = 0; table != nullptr && i < packed::panel_columns; ++i) {
+        row.codes[i] = (*table)[row.codes[i]];
+      }
       put_scales(format, row, blocks, r, destination);
       std::uint8_t* planes = destination + packed::code_offset(format, blocks);
       for (int b = 0; b < blocks; ++b) {

@@ -2,14 +2,12 @@
 
 #include <cstring>
 
+#include "base/error.h"
 #include "kernels/formats/hopper/weight_layout.h"
 #include "kernels/formats/pack_tiles.h"
-#include "tensor/quant/formats.h"
 
 namespace rocmforge::hopper {
 namespace {
-
-constexpr int most_elems = 256;  ///< of a record
 
 std::uint32_t load_word(const std::uint8_t* from) {
   std::uint32_t word = 0;
@@ -18,37 +16,41 @@ std::uint32_t load_word(const std::uint8_t* from) {
 }
 void store_word(std::uint8_t* to, std::uint32_t word) { std::memcpy(to, &word, 4); }
 
-/// Where a row of a record has its scales.
-struct RowScales {
-  std::uint8_t* scales;
-  std::uint8_t* super;
-};
-
-// put_scales(block, b, to): the scales of the file's block `b` of a record.
-template <class Block>
-void put_scales(const Block& block, int b, const RowScales& to) {
-  std::memcpy(to.scales + 2 * b, &block.scale, 2);
-}
-void put_scales(const BlockMXFP4& block, int b, const RowScales& to) { to.scales[b] = block.exponent; }
-void put_scales(const BlockQ6_K& block, int, const RowScales& to) {
-  for (int s = 0; s < 4; ++s) {
-    std::memcpy(to.scales + 4 * s, block.scales + 2 * s, 2);
-    std::memcpy(to.scales + 4 * s + 2, block.scales + 8 + 2 * s, 2);
+/// The scales of a row of a record.
+void put_scales(WeightScales kind, const UnpackedRow& row, std::uint8_t* scales, std::uint8_t* super) {
+  const auto& strips = row.strips;
+  switch (kind) {
+    case WeightScales::half:
+      for (int block = 0; block < 4; ++block) {
+        std::memcpy(scales + 2 * block, &strips[2 * block].scale, 2);
+      }
+      break;
+    case WeightScales::exponent:
+      for (int block = 0; block < 4; ++block) {
+        scales[block] = strips[2 * block].scale_code;
+      }
+      break;
+    case WeightScales::code_of_strip:
+      for (int s = 0; s < 4; ++s) {
+        for (int i = 0; i < 4; ++i) {  // block s of both groups
+          scales[4 * s + i] = strips[8 * (i / 2) + 2 * s + i % 2].scale_code;
+        }
+      }
+      std::memcpy(super, &row.scale, 2);
+      break;
+    case WeightScales::code_and_minimum:
+      for (int j = 0; j < 4; ++j) {
+        for (int i = 0; i < 2; ++i) {
+          scales[4 * j + i] = strips[4 * j + 2 * i].scale_code;
+          scales[4 * j + 2 + i] = strips[4 * j + 2 * i].minimum_code;
+        }
+      }
+      std::memcpy(super, &row.scale, 2);
+      std::memcpy(super + 2, &row.minimum, 2);
+      break;
+    default:
+      fail_check("scales without a layout for Hopper");
   }
-  std::memcpy(to.super, &block.scale, 2);
-}
-/// Of Q4_K and Q5_K.
-template <class Block>
-requires requires(Block block) { block.minimum_code(0); }
-void put_scales(const Block& block, int, const RowScales& to) {
-  for (unsigned j = 0; j < 4; ++j) {
-    to.scales[4 * j] = static_cast<std::uint8_t>(block.scale_code(2 * j));
-    to.scales[4 * j + 1] = static_cast<std::uint8_t>(block.scale_code(2 * j + 1));
-    to.scales[4 * j + 2] = static_cast<std::uint8_t>(block.minimum_code(2 * j));
-    to.scales[4 * j + 3] = static_cast<std::uint8_t>(block.minimum_code(2 * j + 1));
-  }
-  std::memcpy(to.super, &block.scale, 2);
-  std::memcpy(to.super + 2, &block.minimum_scale, 2);
 }
 
 // Codes of one row and group to their planes. `chunk` is c of weight_layout.h.
@@ -89,39 +91,26 @@ void put_bytes(const std::uint8_t* codes, int row, std::uint8_t* group) {
   }
 }
 
-/// Bytes of a row's scales in a record.
-template <class Block>
-constexpr int scale_row_bytes() {
-  return Block::elems == 256 ? 16 : Block::dtype == DType::mxfp4 ? 4 : 8;
-}
-template <class Block>
-constexpr int super_row_bytes() {
-  return Block::dtype == DType::q6_k ? 2 : 4;
-}
-
 /// One row of a record; `columns` of it are in the file.
-template <class Block>
-void pack_row(const std::uint8_t* blocks, int columns, int row, std::uint8_t* record) {
-  constexpr WeightLayout layout = weight_layout(weight_format(Block::dtype));
-  std::uint8_t codes[most_elems] = {};
-  const RowScales to{record + layout.scale_offset + row * scale_row_bytes<Block>(),
-                     record + layout.super_offset + row * super_row_bytes<Block>()};
-  for (int b = 0; b < columns / Block::elems; ++b) {
-    Block block;
-    std::memcpy(&block, blocks + b * sizeof(Block), sizeof(Block));
-    unpack_codes(block, codes + b * Block::elems, 0);
-    put_scales(block, b, to);
+void put_row(const WeightTraits& traits, const WeightLayout& layout, UnpackedRow& unpacked, int columns, int row,
+             std::uint8_t* record) {
+  put_scales(traits.scales, unpacked, record + layout.scale_offset + row * row_scale_bytes(traits.scales),
+             record + layout.super_offset + row * row_super_bytes(traits.scales));
+  if (traits.code_bits == 8) {  // signed
+    for (int i = 0; i < columns; ++i) {
+      unpacked.codes[i] ^= 0x80;
+    }
   }
   for (int group = 0; group < layout.elems / weight_group_elems; ++group) {
-    const std::uint8_t* of_group = codes + weight_group_elems * group;
-    if constexpr (Block::Low::bits == 8) {
+    const std::uint8_t* of_group = unpacked.codes + weight_group_elems * group;
+    if (traits.code_bits == 8) {
       put_bytes(of_group, row, record + 2048 * group);
     } else {
       put_low(of_group, row, record + 1024 * group);
     }
-    if constexpr (Block::High::bits == 1) {
+    if (traits.high_bits == 1) {
       put_one_high(of_group, row, record + layout.high_offset + 256 * group);
-    } else if constexpr (Block::High::bits == 2) {
+    } else if (traits.high_bits == 2) {
       put_two_high(of_group, row, record + layout.high_offset + 512 * group);
     }
   }
@@ -131,12 +120,14 @@ void pack_row(const std::uint8_t* blocks, int columns, int row, std::uint8_t* re
 
 void pack_tiles(DType type, const void* rows, std::int64_t n, std::int64_t k, std::int64_t begin, std::int64_t end,
                 void* packed) {
-  gpu::visit_packed_format(type, [&]<class Block>() {
-    constexpr WeightLayout layout = weight_layout(weight_format(Block::dtype));
-    gpu::pack_tiles<Block>({weight_tile_rows, layout.elems, layout.record_bytes, weight_tile_bytes(layout, k)},
-                           {static_cast<const std::uint8_t*>(rows), n, k}, begin, end, static_cast<std::uint8_t*>(packed),
-                           pack_row<Block>);
-  });
+  check(has_weight_layout(type), "a format that is not repacked");
+  const WeightTraits traits = weight_traits(weight_format(type));
+  const WeightLayout layout = weight_layout(traits.format);
+  gpu::pack_tiles({weight_tile_rows, layout.elems, layout.record_bytes, weight_tile_bytes(layout, k)},
+                  {type, static_cast<const std::uint8_t*>(rows), n, k}, begin, end, static_cast<std::uint8_t*>(packed),
+                  [&](UnpackedRow& unpacked, int columns, int row, std::uint8_t* record) {
+                    put_row(traits, layout, unpacked, columns, row, record);
+                  });
 }
 
 }  // namespace rocmforge::hopper

@@ -33,11 +33,27 @@ namespace rocmforge::hopper {
 inline constexpr int weight_tile_rows = 16;
 inline constexpr int weight_group_elems = 128;
 
-using gpu::has_weight_layout;
-using gpu::weight_format;
-using gpu::weight_format_name;
-using gpu::weight_formats;
+using gpu::weight_traits;
 using gpu::WeightFormat;
+using gpu::WeightScales;
+using gpu::WeightTraits;
+
+inline constexpr WeightFormat weight_formats[] = {
+#define ROCMFORGE_NAME(name) WeightFormat::name,
+    ROCMFORGE_HOPPER_FORMATS(ROCMFORGE_NAME)
+#undef ROCMFORGE_NAME
+};
+
+/// Whether Hopper's kernels read the form of a type, and this form.
+constexpr bool has_weight_layout(DType type) {
+  for (const WeightFormat format : weight_formats) {
+    if (format == gpu::find_weight_format(type)) {
+      return true;
+    }
+  }
+  return false;
+}
+constexpr WeightFormat weight_format(DType type) { return gpu::find_weight_format(type); }
 
 struct WeightLayout {
   int elems;        ///< columns of a record
@@ -57,47 +73,44 @@ constexpr WeightLayout make_weight_layout(int elems, int code_bytes, int high_by
           code_bytes + high_bytes + scale_bytes + super_bytes};
 }
 
+/// Bytes of a row's scales in a record.
+constexpr int row_scale_bytes(WeightScales scales) {
+  return has_super_scale(scales) ? 16 : scales == WeightScales::exponent ? 4 : 8;
+}
+constexpr int row_super_bytes(WeightScales scales) {
+  return has_super_scale(scales) ? (subtracts_minimum(scales) ? 4 : 2) : 0;
+}
+
+constexpr WeightLayout make_weight_layout(const WeightTraits& traits) {
+  const int elems = has_super_scale(traits.scales) ? 256 : 128;
+  constexpr int rows = weight_tile_rows;
+  return make_weight_layout(elems, rows * elems * traits.code_bits / 8, rows * elems * traits.high_bits / 8,
+                            rows * row_scale_bytes(traits.scales), rows * row_super_bytes(traits.scales));
+}
+
+/// Device code that knows the form only when it runs can't read the table: each case is a constant.
 constexpr WeightLayout weight_layout(WeightFormat format) {
   switch (format) {
-    case WeightFormat::q4_0:
-      return make_weight_layout(128, 1024, 0, 128, 0);
-    case WeightFormat::q5_0:
-      return make_weight_layout(128, 1024, 256, 128, 0);
-    case WeightFormat::q8_0:
-      return make_weight_layout(128, 2048, 0, 128, 0);
-    case WeightFormat::mxfp4:
-      return make_weight_layout(128, 1024, 0, 64, 0);
-    case WeightFormat::q4_k:
-      return make_weight_layout(256, 2048, 0, 256, 64);
-    case WeightFormat::q5_k:
-      return make_weight_layout(256, 2048, 512, 256, 64);
-    case WeightFormat::q6_k:
-      return make_weight_layout(256, 2048, 1024, 256, 32);
+#define ROCMFORGE_LAYOUT(name)                                                             \
+  case WeightFormat::name: {                                                               \
+    constexpr WeightLayout layout = make_weight_layout(weight_traits(WeightFormat::name)); \
+    return layout;                                                                         \
   }
-  return {};
+    ROCMFORGE_HOPPER_FORMATS(ROCMFORGE_LAYOUT)
+#undef ROCMFORGE_LAYOUT
+    default:
+      return {};
+  }
 }
 
 /// The offset that codes have, code = value + offset; for Q8_0 as an unsigned byte.
-constexpr int weight_code_offset(WeightFormat format) {
-  switch (format) {
-    case WeightFormat::q4_0:
-      return 8;
-    case WeightFormat::q5_0:
-      return 16;
-    case WeightFormat::q6_k:
-      return 32;
-    case WeightFormat::q8_0:
-      return 128;
-    case WeightFormat::mxfp4:
-    case WeightFormat::q4_k:
-    case WeightFormat::q5_k:
-      break;
-  }
-  return 0;
-}
+constexpr int weight_code_offset(WeightFormat format) { return weight_traits(format).offset; }
 /// Whether a code is a nibble and nothing else, so that elements 4 to 7 of a word can stay in the high nibbles, 16 times too
 /// large.
-constexpr bool has_high_nibbles(WeightFormat format) { return format == WeightFormat::q4_0 || format == WeightFormat::q4_k; }
+constexpr bool has_high_nibbles(WeightFormat format) {
+  const WeightTraits traits = weight_traits(format);
+  return traits.code_bits == 4 && traits.high_bits == 0 && !traits.has_table;
+}
 
 constexpr std::int64_t weight_tiles(std::int64_t n) { return (n + weight_tile_rows - 1) / weight_tile_rows; }
 constexpr std::int64_t weight_records(const WeightLayout& layout, std::int64_t k) {

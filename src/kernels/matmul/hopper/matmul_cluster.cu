@@ -256,26 +256,13 @@ __device__ inline void multiply_cluster(const MatmulClusterArgs& args) {
   float sums[tokens / 2] = {};
   barrier_wait(barrier, 0);
   switch (format) {
-    case WeightFormat::q4_0:
-      multiply_segment<WeightFormat::q4_0, tokens>(weights, boxes, groups, lane, sums);
-      break;
-    case WeightFormat::q5_0:
-      multiply_segment<WeightFormat::q5_0, tokens>(weights, boxes, groups, lane, sums);
-      break;
-    case WeightFormat::q8_0:
-      multiply_segment<WeightFormat::q8_0, tokens>(weights, boxes, groups, lane, sums);
-      break;
-    case WeightFormat::mxfp4:
-      multiply_segment<WeightFormat::mxfp4, tokens>(weights, boxes, groups, lane, sums);
-      break;
-    case WeightFormat::q4_k:
-      multiply_segment<WeightFormat::q4_k, tokens>(weights, boxes, groups, lane, sums);
-      break;
-    case WeightFormat::q5_k:
-      multiply_segment<WeightFormat::q5_k, tokens>(weights, boxes, groups, lane, sums);
-      break;
-    case WeightFormat::q6_k:
-      multiply_segment<WeightFormat::q6_k, tokens>(weights, boxes, groups, lane, sums);
+#define ROCMFORGE_MULTIPLY(name)                                                      \
+  case WeightFormat::name:                                                            \
+    multiply_segment<WeightFormat::name, tokens>(weights, boxes, groups, lane, sums); \
+    break;
+    ROCMFORGE_HOPPER_FORMATS(ROCMFORGE_MULTIPLY)
+#undef ROCMFORGE_MULTIPLY
+    default:
       break;
   }
   keep(sums);

@@ -33,11 +33,10 @@ inline constexpr std::uint32_t sixteenths = 0x2c002c00;
 template <WeightFormat format>
 struct LaneWeights {
   static constexpr WeightLayout layout = weight_layout(format);
-  static constexpr bool has_minimum = format == WeightFormat::q4_k || format == WeightFormat::q5_k;
-  static constexpr int high_words = format == WeightFormat::q5_0 || format == WeightFormat::q5_k ? 1
-                                    : format == WeightFormat::q6_k                               ? 2
-                                                                                                 : 0;
-  static constexpr int code_quads = format == WeightFormat::q8_0 ? 2 : 1;
+  static constexpr WeightScales kind = weight_traits(format).scales;
+  static constexpr bool has_minimum = kind == WeightScales::code_and_minimum;
+  static constexpr int high_words = weight_traits(format).high_bits;
+  static constexpr int code_quads = weight_traits(format).code_bits == 8 ? 2 : 1;
   static constexpr bool in_high_nibbles = has_high_nibbles(format);
   static constexpr int offset = weight_code_offset(format);
 
@@ -57,7 +56,7 @@ struct LaneWeights {
   }
 
   __device__ void load_codes(std::uint32_t record, int group, int half, int row, int chunk) {
-    if constexpr (format == WeightFormat::q8_0) {
+    if constexpr (code_quads == 2) {
 #pragma unroll
       for (int pair = 0; pair < 2; ++pair) {
         load_shared(codes[half][pair], record + 2048 * group + 1024 * pair + 64 * row + 16 * chunk);
@@ -84,7 +83,7 @@ struct LaneWeights {
       minima[half][0] = multiply_pair(subtract_pair(__byte_perm(words[0], thousands, 0x5352), thousands), minimum_scale);
       scales[half][1] = multiply_pair(subtract_pair(__byte_perm(words[1], thousands, 0x5150), thousands), scale);
       minima[half][1] = multiply_pair(subtract_pair(__byte_perm(words[1], thousands, 0x5352), thousands), minimum_scale);
-    } else if constexpr (format == WeightFormat::q6_k) {
+    } else if constexpr (kind == WeightScales::code_of_strip) {
       // Of each block the byte of this lane's 16 columns: as 1024 + 128 + scale in the halves of pairs.
       std::uint32_t words[4];
       load_shared(words, from + 16 * row);
@@ -94,7 +93,7 @@ struct LaneWeights {
       const std::uint32_t scale = load_shared_16(record + layout.super_offset + 2 * row) * 0x10001u;
       scales[half][0] = multiply_pair(subtract_pair(__byte_perm(picked01, thousands, 0x5150), thousand_and(128)), scale);
       scales[half][1] = multiply_pair(subtract_pair(__byte_perm(picked23, thousands, 0x5150), thousand_and(128)), scale);
-    } else if constexpr (format == WeightFormat::mxfp4) {
+    } else if constexpr (kind == WeightScales::exponent) {
       const std::uint32_t exponents = load_shared(from + 4 * row);
       scales[half][0] = power_of_two(exponents & 255) | power_of_two(exponents >> 8 & 255) << 16;
       scales[half][1] = power_of_two(exponents >> 16 & 255) | power_of_two(exponents >> 24) << 16;
@@ -135,7 +134,7 @@ struct LaneWeights {
   /// small.
   template <int s>
   __device__ void numbers(int half, std::uint32_t (&q)[2][2]) const {
-    if constexpr (format == WeightFormat::q8_0) {
+    if constexpr (code_quads == 2) {
 #pragma unroll
       for (int step = 0; step < 2; ++step) {
         const std::uint32_t bytes = codes[half][s / 2][2 * (s % 2) + step] ^ 0x80808080u;

@@ -211,10 +211,10 @@ class Launcher {
     }
     shape.grid[0] = static_cast<std::uint32_t>(std::min<std::int64_t>(work, device.compute_units));
     check(shape.grid[0] > 0 && shape.grid[0] <= work, "matmul: a work-group without a tile");
-    const std::string object = fmt::format("matmul_tiles_{}", weight_format_name(format_));
+    const std::string object = fmt::format("matmul_tiles_{}", weight_traits(format_).name);
     constexpr std::string_view names[] = {"few", "tiles", "high"};
     const std::string kernel =
-        fmt::format("matmul_{}_{}_{}{}", names[static_cast<int>(choice_.kernel)], weight_format_name(format_),
+        fmt::format("matmul_{}_{}_{}{}", names[static_cast<int>(choice_.kernel)], weight_traits(format_).name,
                     choice_.tile_tokens, choice_.is_few() && gated_ ? "_gated" : "");
     Kernel<MatmulTilesArgs>(object, kernel, LaunchOrder::by_kernel).launch(*stream_, shape, args_);
     args_.num_parts = 0;

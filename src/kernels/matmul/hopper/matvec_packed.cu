@@ -79,20 +79,17 @@ class Packed : public DenseItems<Packed<tokens_>> {
   __device__ void add_tile(int item, const Barriers& barriers, RingPlace& slot, int first, float* to) const {
     const MatvecPart& part = args_.parts[place_of(args_, item).part];
     switch (part.format) {
-      case WeightFormat::q4_0:
-        return add<WeightFormat::q4_0>(part.step_bytes, barriers, slot, first, to);
-      case WeightFormat::q5_0:
-        return add<WeightFormat::q5_0>(part.step_bytes, barriers, slot, first, to);
-      case WeightFormat::q8_0:
-        return add<WeightFormat::q8_0>(part.step_bytes, barriers, slot, first, to);
-      case WeightFormat::mxfp4:
-        return add<WeightFormat::mxfp4>(part.step_bytes, barriers, slot, first, to);
-      case WeightFormat::q4_k:
-        return add<WeightFormat::q4_k>(part.step_bytes, barriers, slot, first, to);
-      case WeightFormat::q5_k:
-        return add<WeightFormat::q5_k>(part.step_bytes, barriers, slot, first, to);
-      default:
-        return add<WeightFormat::q6_k>(part.step_bytes, barriers, slot, first, to);
+#define ROCMFORGE_ADD(name) return add<WeightFormat::name>(part.step_bytes, barriers, slot, first, to);
+#define ROCMFORGE_ADD_CASE(name) \
+  case WeightFormat::name:       \
+    ROCMFORGE_ADD(name)
+#define ROCMFORGE_ADD_DEFAULT(name) \
+  default:                          \
+    ROCMFORGE_ADD(name)
+      ROCMFORGE_HOPPER_FORMATS_WITH_LAST(ROCMFORGE_ADD_CASE, ROCMFORGE_ADD_DEFAULT)
+#undef ROCMFORGE_ADD_DEFAULT
+#undef ROCMFORGE_ADD_CASE
+#undef ROCMFORGE_ADD
     }
   }
 

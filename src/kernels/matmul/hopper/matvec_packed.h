@@ -8,7 +8,7 @@
 
 namespace rocmforge::hopper {
 
-constexpr bool is_k_format(WeightFormat format) { return format == WeightFormat::q4_k || format == WeightFormat::q5_k; }
+constexpr bool is_k_format(WeightFormat format) { return weight_traits(format).scales == WeightScales::code_and_minimum; }
 
 /// Pairs of blocks (2 p and 2 p + 1 of a step) whose sums a lane holds for a token.
 constexpr int pairs_of(int tokens) { return tokens < 4 ? tokens : 4; }
@@ -58,9 +58,9 @@ __device__ inline std::uint32_t and_or(std::uint32_t a, std::uint32_t b, std::ui
 template <WeightFormat format, int tokens>
 struct RawStep {
   static constexpr WeightLayout layout = weight_layout(format);
-  static constexpr bool wide = format == WeightFormat::q8_0;
-  static constexpr bool one_high = format == WeightFormat::q5_0 || format == WeightFormat::q5_k;
-  static constexpr bool two_high = format == WeightFormat::q6_k;
+  static constexpr bool wide = weight_traits(format).code_bits == 8;
+  static constexpr bool one_high = weight_traits(format).high_bits == 1;
+  static constexpr bool two_high = weight_traits(format).high_bits == 2;
   static constexpr bool has_super = layout.elems == 256;
   /// A lane that has all pairs of MXFP4 reads the four scales of a row and a group as one word.
   static constexpr bool of_groups = format == WeightFormat::mxfp4 && tokens >= 4;
