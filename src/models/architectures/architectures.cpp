@@ -1,7 +1,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <array>
+#include <algorithm>
+#include <vector>
 
 #include "models/config/architecture.h"
 #include "weights/gguf_value.h"
@@ -24,11 +25,23 @@ namespace rocmforge {
 ROCMFORGE_ARCHITECTURES(ROCMFORGE_DECLARE)
 #undef ROCMFORGE_DECLARE
 
-std::span<const Architecture> architectures() {
+namespace {
+
+std::vector<Architecture>& all_architectures() {
 #define ROCMFORGE_CALL(NAME) NAME##_architecture(),
-  static const std::array all{ROCMFORGE_ARCHITECTURES(ROCMFORGE_CALL)};
+  static std::vector<Architecture> all{ROCMFORGE_ARCHITECTURES(ROCMFORGE_CALL)};
 #undef ROCMFORGE_CALL
   return all;
+}
+
+}  // namespace
+
+std::span<const Architecture> architectures() { return all_architectures(); }
+
+void add_architecture(const Architecture& architecture) {
+  check(std::ranges::find(architectures(), architecture.name, &Architecture::name) == architectures().end(),
+        "an architecture has one description");
+  all_architectures().push_back(architecture);
 }
 
 const Architecture& find_architecture(std::string_view name) {

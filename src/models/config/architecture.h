@@ -24,6 +24,10 @@ struct Architecture {
 /// Every architecture that can be loaded.
 std::span<const Architecture> architectures();
 
+/// Adds one from outside of the library. For the start of a program: spans of architectures() end, and no other thread may
+/// read the list. check()s that the name is new.
+void add_architecture(const Architecture& architecture);
+
 /// Throws Error with the list of names when none is called `name`.
 const Architecture& find_architecture(std::string_view name);
 
