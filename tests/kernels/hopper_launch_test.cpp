@@ -4,12 +4,15 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "device/fake_driver.h"
 #include "device/temporary_folder.h"
 #include "kernels/experts/hopper/experts_args.h"
 #include "kernels/experts/kernels.h"
+#include "kernels/formats/hopper/weight_layout.h"
+#include "kernels/launch/token_kernels.h"
 #include "kernels/matmul/hopper/matmul_tiles_args.h"
 #include "kernels/matmul/kernels.h"
 
@@ -21,8 +24,12 @@ namespace {
 class HopperLaunch : public testing::Test {
  protected:
   HopperLaunch() {
-    for (const char* object : {"any", "experts_vectors", "matmul_tiles_convert", "matmul_tiles_q4_0"}) {
-      folder_.write("sm_90/" + std::string(object) + ".cubin",
+    std::vector<std::string> objects{"any", "experts_vectors", "matmul_tiles_convert", "matmul_cluster"};
+    for (const hopper::WeightFormat format : hopper::weight_formats) {
+      objects.push_back("matmul_tiles_" + std::string(hopper::weight_traits(format).name));
+    }
+    for (const std::string& object : objects) {
+      folder_.write("sm_90/" + object + ".cubin",
                     "\x7f"
                     "ELF code");
     }
@@ -106,6 +113,67 @@ TEST_F(HopperLaunch, EachWorkGroupOfAProductHasATile) {
       EXPECT_TRUE(hopper::FewSpans(args, group, groups).any());
     }
   }
+}
+
+/// The types that Hopper's kernels read, with the names of their forms.
+std::vector<std::pair<DType, std::string>> served_types() {
+  std::vector<std::pair<DType, std::string>> types;
+  for (const gpu::StoredType& stored : gpu::stored_types) {
+    if (hopper::has_weight_layout(stored.type)) {
+      types.emplace_back(stored.type, hopper::weight_traits(stored.format).name);
+    }
+  }
+  return types;
+}
+
+TEST_F(HopperLaunch, ProductsTakeTheKernelOfTheirFormAndTokens) {
+  const auto kernel = make_hopper_matmul();
+  std::vector<char> workspace(kernel->workspace_bytes(300, 4096) + 64);
+  const auto launched = [&](DType type, std::int64_t n, std::int64_t k, std::int64_t tokens) {
+    const MatmulOutput output{.dtype = type, .weight = place(0), .n = n, .out = place(1), .stride = n};
+    ExecutionContext context{.stream = &device_->stream()};
+    kernel->run({.x = place(2),
+                 .tokens = tokens,
+                 .k = k,
+                 .x_stride = k,
+                 .outputs = std::span(&output, 1),
+                 .workspace = workspace.data()},
+                context);
+    return log_->kernels.back();
+  };
+  for (const auto& [type, form] : served_types()) {
+    EXPECT_EQ(launched(type, 64, 4096, 16), "matmul_few_" + form + "_16");
+    EXPECT_EQ(launched(type, 64, 4096, 48), "matmul_few_" + form + "_64");
+    EXPECT_EQ(launched(type, 1 << 16, 4096, 300).find("matmul_tiles_" + form + "_"), 0u);
+    EXPECT_EQ(launched(type, 64, 1280, 12), "matmul_cluster_16");
+  }
+}
+
+TEST_F(HopperLaunch, ExpertsTakeTheKernelOfTheirForm) {
+  const auto kernel = make_hopper_expert_matmul();
+  for (const auto& [type, form] : served_types()) {
+    const ExpertWeight down{.dtype = type, .data = place(0), .n = 256, .expert_bytes = 1 << 20};
+    ExecutionContext context{.stream = &device_->stream()};
+    kernel->run({.x = place(1),
+                 .tokens = 1,
+                 .k = 256,
+                 .used = 2,
+                 .experts = 8,
+                 .ids = place<std::int32_t>(2),
+                 .weights = std::span(&down, 1),
+                 .shares = place(3),
+                 .out = place(4),
+                 .workspace = place(5),
+                 .order = place(6)},
+                context);
+    EXPECT_EQ(log_->kernels.back(), "expert_down_" + form);
+  }
+}
+
+TEST(TokenKernels, KnowTheirTokens) {
+  constexpr TokenKernels<int, 2> kernels{{{{16, {"object", "of_16"}}, {32, {"object", "of_32"}}}}};
+  EXPECT_EQ(&kernels.of(32), &kernels.entries[1].kernel);
+  EXPECT_THROW((void)kernels.of(24), LogicError);
 }
 
 }  // namespace

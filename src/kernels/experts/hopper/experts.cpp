@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
 
@@ -15,6 +13,7 @@
 #include "kernels/launch/packed_support.h"
 #include "kernels/launch/parallel.h"
 #include "kernels/launch/places.h"
+#include "kernels/launch/token_kernels.h"
 
 namespace rocmforge {
 namespace {
@@ -29,6 +28,29 @@ constexpr Kernel<hopper::ExpertConvertArgs> convert_long_kernel{"matmul_tiles_co
                                                                 LaunchOrder::by_kernel};
 constexpr Kernel<hopper::ExpertFewConvertArgs> few_codes_kernel{"experts_few", "expert_few_codes",
                                                                 LaunchOrder::by_kernel_in_turn};
+/// The kernels of one form. Gate and up come before down; few slots' kernels are whole and in parts.
+struct FormKernels {
+  Kernel<hopper::ExpertVectorArgs> vectors[2];
+  Kernel<hopper::ExpertFewArgs> few[2][2];
+  TokenKernels<hopper::ExpertTilesArgs, 2> tiles;
+};
+
+/// By WeightFormat.
+constexpr FormKernels form_kernels[] = {
+#define ROCMFORGE_EXPERT_KERNELS(format)                                                       \
+  {{{"experts_vectors", "expert_gate_up_" #format, LaunchOrder::by_kernel_in_turn},            \
+    {"experts_vectors", "expert_down_" #format, LaunchOrder::by_kernel}},                      \
+   {{{"experts_few", "expert_few_gate_up_" #format, LaunchOrder::by_kernel_in_turn},           \
+     {"experts_few", "expert_few_gate_up_in_parts_" #format, LaunchOrder::by_kernel_in_turn}}, \
+    {{"experts_few", "expert_few_down_" #format, LaunchOrder::by_kernel},                      \
+     {"experts_few", "expert_few_down_in_parts_" #format, LaunchOrder::by_kernel}}},           \
+   {{{{32, {"matmul_tiles_" #format, "expert_tiles_" #format "_32", LaunchOrder::by_kernel}},  \
+      {128, {"matmul_tiles_" #format, "expert_tiles_" #format "_128", LaunchOrder::by_kernel}}}}}},
+    ROCMFORGE_HOPPER_FORMATS(ROCMFORGE_EXPERT_KERNELS)
+#undef ROCMFORGE_EXPERT_KERNELS
+};
+const FormKernels& kernels_of(WeightFormat format) { return form_kernels[static_cast<std::size_t>(format)]; }
+
 constexpr int record_columns = 256;  ///< the longest record: activations are padded to whole ones
 
 /// With up to this many tokens a token's result has the same bits whatever the other tokens are.
@@ -217,9 +239,7 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
     shape.grid = {static_cast<std::uint32_t>(groups), 1, static_cast<std::uint32_t>(args.tokens)};
     shape.block[0] = hopper::matvec_all_threads;
     shape.shared_bytes = static_cast<std::uint32_t>(fit.bytes);
-    const std::string name = fmt::format("expert_{}_{}", gated ? "gate_up" : "down", hopper::weight_traits(format).name);
-    const Kernel<hopper::ExpertVectorArgs> kernel("experts_vectors", name,
-                                                  gated ? LaunchOrder::by_kernel_in_turn : LaunchOrder::by_kernel);
+    const Kernel<hopper::ExpertVectorArgs>& kernel = kernels_of(format).vectors[gated ? 0 : 1];
     for (; launch.first_slot < used; launch.first_slot += slots_at_once) {
       launch.slots_used = std::min(slots_at_once, used - launch.first_slot);
       kernel.launch(stream, shape, launch);
@@ -358,10 +378,7 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
     shape.grid[0] = static_cast<std::uint32_t>(std::min(row_groups * space.most_tiles, places));
     shape.block[0] = hopper::few_warps * 32;
     shape.shared_bytes = static_cast<std::uint32_t>(shared_with(launch.ring));
-    const std::string kernel = fmt::format("expert_few_{}_{}{}", gated ? "gate_up" : "down", parts > 1 ? "in_parts_" : "",
-                                           hopper::weight_traits(format).name);
-    Kernel<hopper::ExpertFewArgs>("experts_few", kernel, gated ? LaunchOrder::by_kernel_in_turn : LaunchOrder::by_kernel)
-        .launch(stream, shape, launch);
+    kernels_of(format).few[gated ? 0 : 1][parts > 1 ? 1 : 0].launch(stream, shape, launch);
   }
 
   static void multiply(const ExpertMatmul::Args& args, const ExpertWorkspace& space, Stream& stream) {
@@ -404,10 +421,7 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
         std::min<std::int64_t>(space.most_tiles * row_tiles, stream.device().info().compute_units));
     shape.block[0] = static_cast<std::uint32_t>(tile.threads());
     shape.shared_bytes = static_cast<std::uint32_t>(hopper::tiles_rings(tile, format).bytes);
-    const std::string_view name = hopper::weight_traits(format).name;
-    Kernel<hopper::ExpertTilesArgs>(fmt::format("matmul_tiles_{}", name), fmt::format("expert_tiles_{}_{}", name, tokens),
-                                    LaunchOrder::by_kernel)
-        .launch(stream, shape, launch);
+    kernels_of(format).tiles.of(tokens).launch(stream, shape, launch);
   }
 };
 

@@ -1,17 +1,14 @@
 #include "kernels/matmul/hopper/matmul_many.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
 #include <span>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/error.h"
 #include "base/math.h"
 #include "kernels/formats/hopper/weight_layout.h"
+#include "kernels/launch/token_kernels.h"
 #include "kernels/matmul/hopper/matmul_cluster.h"
 #include "kernels/matmul/hopper/matmul_tiles_args.h"
 #include "kernels/matmul/hopper/tuning.h"
@@ -29,6 +26,48 @@ constexpr std::int64_t most_arrivals = partials_bytes / static_cast<std::int64_t
 
 /// matmul_few.h, and matmul_tiles.h with tiles of 128 or 256 rows.
 enum class ManyKernel { few, tiles, high };
+
+/// The kernels of one form.
+struct ManyKernels {
+  TokenKernels<MatmulTilesArgs, 3> few;
+  TokenKernels<MatmulTilesArgs, 3> few_gated;  ///< up to most_gated_few_tokens()
+  TokenKernels<MatmulTilesArgs, 4> tiles;
+  TokenKernels<MatmulTilesArgs, 3> high;
+};
+
+/// By WeightFormat.
+constexpr ManyKernels many_kernels[] = {
+#define ROCMFORGE_KERNEL(kernel, format, tokens, ending)                                                          \
+  {                                                                                                               \
+    tokens, { "matmul_tiles_" #format, "matmul_" #kernel "_" #format "_" #tokens ending, LaunchOrder::by_kernel } \
+  }
+#define ROCMFORGE_THREE(kernel, format, ending)                                                     \
+  {                                                                                                 \
+    {                                                                                               \
+      {                                                                                             \
+        ROCMFORGE_KERNEL(kernel, format, 16, ending), ROCMFORGE_KERNEL(kernel, format, 32, ending), \
+            ROCMFORGE_KERNEL(kernel, format, 64, ending)                                            \
+      }                                                                                             \
+    }                                                                                               \
+  }
+#define ROCMFORGE_FOUR(kernel, format)                                                           \
+  {                                                                                              \
+    {                                                                                            \
+      {                                                                                          \
+        ROCMFORGE_KERNEL(kernel, format, 32, ""), ROCMFORGE_KERNEL(kernel, format, 64, ""),      \
+            ROCMFORGE_KERNEL(kernel, format, 128, ""), ROCMFORGE_KERNEL(kernel, format, 256, "") \
+      }                                                                                          \
+    }                                                                                            \
+  }
+#define ROCMFORGE_MANY(format)                                                                              \
+  {ROCMFORGE_THREE(few, format, ""), ROCMFORGE_THREE(few, format, "_gated"), ROCMFORGE_FOUR(tiles, format), \
+   ROCMFORGE_THREE(high, format, "")},
+    ROCMFORGE_HOPPER_FORMATS(ROCMFORGE_MANY)
+#undef ROCMFORGE_MANY
+#undef ROCMFORGE_FOUR
+#undef ROCMFORGE_THREE
+#undef ROCMFORGE_KERNEL
+};
 
 /// The call's kernel and its tiles of tokens.
 struct Choice {
@@ -211,17 +250,25 @@ class Launcher {
     }
     shape.grid[0] = static_cast<std::uint32_t>(std::min<std::int64_t>(work, device.compute_units));
     check(shape.grid[0] > 0 && shape.grid[0] <= work, "matmul: a work-group without a tile");
-    const std::string object = fmt::format("matmul_tiles_{}", weight_traits(format_).name);
-    constexpr std::string_view names[] = {"few", "tiles", "high"};
-    const std::string kernel =
-        fmt::format("matmul_{}_{}_{}{}", names[static_cast<int>(choice_.kernel)], weight_traits(format_).name,
-                    choice_.tile_tokens, choice_.is_few() && gated_ ? "_gated" : "");
-    Kernel<MatmulTilesArgs>(object, kernel, LaunchOrder::by_kernel).launch(*stream_, shape, args_);
+    kernel().launch(*stream_, shape, args_);
     args_.num_parts = 0;
     args_.row_tiles = 0;
   }
 
  private:
+  [[nodiscard]] const Kernel<MatmulTilesArgs>& kernel() const {
+    const ManyKernels& kernels = many_kernels[static_cast<std::size_t>(format_)];
+    switch (choice_.kernel) {
+      case ManyKernel::few:
+        return (gated_ ? kernels.few_gated : kernels.few).of(choice_.tile_tokens);
+      case ManyKernel::tiles:
+        return kernels.tiles.of(choice_.tile_tokens);
+      case ManyKernel::high:
+        break;
+    }
+    return kernels.high.of(choice_.tile_tokens);
+  }
+
   const Matmul::Args* call_;
   Choice choice_;
   WeightFormat format_;
