@@ -15,6 +15,7 @@ namespace {
 
 void register_cpu_kernels(KernelRegistry& registry) {
   registry.add<EmbeddingRows>(make_cpu_embedding());
+  registry.add<AllReduce>(make_cpu_all_reduce());
   for (const CpuBodies& bodies : cpu_bodies()) {
     registry.add<RmsNorm>(make_cpu_rms_norm(bodies));
     registry.add<GatedActivation>(make_cpu_gated_activation(bodies));
@@ -152,6 +153,7 @@ void register_reference_kernels(KernelRegistry& registry) {
   registry.add<DequantizeRmsNorm>(make_reference_dequantize_rms_norm());
   registry.add<GatherRows>(make_reference_gather_rows());
   registry.add<OverwriteRows>(make_reference_overwrite_rows());
+  registry.add<AllReduce>(make_reference_all_reduce());
   registry.add<RouteTokens>(make_reference_route_tokens());
   registry.add<RouteRows>(make_reference_route_rows());
   registry.add<CausalConv>(make_reference_causal_conv());

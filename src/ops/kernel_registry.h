@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ops/all_reduce.h"
 #include "ops/attention.h"
 #include "ops/attention_steps.h"
 #include "ops/building_blocks.h"
@@ -27,7 +28,7 @@ class KernelRegistry final
                               SampleTokens, ResidualAdd, Scale, CausalMask, RowSoftmax, QueryKey, WeightsValue, ReplicateKv,
                               Dequantize, DequantizeRmsNorm, GatherRows, RouteTokens, RouteRows, ExpertMatmul, CausalConv,
                               SsmScan, GatedDeltaNet, OutputGate, LatentAppend, HeadMatmul, LatentExpand, CopyHeads,
-                              OverwriteRows> {
+                              OverwriteRows, AllReduce> {
  public:
   KernelRegistry();
   ~KernelRegistry();

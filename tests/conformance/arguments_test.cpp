@@ -302,6 +302,15 @@ TEST(BuildingBlockArguments, TinyWrongRowsToOverwriteAreNamed) {
   EXPECT_NO_THROW(check_arguments(spec, {x, 2, &id, &none, 1, x + 4}, DeviceKind::hip));
 }
 
+TEST(BuildingBlockArguments, TinyWrongPartsOfRanksAreNamed) {
+  std::vector<float> data(8);
+  float* x = data.data();
+  expect_complaint("the part of rank 1 is null", [&] { check_arguments(AllReduce::Spec{2}, {{x}, 1, x + 4}); });
+  expect_complaint("out is the part of rank 1", [&] { check_arguments(AllReduce::Spec{2}, {{x, x + 4}, 1, x + 4}); });
+  EXPECT_EQ(check_spec(AllReduce::Spec{17}).reason, "17 ranks are not 2 to 16");
+  EXPECT_FALSE(check_spec(AllReduce::Spec{1}).ok);
+}
+
 TEST(AttentionStepArguments, TinyWrongShapesAreNamed) {
   std::vector<float> data(8);
   float* x = data.data();

@@ -172,5 +172,41 @@ TEST(BuildingBlocks, TinyOverwriteRows) {
   }
 }
 
+/// Parts of different sizes, so that another order of the sum gives other bits.
+TEST(BuildingBlocks, TinyAllReduceAddsTheRanksInTheirOrder) {
+  for (const std::int32_t ranks : {2, 3, 4, AllReduce::most_ranks}) {
+    for (const std::int64_t count : {1, 7, 1025, 20000}) {
+      const AllReduce::Spec spec{ranks};
+      Random random(at(count));
+      std::vector<std::vector<float>> parts;
+      const std::vector<float> before = random.normals(count);
+      std::vector<double> expected(before.begin(), before.end());
+      for (std::int32_t rank = 0; rank < ranks; ++rank) {
+        parts.push_back(random.normals(count, std::pow(4.0f, static_cast<float>(rank % 3))));
+        std::transform(expected.begin(), expected.end(), parts.back().begin(), expected.begin(), std::plus<>());
+      }
+      for_each<AllReduce>(spec, [&](const auto& kernel, Arena& arena) {
+        AllReduce::Args args{.count = count, .out = arena.in_out(before), .add = true};
+        std::transform(parts.begin(), parts.end(), args.parts.begin(), [&](const auto& part) { return arena.in(part); });
+        call<AllReduce>(kernel, arena, spec, args);
+        const std::vector<float> added = arena.read(args.out, count);
+        args.add = false;
+        args.out = arena.out<float>(count);
+        call<AllReduce>(kernel, arena, spec, args);
+        const std::vector<float> sum = arena.read(args.out, count);
+        for (std::int64_t i = 0; i < count; ++i) {
+          float in_order = 0.0f;
+          std::for_each(parts.begin(), parts.end(), [&](const auto& part) { in_order += part[at(i)]; });
+          EXPECT_NEAR(added[at(i)], expected[at(i)], 1e-4);
+          EXPECT_NEAR(sum[at(i)], expected[at(i)] - double{before[at(i)]}, 1e-4);
+          if (kernel.priority() != KernelPriority::reference) {
+            EXPECT_EQ(sum[at(i)], in_order);
+          }
+        }
+      });
+    }
+  }
+}
+
 }  // namespace
 }  // namespace rocmforge::test

@@ -23,10 +23,12 @@ std::unique_ptr<OpKernel<DequantizeRmsNorm>> make_reference_dequantize_rms_norm(
 std::unique_ptr<OpKernel<GatherRows>> make_reference_gather_rows();
 std::unique_ptr<OpKernel<OutputGate>> make_reference_output_gate();
 std::unique_ptr<OpKernel<OverwriteRows>> make_reference_overwrite_rows();
+std::unique_ptr<OpKernel<AllReduce>> make_reference_all_reduce();
 
 // CPU: one kernel for each instruction set; `bodies` outlive it.
 std::unique_ptr<OpKernel<EmbeddingRows>>
-make_cpu_embedding();  ///< "cpu": dequantisation is the same for every instruction set
+make_cpu_embedding();                                        ///< "cpu": dequantisation is the same for every instruction set
+std::unique_ptr<OpKernel<AllReduce>> make_cpu_all_reduce();  ///< "cpu": the compiler makes vectors of its loop
 std::unique_ptr<OpKernel<RmsNorm>> make_cpu_rms_norm(const CpuBodies& bodies);
 std::unique_ptr<OpKernel<GatedActivation>> make_cpu_gated_activation(const CpuBodies& bodies);
 std::unique_ptr<OpKernel<OutputGate>> make_cpu_output_gate(const CpuBodies& bodies);

@@ -55,6 +55,8 @@ std::size_t decode_bytes(const HeadMatmul::Spec& spec) { return floats(spec.head
 
 std::size_t decode_bytes(const ResidualAdd::Spec&) { return 0; }
 
+std::size_t decode_bytes(const AllReduce::Spec&) { return 0; }
+
 std::size_t decode_bytes(const Scale::Spec&) { return 0; }
 
 std::size_t kv_bytes_per_position(const Attention::Spec& spec) {

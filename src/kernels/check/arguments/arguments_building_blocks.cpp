@@ -73,6 +73,17 @@ void check_arguments(const OverwriteRows::Spec& spec, const OverwriteRows::Args&
   }
 }
 
+void check_arguments(const AllReduce::Spec& spec, const AllReduce::Args& args) {
+  constexpr std::string_view operation = AllReduce::name;
+  require_pointer(args.out, operation, "out");
+  require_least(args.count, 0, operation, "count");
+  for (std::int32_t rank = 0; rank < spec.ranks; ++rank) {
+    const float* part = args.parts[static_cast<std::size_t>(rank)];
+    require(part != nullptr, "{}: the part of rank {} is null", operation, rank);
+    require(part != args.out, "{}: out is the part of rank {}", operation, rank);
+  }
+}
+
 Support check_spec(const ResidualAdd::Spec&) { return Support::yes(); }
 
 Support check_spec(const Dequantize::Spec& spec) {
@@ -92,6 +103,13 @@ Support check_spec(const LayerNorm::Spec& spec) {
 Support check_spec(const OverwriteRows::Spec& spec) {
   return spec.dim > 0 ? Support::yes() : Support::no(fmt::format("dim is {}", spec.dim));
 }
+
+Support check_spec(const AllReduce::Spec& spec) {
+  return spec.ranks >= 2 && spec.ranks <= AllReduce::most_ranks
+             ? Support::yes()
+             : Support::no(fmt::format("{} ranks are not 2 to {}", spec.ranks, AllReduce::most_ranks));
+}
+
 Support check_spec(const GatherRows::Spec& spec) {
   return spec.dim > 0 ? Support::yes() : Support::no(fmt::format("dim is {}", spec.dim));
 }

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <array>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -45,6 +47,37 @@ class CpuEmbedding final : public OpKernel<EmbeddingRows> {
         dequantize_row(spec.table, source, out, spec.hidden);
         if (args.scale != 1.0f) {
           std::for_each(out, out + spec.hidden, [&](float& value) { value *= args.scale; });
+        }
+      }
+    });
+  }
+};
+
+class CpuAllReduce final : public OpKernel<AllReduce> {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "cpu"; }
+  [[nodiscard]] DeviceKind device() const override { return DeviceKind::cpu; }
+  [[nodiscard]] KernelPriority priority() const override { return KernelPriority::portable; }
+  [[nodiscard]] Support supports(const AllReduce::Spec& spec, const DeviceInfo&) const override { return check_spec(spec); }
+
+  void run(const AllReduce::Spec& spec, const AllReduce::Args& args, ExecutionContext& context) const override {
+    check_arguments(spec, args);
+    constexpr std::int64_t piece = 1024;  // stays in the first cache while the parts are added to it
+    for_each_range(context, args.count, 8 * piece, [&](std::int64_t begin, std::int64_t end) {
+      std::array<float, piece> sum{};
+      for (std::int64_t first = begin; first < end; first += piece) {
+        const std::int64_t count = std::min(piece, end - first);
+        std::copy_n(args.parts[0] + first, count, sum.begin());
+        for (std::int32_t rank = 1; rank < spec.ranks; ++rank) {
+          const float* part = args.parts[static_cast<std::size_t>(rank)] + first;
+          std::transform(part, part + count, sum.begin(), sum.begin(),
+                         [](float more, float so_far) { return so_far + more; });
+        }
+        float* out = args.out + first;
+        if (args.add) {
+          std::transform(out, out + count, sum.begin(), out, std::plus<>());
+        } else {
+          std::copy_n(sum.begin(), count, out);
         }
       }
     });
@@ -106,6 +139,7 @@ class CpuGatedActivation final : public CpuKernel<OpKernel<GatedActivation>> {
 
 }  // namespace
 
+std::unique_ptr<OpKernel<AllReduce>> make_cpu_all_reduce() { return std::make_unique<CpuAllReduce>(); }
 std::unique_ptr<OpKernel<EmbeddingRows>> make_cpu_embedding() { return std::make_unique<CpuEmbedding>(); }
 
 std::unique_ptr<OpKernel<RmsNorm>> make_cpu_rms_norm(const CpuBodies& bodies) {

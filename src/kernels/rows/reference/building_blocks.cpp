@@ -68,8 +68,23 @@ class ReferenceOverwriteRows final : public AnyReference<OverwriteRows> {
   }
 };
 
+class ReferenceAllReduce final : public AnyReference<AllReduce> {
+ public:
+  void run(const AllReduce::Spec& spec, const AllReduce::Args& args, ExecutionContext&) const override {
+    check_arguments(spec, args);
+    for (std::int64_t i = 0; i < args.count; ++i) {
+      double sum = 0.0;
+      for (std::int32_t rank = 0; rank < spec.ranks; ++rank) {
+        sum += double{args.parts[static_cast<std::size_t>(rank)][i]};
+      }
+      args.out[i] = static_cast<float>(args.add ? double{args.out[i]} + sum : sum);
+    }
+  }
+};
+
 }  // namespace
 
+std::unique_ptr<OpKernel<AllReduce>> make_reference_all_reduce() { return std::make_unique<ReferenceAllReduce>(); }
 std::unique_ptr<OpKernel<ResidualAdd>> make_reference_residual_add() { return std::make_unique<ReferenceResidualAdd>(); }
 std::unique_ptr<OpKernel<Dequantize>> make_reference_dequantize() { return std::make_unique<ReferenceDequantize>(); }
 std::unique_ptr<OpKernel<DequantizeRmsNorm>> make_reference_dequantize_rms_norm() {
