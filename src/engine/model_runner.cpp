@@ -36,7 +36,7 @@ void ModelRunner::start(std::span<const ScheduledChunk> chunks, std::span<const 
     batch.sample_rows.clear();
   }
   for (const BlockCopy& copy : copies) {
-    memory_->pages(copy.group).copy_block(copy.from, copy.to);
+    memory_->copy_block(copy.group, copy.from, copy.to);
   }
   if (!chunks.empty()) {
     forward();

@@ -27,6 +27,18 @@ SequenceMemory::SequenceMemory(const Devices& devices, const KvGroups& groups, c
   for (const Side side : {Side::device, Side::host}) {
     allocate_states(devices, side);
   }
+  Size of_other = size;
+  of_other.ranks = 1;
+  for (std::int32_t rank = 1; rank < size.ranks; ++rank) {
+    others_.push_back(std::make_unique<SequenceMemory>(devices, groups, of_other));
+  }
+}
+
+void SequenceMemory::copy_block(std::int32_t group, std::int32_t from, std::int32_t to) {
+  pages(group).copy_block(from, to);
+  for (const auto& other : others_) {
+    other->copy_block(group, from, to);
+  }
 }
 
 void SequenceMemory::allocate_states(const Devices& devices, Side side) {
@@ -52,6 +64,9 @@ std::size_t SequenceMemory::page_bytes() const {
   std::size_t bytes = 0;
   for (const KvCache& pages : pages_) {
     bytes += pages.bytes();
+  }
+  for (const auto& other : others_) {
+    bytes += other->page_bytes();
   }
   return bytes;
 }

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "device/devices.h"
@@ -21,10 +22,16 @@ class SequenceMemory {
     std::size_t slot_bytes = 0;        ///< of a slot on the device
     std::size_t host_slot_bytes = 0;   ///< and on the host
     std::int32_t slots = 0;
+    std::int32_t ranks = 1;  ///< that each have memory of this size
   };
 
   /// Throws Error with the sizes when the memory can't be allocated. `devices` must outlive it.
   SequenceMemory(const Devices& devices, const KvGroups& groups, const Size& size);
+
+  /// The memory of one of the ranks that share the model; this one is of rank 0, and tells sizes of one rank.
+  [[nodiscard]] SequenceMemory& of_rank(std::size_t rank) { return rank == 0 ? *this : *others_.at(rank - 1); }
+  /// Copies a block in every plane of all ranks, as KvCache::copy_block.
+  void copy_block(std::int32_t group, std::int32_t from, std::int32_t to);
 
   [[nodiscard]] std::int32_t num_groups() const { return static_cast<std::int32_t>(pages_.size()); }
   /// Group 0 has no window.
@@ -34,7 +41,7 @@ class SequenceMemory {
   /// Blocks of each group.
   [[nodiscard]] const std::vector<std::int32_t>& num_blocks() const { return num_blocks_; }
   [[nodiscard]] std::int32_t block_tokens() const { return block_tokens_; }
-  /// Bytes of the pages of all groups.
+  /// Bytes of the pages of all groups and ranks.
   [[nodiscard]] std::size_t page_bytes() const;
   [[nodiscard]] StateView states(Side side = Side::device) const;
   /// Bytes of all slots on the device.
@@ -50,6 +57,7 @@ class SequenceMemory {
   std::size_t slot_bytes_[2];  ///< of each Side
   std::int32_t slots_;
   DeviceBuffer states_[2];
+  std::vector<std::unique_ptr<SequenceMemory>> others_;  ///< of the ranks behind the first
 };
 
 }  // namespace rocmforge

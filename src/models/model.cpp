@@ -1,5 +1,6 @@
 #include "models/model.h"
 
+#include "models/tensor_parallel.h"
 #include "models/transformer.h"
 
 namespace rocmforge {
@@ -13,6 +14,9 @@ void Model::forward_mtp(std::int32_t, const BatchPlan&, SequenceMemory&) { fail_
 
 std::unique_ptr<Model> Model::plan(const GgufFile& file, const KernelRegistry& registry, const DeviceInfo& device,
                                    int num_threads, const ModelOptions& options) {
+  if (options.ranks > 1) {
+    return std::make_unique<TensorParallel>(file, registry, device, num_threads, options);
+  }
   return std::make_unique<Transformer>(file, registry, device, num_threads, options);
 }
 

@@ -11,6 +11,7 @@
 #include "models/config/model_config.h"
 #include "models/plan/model_parts.h"
 #include "models/plan/placement.h"
+#include "models/step/communicator.h"
 #include "ops/batch_plan.h"
 #include "ops/kernel_registry.h"
 #include "weights/gguf_file.h"
@@ -33,10 +34,12 @@ struct ModelOptions {
   /// GPU: the most bytes of K and V that latent attention computes for prompts at once; larger ones are computed in passes.
   std::size_t expanded_bytes = std::size_t{256} << 20;
   bool small_weights =
-      false;              ///< no layout of weights that takes more than 9/8 of the file's bytes, where there is a choice
-  Placement placement{};  ///< which parts the host computes beside a device
-  CpuIsa host_isa = CpuIsa::avx512;  ///< limits the host's instruction set then
-  std::string matmul;                ///< forced kernel names, "" = best
+      false;               ///< no layout of weights that takes more than 9/8 of the file's bytes, where there is a choice
+  std::int32_t ranks = 1;  ///< that share each layer, see TensorParallel
+  Communicator* communicator = nullptr;  ///< with the other ranks, in the options of one of several; outlives the model
+  Placement placement{};                 ///< which parts the host computes beside a device
+  CpuIsa host_isa = CpuIsa::avx512;      ///< limits the host's instruction set then
+  std::string matmul;                    ///< forced kernel names, "" = best
   std::string attention;
   std::function<void(double)> progress;  ///< called with 0..1 while weights are repacked or uploaded
 };
@@ -62,6 +65,12 @@ struct PlannedOperation {
   [[nodiscard]] bool is_part(std::int64_t tokens) const { return !part_of.empty() && tokens <= part_tokens; }
 };
 
+/// The memory of one of the ranks that share a model.
+struct RankBytes {
+  std::size_t weights = 0;  ///< those that a CPU reads from the file in place included
+  std::size_t workspace = 0;
+};
+
 /// "attn_qkv" of "blk.7.attn_qkv": the common name of an operation in all layers.
 std::string_view operation_kind(std::string_view operation);
 
@@ -83,6 +92,12 @@ class Model {
   static std::unique_ptr<Model> load(const GgufFile& file, const KernelRegistry& registry, const Devices& devices,
                                      ThreadPool& pool, const ModelOptions& options = {});
   virtual ~Model() = default;
+
+  /// How many ranks share each layer (ModelOptions::ranks). Each of them has pages and slots of state of its own, of the
+  /// sizes that the model tells.
+  [[nodiscard]] virtual std::int32_t ranks() const { return 1; }
+  /// What each of several ranks has; empty for one.
+  [[nodiscard]] virtual std::vector<RankBytes> rank_bytes() const { return {}; }
 
   /// Loads the weights to the planned device and, where the model is split, to the host; both must outlive the model, as
   /// `pool` must.

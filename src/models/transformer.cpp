@@ -99,7 +99,7 @@ void Transformer::plan_output(Planner& planner) {
   output_.emplace(planner, config_,
                   OutputHead::Names{.norm = norm, .operation = "output", .head = tied ? "token_embd" : "output"},
                   blocks_.back()->mixed_width());
-  draw_.emplace(planner, config_.vocab);
+  draw_.emplace(planner, config_.vocab, options_.communicator);
   parts_.output = counter.counted().own;
 }
 
@@ -213,7 +213,9 @@ void Transformer::compute(const Pass& pass, const StepArrays& arrays, const Step
     steps.device.host = &beside;
   }
   const auto keep_raw_logits = [this](std::span<const std::int32_t> rows) {
-    results_.keep_raw_logits(rows, config_.vocab, *rank_, output_rank());
+    if (draws()) {  // else the first rank has the logits
+      results_.keep_raw_logits(rows, config_.vocab, *rank_, output_rank());
+    }
   };
   run_pass(pass, steps, memory, keep_raw_logits, run);
 }

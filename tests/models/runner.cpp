@@ -37,25 +37,29 @@ std::unique_ptr<SequenceMemory> poisoned_memory(const Devices& devices, const Mo
                            .block_tokens = Runner::block_tokens,
                            .slot_bytes = model.state_bytes(),
                            .host_slot_bytes = model.host_state_bytes(),
-                           .slots = slots});
+                           .slots = slots,
+                           .ranks = model.ranks()});
   const auto poison = [&](Side side, void* data, std::size_t size_bytes) {
     if (size_bytes > 0) {
       const std::vector<float> values(size_bytes / sizeof(float), 1000.0f);
       devices.at(side).upload(data, values.data(), size_bytes);
     }
   };
-  for (std::int32_t group = 0; group < memory->num_groups(); ++group) {
-    const KvCache& pages = memory->pages(group);
-    for (std::int32_t plane = 0; plane < pages.num_planes(); ++plane) {
-      const auto index = static_cast<std::size_t>(plane);
-      if (const KvLayout& layout = pages.planes()[index]; layout.dtype == DType::f32) {
-        poison(groups[static_cast<std::size_t>(group)].side_of(index), pages.plane(plane).data,
-               layout.block_bytes() * Runner::num_blocks);
+  for (std::size_t rank = 0; rank < static_cast<std::size_t>(model.ranks()); ++rank) {
+    const SequenceMemory& own = memory->of_rank(rank);
+    for (std::int32_t group = 0; group < own.num_groups(); ++group) {
+      const KvCache& pages = own.pages(group);
+      for (std::int32_t plane = 0; plane < pages.num_planes(); ++plane) {
+        const auto index = static_cast<std::size_t>(plane);
+        if (const KvLayout& layout = pages.planes()[index]; layout.dtype == DType::f32) {
+          poison(groups[static_cast<std::size_t>(group)].side_of(index), pages.plane(plane).data,
+                 layout.block_bytes() * Runner::num_blocks);
+        }
       }
     }
+    poison(Side::device, own.states().data, model.state_bytes() * static_cast<std::size_t>(slots));
+    poison(Side::host, own.states(Side::host).data, model.host_state_bytes() * static_cast<std::size_t>(slots));
   }
-  poison(Side::device, memory->states().data, model.state_bytes() * static_cast<std::size_t>(slots));
-  poison(Side::host, memory->states(Side::host).data, model.host_state_bytes() * static_cast<std::size_t>(slots));
   return memory;
 }
 

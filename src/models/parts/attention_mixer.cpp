@@ -1,13 +1,17 @@
 #include "models/parts/attention_mixer.h"
 
+#include <algorithm>
+#include <vector>
+
 namespace rocmforge {
 
 AttentionMixer::AttentionMixer(Planner& planner, const ModelConfig& config, int index, const std::optional<KvPlace>& shared)
     : config_(config.layer(index).attention) {
+  take_share(planner, config.layer(index).attention, index);
   width_ = config_.q_dim();
   plan_projections(planner, config, index);
   plan_attention(planner, config, index, shared);
-  planner.buffers().need(BufferName::projected, config_.keys_at() + config_.own_kv_dim());
+  planner.buffers().need(BufferName::projected, qkv_.linear.width());
   planner.buffers().need_after_gather(BufferName::gathered, width_);
   const BlockGraph& graph = config.layer(index).graph;
   output_ = ResidualOutput(planner, config, index,
@@ -15,7 +19,8 @@ AttentionMixer::AttentionMixer(Planner& planner, const ModelConfig& config, int 
                             .k = width_,
                             .norm = graph.mixer_post_norm,
                             .sum_norm = graph.mixer_sum_norm,
-                            .needs_bias = config_.output_needs_bias});
+                            .needs_bias = config_.output_needs_bias,
+                            .columns = q_heads_.times(config_.head_dim)});
 
   qkv_.append(mix_, &Buffers::hidden, &Buffers::projected);
   if (q_row_norm_) {
@@ -29,26 +34,56 @@ AttentionMixer::AttentionMixer(Planner& planner, const ModelConfig& config, int 
   output_.append(project_);
 }
 
+void AttentionMixer::take_share(const Planner& planner, const AttentionConfig& all, int index) {
+  const Range q = planner.own(index, all.q_heads, "query heads");
+  const Range kv = planner.own_or_common(index, all.kv_heads, "KV heads");
+  q_heads_ = Selection::run(q, all.q_heads);
+  kv_heads_ = Selection::run(kv, all.kv_heads);
+  config_.q_heads = static_cast<std::int32_t>(q.count);
+  config_.kv_heads = static_cast<std::int32_t>(kv.count);
+  const bool needs_all = config_.qk_norm == QkNorm::vectors;
+  check(!needs_all || !config_.output_gate, "a norm over all heads knows no gates");
+  const std::int64_t dim = all.head_dim;
+  q_at_ = needs_all ? q.first * dim : 0;
+  all_k_at_ = needs_all ? all.q_dim() : config_.keys_at();
+  k_at_ = all_k_at_ + (needs_all ? kv.first * dim : 0);
+  v_at_ = config_.values_are_keys ? k_at_ : all_k_at_ + (needs_all ? all.kv_dim() : config_.kv_dim());
+}
+
+/// The rows of the projections of Q, K and V that this rank computes.
 void AttentionMixer::plan_projections(Planner& planner, const ModelConfig& config, int index) {
   const auto name = [index](std::string_view part) { return block_tensor(index, part); };
+  const AttentionConfig& all = config.layer(index).attention;
   const bool one_tensor = !config_.output_gate && planner.weights().has_tensor(name("attn_qkv.weight"));
-  const std::int64_t q_dim = config_.q_dim();
-  const std::int64_t kv_dim = config_.kv_dim();
+  const bool needs_all = config_.qk_norm == QkNorm::vectors;
+  const std::int64_t dim = config_.head_dim;
   const bool needs_bias = config_.needs_bias;
-  const std::vector<LinearName> one{{name("attn_qkv"), q_dim + config_.own_kv_dim(), needs_bias}};
-  const RowGroups gates{config_.q_heads, {config_.head_dim, config_.head_dim}};
-  const LinearName queries{name("attn_q"), config_.keys_at(), needs_bias, config_.output_gate ? gates : RowGroups{}};
-  std::vector<LinearName> several{queries};
-  if (config_.has_keys()) {
-    several.push_back({name("attn_k"), kv_dim, needs_bias});
+  const Selection own_keys = kv_heads_.times(dim);
+  const Selection keys = needs_all ? Selection{} : own_keys;
+  Selection q = needs_all ? Selection{} : q_heads_.times(dim);
+  if (config_.output_gate) {
+    const std::int64_t query_and_gate[] = {dim, dim};
+    q = Selection::grouped(all.q_heads, planner.own(index, all.q_heads, "query heads"), query_and_gate);
   }
+  const std::int64_t k_width = needs_all ? all.kv_dim() : config_.kv_dim();
+  std::vector<LinearName> several{{.name = name("attn_q"), .n = all_k_at_, .needs_bias = needs_bias, .rows = q}};
+  std::vector<StackedPart> stacked_parts{{q, all.q_dim()}};
+  if (config_.has_keys()) {
+    several.push_back({.name = name("attn_k"), .n = k_width, .needs_bias = needs_bias, .rows = keys});
+    stacked_parts.push_back({keys, all.kv_dim()});
+  }
+  if (config_.has_keys() && !config_.values_are_keys) {
+    several.push_back({.name = name("attn_v"), .n = config_.kv_dim(), .needs_bias = needs_bias, .rows = own_keys});
+    stacked_parts.push_back({own_keys, all.kv_dim()});
+  }
+  std::int64_t width = 0;
+  std::ranges::for_each(several, [&](const LinearName& layer) { width += layer.n; });
+  const std::vector<LinearName> one{
+      {.name = name("attn_qkv"), .n = width, .needs_bias = needs_bias, .rows = stacked(stacked_parts)}};
   for (const char* tensor : {"attn_k.weight", "attn_v.weight", "attn_k_norm.weight"}) {
     if (!config_.has_keys()) {
       planner.weights().pass_over(name(tensor));
     }
-  }
-  if (config_.has_keys() && !config_.values_are_keys) {
-    several.push_back({name("attn_v"), kv_dim, needs_bias});
   }
   qkv_ = planner.fused_linear(name("attn_qkv"), block_norm(config, index, config.layer(index).graph.mixer_norm),
                               one_tensor ? one : several, config.hidden);
@@ -56,15 +91,15 @@ void AttentionMixer::plan_projections(Planner& planner, const ModelConfig& confi
     q_norm_ = planner.vector(name("attn_q_norm.weight"), config_.head_dim);
     k_norm_ = config_.has_keys() ? planner.vector(name("attn_k_norm.weight"), config_.head_dim) : nullptr;
   } else if (config_.qk_norm == QkNorm::vectors) {
-    q_row_norm_ = planner.norm({name("attn_q_norm"), NormKind::rms, config.norm_eps}, q_dim);
-    k_row_norm_ = planner.norm({name("attn_k_norm"), NormKind::rms, config.norm_eps}, kv_dim);
+    q_row_norm_ = planner.norm({name("attn_q_norm"), NormKind::rms, config.norm_eps}, all.q_dim());
+    k_row_norm_ = planner.norm({name("attn_k_norm"), NormKind::rms, config.norm_eps}, all.kv_dim());
   } else if (config_.qk_norm == QkNorm::layer_heads) {
-    const auto of_heads = [&](std::string_view part, std::int32_t heads) {
-      return planner.norm({.name = name(part), .kind = NormKind::layer, .eps = config.norm_eps, .groups = heads},
-                          config_.head_dim);
+    const auto of_heads = [&](std::string_view part, std::int32_t heads, const Selection& rows) {
+      return planner.norm(
+          {.name = name(part), .kind = NormKind::layer, .eps = config.norm_eps, .groups = heads, .rows = rows}, dim);
     };
-    q_row_norm_ = of_heads("attn_q_norm", config_.q_heads);
-    k_row_norm_ = of_heads("attn_k_norm", config_.kv_heads);
+    q_row_norm_ = of_heads("attn_q_norm", config_.q_heads, q_heads_);
+    k_row_norm_ = of_heads("attn_k_norm", config_.kv_heads, kv_heads_);
   }
 }
 
@@ -76,7 +111,7 @@ void AttentionMixer::plan_attention(Planner& planner, const ModelConfig& config,
     axes_ = rope.axes != nullptr ? planner.weights().constants(*rope.axes) : nullptr;
   }
   if (config_.sinks) {
-    sinks_ = planner.vector(block_tensor(index, "attn_sinks.weight"), config_.q_heads);
+    sinks_ = planner.floats(block_tensor(index, "attn_sinks.weight"), {config_.q_heads}, q_heads_);
   }
   PlannedAttention planned = planner.attention({.q_heads = config_.q_heads,
                                                 .kv_heads = config_.kv_heads,
@@ -111,16 +146,17 @@ void AttentionMixer::plan_attention(Planner& planner, const ModelConfig& config,
 
 void AttentionMixer::normalise_rows(const Step& step) const {
   float* q = step.buffers.projected;
-  float* k = q + config_.keys_at();
+  float* k = q + all_k_at_;
   const std::int64_t stride = qkv_.linear.width();
   q_row_norm_->run_strided(step.tokens, q, stride, step);
   k_row_norm_->run_strided(step.tokens, k, stride, step);
 }
 
 Attention::Append AttentionMixer::append_of(const Step& step) const {
-  float* q = step.buffers.projected;
-  float* k = q + config_.keys_at();
-  float* v = config_.values_are_keys ? k : k + config_.kv_dim();
+  float* const row = step.buffers.projected;
+  float* q = row + q_at_;
+  float* k = row + k_at_;
+  float* v = row + v_at_;
   RopeAppend::Spec spec = rope_append_.spec;
   spec.layout = step.layout;
   const auto data = [](const WeightVector* vector) { return vector != nullptr ? vector->data : nullptr; };
@@ -146,7 +182,7 @@ void AttentionMixer::attend(const Step& step) const {
     if (attention_appends(step)) {
       append = append_of(step);
     }
-    attention_.run({.q = step.buffers.projected,
+    attention_.run({.q = step.buffers.projected + q_at_,
                     .q_stride = qkv_.linear.width(),
                     .sinks = sinks_ != nullptr ? sinks_->data : nullptr,
                     .out = step.buffers.gathered,

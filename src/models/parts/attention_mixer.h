@@ -20,6 +20,8 @@ class AttentionMixer final : public Mixer {
   [[nodiscard]] bool has_pages() const override { return true; }
 
  private:
+  /// The heads of this rank.
+  void take_share(const Planner& planner, const AttentionConfig& all, int index);
   void plan_projections(Planner& planner, const ModelConfig& config, int index);
   void plan_attention(Planner& planner, const ModelConfig& config, int index, const std::optional<KvPlace>& shared);
   /// Normalises Q and K where that is not part of RopeAppend.
@@ -33,7 +35,7 @@ class AttentionMixer final : public Mixer {
   /// Multiplies the heads' outputs by their gates.
   void gate(const Step& step) const;
 
-  const AttentionConfig& config_;
+  AttentionConfig config_;          ///< with the heads of this rank
   FusedLinear qkv_;                 ///< with the norm before it
   std::optional<Norm> q_row_norm_;  ///< QkNorm::vectors, layer_heads
   std::optional<Norm> k_row_norm_;  ///< likewise
@@ -46,6 +48,14 @@ class AttentionMixer final : public Mixer {
   StepAttention attention_;
   Resolved<OutputGate> output_gate_;  ///< without a kernel if there are no gates
   ResidualOutput output_;
+  Selection q_heads_;  ///< of this rank
+  Selection kv_heads_;
+  /// Places in a row of Buffers::projected: the queries, keys and values of this rank's heads, and all keys that are there.
+  /// A norm over all heads (QkNorm::vectors) needs those of all ranks.
+  std::int64_t q_at_ = 0;
+  std::int64_t k_at_ = 0;
+  std::int64_t v_at_ = 0;
+  std::int64_t all_k_at_ = 0;
 };
 
 }  // namespace rocmforge

@@ -11,12 +11,17 @@ namespace rocmforge {
 
 DeltaNetMixer::DeltaNetMixer(Planner& planner, const ModelConfig& config, int index)
     : config_(config.layer(index).delta_net) {
+  take_share(planner, config.layer(index).delta_net, index);
   width_ = config_.values();
   plan_projections(planner, config, index);
   plan_states(planner, config, index);
   planner.buffers().need(BufferName::projected, inputs_.linear.width());
   planner.buffers().need_after_gather(BufferName::gathered, config_.channels());
-  output_ = ResidualOutput(planner, config, index, {"ssm_out", width_, config.layer(index).graph.mixer_post_norm});
+  output_ = ResidualOutput(planner, config, index,
+                           {.linear = "ssm_out",
+                            .k = width_,
+                            .norm = config.layer(index).graph.mixer_post_norm,
+                            .columns = value_heads_.times(config_.value_dim)});
 
   inputs_.append(mix_, &Buffers::hidden, &Buffers::projected);
   mix_.push_back({std::string(CausalConv::name), [this](const Step& step) { convolve(step); }});
@@ -25,25 +30,44 @@ DeltaNetMixer::DeltaNetMixer(Planner& planner, const ModelConfig& config, int in
   output_.append(project_);
 }
 
+/// A rank has some key heads, and the value heads that read these.
+void DeltaNetMixer::take_share(const Planner& planner, const DeltaNetConfig& all, int index) {
+  key_heads_ = planner.own(index, all.key_heads, "key heads");
+  const std::int64_t each = all.value_heads / all.key_heads;
+  const Selection keys = Selection::run(key_heads_, all.key_heads);
+  value_heads_ = keys.times(each);
+  if (all.tiled && !keys.whole()) {
+    value_heads_ = stacked(std::vector<StackedPart>(static_cast<std::size_t>(each), {keys, all.key_heads}));
+  }
+  config_.key_heads = static_cast<std::int32_t>(key_heads_.count);
+  config_.value_heads = static_cast<std::int32_t>(key_heads_.count * each);
+  const StackedPart key_rows{keys.times(all.key_dim), std::int64_t{all.key_heads} * all.key_dim};
+  channels_ = stacked(std::vector<StackedPart>{key_rows, key_rows, {value_heads_.times(all.value_dim), all.values()}});
+}
+
 /// Files store the rows of one key head side by side (ssm_in, ssm_ba), or each kind of rows in a tensor of its own.
 void DeltaNetMixer::plan_projections(Planner& planner, const ModelConfig& config, int index) {
   const auto name = [index](std::string_view part) { return block_tensor(index, part); };
+  const std::int64_t all_key_heads = config.layer(index).delta_net.key_heads;
   const std::int64_t heads = config_.value_heads;
   const std::int64_t heads_each = heads / config_.key_heads;
   const std::int64_t values_each = heads_each * config_.value_dim;
   std::vector<LinearName> names;
   if (planner.weights().has_tensor(name("ssm_in.weight"))) {
-    const RowGroups groups{config_.key_heads, {config_.key_dim, config_.key_dim, values_each, values_each}};
-    names.push_back({name("ssm_in"), config_.channels() + config_.values(), false, groups});
+    const std::int64_t parts[] = {config_.key_dim, config_.key_dim, values_each, values_each};
+    names.push_back({.name = name("ssm_in"),
+                     .n = config_.channels() + config_.values(),
+                     .rows = Selection::grouped(all_key_heads, key_heads_, parts)});
   } else {
-    names.push_back({name("attn_qkv"), config_.channels()});
-    names.push_back({name("attn_gate"), config_.values()});
+    names.push_back({.name = name("attn_qkv"), .n = config_.channels(), .rows = channels_});
+    names.push_back({.name = name("attn_gate"), .n = config_.values(), .rows = value_heads_.times(config_.value_dim)});
   }
   if (planner.weights().has_tensor(name("ssm_ba.weight"))) {
-    names.push_back({name("ssm_ba"), 2 * heads, false, {config_.key_heads, {heads_each, heads_each}}});
+    const std::int64_t parts[] = {heads_each, heads_each};
+    names.push_back({.name = name("ssm_ba"), .n = 2 * heads, .rows = Selection::grouped(all_key_heads, key_heads_, parts)});
   } else {
-    names.push_back({name("ssm_beta"), heads});
-    names.push_back({name("ssm_alpha"), heads});
+    names.push_back({.name = name("ssm_beta"), .n = heads, .rows = value_heads_});
+    names.push_back({.name = name("ssm_alpha"), .n = heads, .rows = value_heads_});
   }
   inputs_ = planner.fused_linear(name("ssm_in"), block_norm(config, index, config.layer(index).graph.mixer_norm), names,
                                  config.hidden);
@@ -57,9 +81,9 @@ void DeltaNetMixer::plan_states(Planner& planner, const ModelConfig& config, int
                                       .key_dim = config_.key_dim,
                                       .value_dim = config_.value_dim,
                                       .tiled = config_.tiled};
-  conv_weight_ = planner.floats(name("ssm_conv1d.weight"), {conv.channels, conv.taps});
-  rate_ = planner.vector(name("ssm_a"), config_.value_heads);
-  step_bias_ = planner.vector(name("ssm_dt.bias"), config_.value_heads);
+  conv_weight_ = planner.floats(name("ssm_conv1d.weight"), {conv.channels, conv.taps}, channels_);
+  rate_ = planner.floats(name("ssm_a"), {config_.value_heads}, value_heads_);
+  step_bias_ = planner.floats(name("ssm_dt.bias"), {config_.value_heads}, value_heads_);
   norm_ = planner.vector(name("ssm_norm.weight"), config_.value_dim);
   conv_ = planner.resolve<CausalConv>(conv);
   delta_net_ = planner.resolve<GatedDeltaNet>(delta_net);

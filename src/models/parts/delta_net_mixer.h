@@ -14,13 +14,17 @@ class DeltaNetMixer final : public Mixer {
   [[nodiscard]] bool has_pages() const override { return false; }
 
  private:
+  void take_share(const Planner& planner, const DeltaNetConfig& all, int index);
   void plan_projections(Planner& planner, const ModelConfig& config, int index);
   void plan_states(Planner& planner, const ModelConfig& config, int index);
   void convolve(const Step& step) const;
   void scan(const Step& step) const;
   void gate(const Step& step) const;
 
-  const DeltaNetConfig& config_;
+  DeltaNetConfig config_;  ///< with the heads of this rank
+  Range key_heads_;        ///< these
+  Selection value_heads_;
+  Selection channels_;  ///< of [queries, keys, values]
   FusedLinear inputs_;  ///< with the norm before it
   Resolved<CausalConv> conv_;
   Resolved<GatedDeltaNet> delta_net_;

@@ -17,6 +17,8 @@ struct ExpertMatrix {
   const GgufTensor* shared = nullptr;  ///< the last expert, where it has a tensor of its own
   std::int64_t first_row = 0;          ///< of an expert's rows in the stacked tensor, where up may follow gate
   std::int64_t tensor_rows = 0;        ///< rows of each expert in the stacked tensor
+  Selection of_rows{};                 ///< of an expert's, from first_row on; a single range
+  Selection of_columns{};
   ExpertMatmul::Spec spec;
   const ExpertMatmulKernel* kernel = nullptr;
   const WeightVector* bias = nullptr;   ///< [experts, tensor_rows] or null
@@ -24,16 +26,24 @@ struct ExpertMatrix {
   const void* data = nullptr;           ///< expert 0 in the kernel's layout, when weights are loaded
 
   [[nodiscard]] bool stacked() const { return tensors.size() == 1; }
+  /// Whether it is a part of the experts' matrices.
+  [[nodiscard]] bool cut() const { return !of_rows.whole() || !of_columns.whole(); }
   /// Whether the kernel reads the rows of the stacked tensor in place.
-  [[nodiscard]] bool in_place() const { return stacked() && shared == nullptr && kernel->packed_bytes(spec) == 0; }
+  [[nodiscard]] bool in_place() const { return stacked() && shared == nullptr && !cut() && kernel->packed_bytes(spec) == 0; }
   /// Bytes from one expert to the next, in the kernel's layout.
   [[nodiscard]] std::int64_t expert_bytes() const;
   /// Bytes of weights that a slot reads.
   [[nodiscard]] std::size_t slot_bytes() const;
   /// Bytes of a copy of all experts.
   [[nodiscard]] std::size_t bytes() const { return static_cast<std::size_t>(spec.experts * expert_bytes()); }
-  /// The rows of one expert in the file.
+  /// Bytes of one expert in the file's format.
+  [[nodiscard]] std::size_t slot_file_bytes() const {
+    return static_cast<std::size_t>(spec.n) * row_bytes(spec.weight, spec.k);
+  }
+  /// The rows of one expert in the file, of which cut() says that not all are needed.
   [[nodiscard]] const std::byte* rows(std::int64_t expert) const;
+  /// Copies the needed part of these rows.
+  void copy(std::int64_t expert, std::byte* to) const;
   [[nodiscard]] ExpertWeight weight() const;
 };
 
@@ -46,7 +56,10 @@ struct ExpertTensorName {
   bool second_half = false;
   bool needs_bias = false;
   bool any_scale = false;  ///< experts may have scales in every format, not in NVFP4 alone
-  std::string shared{};    ///< the tensor of a shared expert, placed behind the others; "" for none
+  Selection rows{};        ///< of each expert, where a rank has a part
+  Selection columns{};
+  bool summed = false;   ///< each rank computes a part of a sum
+  std::string shared{};  ///< the tensor of a shared expert, placed behind the others; "" for none
 };
 
 }  // namespace rocmforge

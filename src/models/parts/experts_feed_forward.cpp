@@ -60,7 +60,15 @@ ExpertsFeedForward::ExpertsFeedForward(Planner& planner, const ModelConfig& conf
   if (gated) {
     names.up.joined = names.gate.joined;
   }
-  need_buffers(planner.buffers(), own);
+  routed.width = take_features(planner, own.width, names);
+  ExpertConfig of_rank = own;
+  of_rank.width = static_cast<std::int32_t>(routed.width);
+  need_buffers(planner.buffers(), of_rank);
+  if (!planner.share().whole()) {
+    rank_sum_ = planner.rank_sum(config.hidden);
+    clear_partial_ =
+        ClearPartial{planner.resolve_for_width<ResidualAdd>({}, 2 * std::int64_t{config.hidden}), config.hidden};
+  }
   const bool stacked = stack_shared(planner, own, gated, index, names);
   if (stacked) {
     routed.route.shared = 1;
@@ -70,10 +78,12 @@ ExpertsFeedForward::ExpertsFeedForward(Planner& planner, const ModelConfig& conf
   routed_.emplace(planner, routed, names);
   if (own.latent_size > 0) {
     const std::string down = name("ffn_latent_down");
-    latents_.emplace(Latents{.size = own.latent_size,
-                             .down = planner.linear(down, {{down, own.latent_size}}, config.hidden),
-                             .up = ResidualOutput(planner, config, index, {.linear = "ffn_latent_up", .k = own.latent_size}),
-                             .clear = planner.resolve_for_width<Scale>({}, 2 * std::int64_t{own.latent_size})});
+    latents_.emplace(
+        Latents{.size = own.latent_size,
+                .down = planner.linear(down, {{down, own.latent_size}}, config.hidden),
+                .up = ResidualOutput(planner, config, index,
+                                     {.linear = "ffn_latent_up", .k = own.latent_size, .summed = !planner.share().whole()}),
+                .clear = planner.resolve_for_width<Scale>({}, 2 * std::int64_t{own.latent_size})});
   }
   begin_routed(input.from);
   const bool has_shared = own.shared_width > 0 && !stacked;
@@ -81,8 +91,16 @@ ExpertsFeedForward::ExpertsFeedForward(Planner& planner, const ModelConfig& conf
     plan_shared(planner, config, index, routed);
   }
   end_routed();
+  // A dense shared part has a sum of its own, in the same buffer.
+  const bool summed_together = has_shared && own.shared_gate;
+  if (rank_sum_ && !latents_ && !summed_together) {
+    rank_sum_->append(operations_, &Buffers::hidden, true);
+  }
   if (has_shared && !routed_->apart()) {
     plan_shared(planner, config, index, routed);
+  }
+  if (rank_sum_ && summed_together) {
+    rank_sum_->append(operations_, &Buffers::hidden, true);
   }
 }
 
@@ -92,14 +110,17 @@ void ExpertsFeedForward::plan_shared(Planner& planner, const ModelConfig& config
   const auto name = [index](std::string_view part) { return block_tensor(index, part); };
   if (own.shared_gate) {
     routed.route = {.experts = 1, .used = 1, .score = RouteScore::sigmoid, .scale = layer.graph.residual_scale};
-    routed.width = own.shared_width;
     routed.stays = true;
-    gated_.emplace(planner, routed,
-                   RoutedExperts::Names{.router = {.weight = name("ffn_gate_inp_shexp")},
-                                        .gate = {name("ffn_gate_shexp")},
-                                        .up = {name("ffn_up_shexp")},
-                                        .down = {name("ffn_down_shexp")}});
-    gated_->append(operations_, &Buffers::normed);
+    RoutedExperts::Names names{.router = {.weight = name("ffn_gate_inp_shexp")},
+                               .gate = {name("ffn_gate_shexp")},
+                               .up = {name("ffn_up_shexp")},
+                               .down = {name("ffn_down_shexp")}};
+    routed.width = take_features(planner, own.shared_width, names);
+    gated_.emplace(planner, routed, names);
+    if (rank_sum_ && latents_) {
+      clear_partial_->append(operations_);
+    }
+    gated_->append(operations_, &Buffers::normed, sum_of_experts());
     return;
   }
   shared_.emplace(planner, config, index, FeedForwardInput{std::nullopt, &Buffers::normed},
@@ -121,7 +142,10 @@ void ExpertsFeedForward::begin_routed(float* Buffers::*x) {
 
 void ExpertsFeedForward::end_routed() {
   if (!latents_) {
-    routed_->append_down(operations_, &Buffers::hidden);
+    if (rank_sum_) {
+      clear_partial_->append(operations_);
+    }
+    routed_->append_down(operations_, sum_of_experts());
     return;
   }
   operations_.push_back({std::string(Scale::name), [this](const Step& step) {

@@ -30,6 +30,11 @@ class ExpertsFeedForward final : public FeedForward {
   void begin_routed(float* Buffers::*x);
   void end_routed();
 
+  /// To Buffers::hidden, or where ranks share the layer to partial, which is summed behind all experts.
+  [[nodiscard]] float* Buffers::*sum_of_experts() const { return rank_sum_ ? &Buffers::partial : &Buffers::hidden; }
+
+  std::optional<RankSum> rank_sum_;
+  std::optional<ClearPartial> clear_partial_;
   std::optional<RoutedExperts> routed_;
   std::optional<Latents> latents_;
   std::optional<RoutedExperts> gated_;

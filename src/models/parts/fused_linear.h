@@ -30,6 +30,7 @@ struct NormName {
   std::string_view suffix = ".weight";  ///< of the tensor of its weights
   float factor = 1.0f;                  ///< of these
   std::int64_t groups = 1;              ///< of a LayerNorm: parts of a row, each with weights of its own
+  Selection rows{};                     ///< of these groups, where the tensor has more
 };
 
 /// A norm of rows with its weights.

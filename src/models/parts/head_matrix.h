@@ -13,6 +13,7 @@ namespace rocmforge {
 /// A matrix for each head, and the kernel chosen for it.
 struct HeadMatrix {
   const GgufTensor* tensor = nullptr;
+  bool cut = false;              ///< the tensor has more heads
   std::int64_t first_row = 0;    ///< of head 0 in the tensor
   std::int64_t tensor_rows = 0;  ///< from one head to the next
   bool transposed = false;       ///< the tensor holds k rows of n; they are transposed to n rows of k in F32
@@ -21,7 +22,7 @@ struct HeadMatrix {
   const void* data = nullptr;  ///< head 0 in the kernel's layout, when weights are loaded
 
   /// Whether the kernel reads the rows of the tensor in place.
-  [[nodiscard]] bool in_place() const { return !transposed && kernel->packed_bytes(spec) == 0; }
+  [[nodiscard]] bool in_place() const { return !transposed && !cut && kernel->packed_bytes(spec) == 0; }
   /// Bytes from one head to the next, in the kernel's layout.
   [[nodiscard]] std::int64_t head_bytes() const;
   /// Bytes of a copy of all heads.
@@ -47,6 +48,8 @@ struct HeadTensorName {
   std::int64_t all_rows = 0;
   std::int64_t first_row = 0;
   bool transposed = false;  ///< in the joined tensor
+  std::int64_t first_head = 0;
+  std::int64_t all_heads = 0;  ///< of the tensor
 };
 
 }  // namespace rocmforge

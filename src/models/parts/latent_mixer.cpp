@@ -10,6 +10,8 @@ namespace rocmforge {
 // outputs of the heads. The decompressed form goes directly from the projected queries to the gathered outputs.
 
 LatentMixer::LatentMixer(Planner& planner, const ModelConfig& config, int index) : config_(config.layer(index).attention) {
+  heads_ = planner.own(index, config_.q_heads, "heads");
+  config_.q_heads = static_cast<std::int32_t>(heads_.count);
   width_ = std::int64_t{config_.q_heads} * config_.latent.value_dim;
   plan_projections(planner, config, index);
   plan_attention(planner, config, index);
@@ -18,7 +20,12 @@ LatentMixer::LatentMixer(Planner& planner, const ModelConfig& config, int index)
                          std::max(heads * query_dim() + config_.head_dim, heads * config_.latent.rank));
   planner.buffers().need_after_gather(
       BufferName::gathered, std::max({config_.q_dim(), std::int64_t{config_.latent.q_rank} + config_.head_dim, width_}));
-  output_ = ResidualOutput(planner, config, index, {"attn_output", width_, config.layer(index).graph.mixer_post_norm});
+  const std::int64_t all_heads = config.layer(index).attention.q_heads;
+  output_ = ResidualOutput(planner, config, index,
+                           {.linear = "attn_output",
+                            .k = width_,
+                            .norm = config.layer(index).graph.mixer_post_norm,
+                            .columns = Selection::run(heads_, all_heads).times(config_.latent.value_dim)});
   add_operations();
 }
 
@@ -27,12 +34,14 @@ void LatentMixer::plan_projections(Planner& planner, const ModelConfig& config, 
   const auto norm = block_norm(config, index, config.layer(index).graph.mixer_norm);
   const LinearName latent{name("attn_kv_a_mqa"), config_.head_dim};
   const std::int64_t q_rank = config_.latent.q_rank;
+  const Selection query_rows = Selection::run(heads_, config.layer(index).attention.q_heads).times(query_dim());
   if (has_query_latent()) {
     input_ = planner.fused_linear(name("attn_q_kv_a"), norm, {{name("attn_q_a"), q_rank}, latent}, config.hidden);
     queries_ = planner.fused_linear(name("attn_q_b"), NormName{name("attn_q_a_norm"), NormKind::rms, config.norm_eps},
-                                    {{name("attn_q_b"), query_width()}}, q_rank);
+                                    {{.name = name("attn_q_b"), .n = query_width(), .rows = query_rows}}, q_rank);
   } else {
-    input_ = planner.fused_linear(name("attn_q_kv_a"), norm, {{name("attn_q"), query_width()}, latent}, config.hidden);
+    input_ = planner.fused_linear(name("attn_q_kv_a"), norm,
+                                  {{.name = name("attn_q"), .n = query_width(), .rows = query_rows}, latent}, config.hidden);
   }
   kv_norm_ = planner.vector(name("attn_kv_a_norm.weight"), config_.latent.rank);
 }
@@ -44,11 +53,13 @@ void LatentMixer::plan_attention(Planner& planner, const ModelConfig& config, in
   if (rope.kind != RopeKind::none) {
     inverse_frequency_ = planner.weights().constants(rope.frequencies->inverse_frequency);
   }
+  const std::int64_t all_heads = config.layer(index).attention.q_heads;
   const std::int64_t joined_rows = std::int64_t{latent.plain_dim} + latent.value_dim;
-  keys_ = planner.heads({name("attn_k_b"), name("attn_kv_b"), joined_rows, 0, true},
+  keys_ = planner.heads({name("attn_k_b"), name("attn_kv_b"), joined_rows, 0, true, heads_.first, all_heads},
                         {.heads = config_.q_heads, .n = latent.rank, .k = latent.plain_dim, .tail = rope.n_rot});
-  values_ = planner.heads({name("attn_v_b"), name("attn_kv_b"), joined_rows, latent.plain_dim, false},
-                          {.heads = config_.q_heads, .n = latent.value_dim, .k = latent.rank});
+  values_ =
+      planner.heads({name("attn_v_b"), name("attn_kv_b"), joined_rows, latent.plain_dim, false, heads_.first, all_heads},
+                    {.heads = config_.q_heads, .n = latent.value_dim, .k = latent.rank});
   const PlannedAttention planned = planner.attention({.q_heads = config_.q_heads,
                                                       .kv_heads = config_.kv_heads,
                                                       .head_dim = config_.head_dim,

@@ -37,7 +37,8 @@ class LatentMixer final : public Mixer {
   /// Elements from one token's queries to the next's, in Buffers::projected.
   [[nodiscard]] std::int64_t query_stride() const { return has_query_latent() ? query_width() : input_.linear.width(); }
 
-  const AttentionConfig& config_;
+  AttentionConfig config_;              ///< with the heads of this rank
+  Range heads_;                         ///< these
   FusedLinear input_;                   ///< queries or their latent, then [c | r], with the norm before them
   std::optional<FusedLinear> queries_;  ///< from their latent, with its norm
   const WeightVector* kv_norm_ = nullptr;

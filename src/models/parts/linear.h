@@ -7,44 +7,12 @@
 #include <vector>
 
 #include "models/parts/operation.h"
+#include "models/parts/selection.h"
 #include "ops/matmul.h"
 #include "tensor/dtype.h"
 #include "weights/gguf_file.h"
 
 namespace rocmforge {
-
-/// Rows of a matrix that lie in groups of the same parts, one group after another. Example: heads that each have a query and
-/// a gate are {heads, {dim, dim}}. The loaded rows are the first part of all groups, then the second part of all.
-struct RowGroups {
-  std::int64_t groups = 0;  ///< 0: rows stay in the order of the file
-  std::vector<std::int64_t> parts{};
-};
-
-/// Neighbouring columns of a matrix. Example: in a matrix [d, 2 d] that multiplies two concatenated inputs, the columns of
-/// the second input are {d, 2 d}.
-struct ColumnRange {
-  std::int64_t first = 0;
-  std::int64_t of = 0;  ///< columns of the file's matrix; 0: the layer has all of them
-};
-
-/// Neighbouring rows of a matrix, or neighbouring groups of RowGroups.
-struct RowRange {
-  std::int64_t first = 0;
-  std::int64_t of = 0;  ///< rows of the file's matrix; 0: the layer has all of them
-};
-
-/// The part of a weight that one of several ranks has: an equal range of its rows, so that the ranks' outputs lie side by
-/// side, or of its columns, so that their outputs are summed.
-struct Shard {
-  enum class Axis { rows, columns };
-  Axis axis = Axis::rows;
-  std::int32_t rank = 0;
-  std::int32_t ranks = 1;  ///< 1: the whole weight
-
-  [[nodiscard]] bool cuts(Axis along) const { return ranks > 1 && axis == along; }
-  /// The first of this rank's elements, of `count` along the axis, which is a multiple of the ranks.
-  [[nodiscard]] std::int64_t first(std::int64_t count) const { return count / ranks * rank; }
-};
 
 /// A weight matrix and the kernel chosen for it.
 struct MatmulWeight {
@@ -53,12 +21,11 @@ struct MatmulWeight {
   const MatmulKernel* kernel = nullptr;
   const void* data = nullptr;  ///< in the kernel's layout once weights are loaded
   float scale = 1.0f;          ///< MatmulOutput::scale
-  RowGroups groups{};          ///< the new order of its rows, applied when they are loaded
-  ColumnRange columns{};       ///< the columns to load
-  RowRange rows{};             ///< the rows to load, in the order of the file
+  Selection rows{};            ///< of the tensor's, taken when they are loaded
+  Selection columns{};
 
   /// Whether the loaded rows differ from the file's.
-  [[nodiscard]] bool rearranged() const { return groups.groups > 0 || columns.of > 0 || rows.of > 0; }
+  [[nodiscard]] bool rearranged() const { return !rows.whole() || !columns.whole(); }
   /// Bytes of its rows in the file's format.
   [[nodiscard]] std::size_t bytes() const { return static_cast<std::size_t>(spec.n) * row_bytes(spec.weight, spec.k); }
 };
@@ -94,10 +61,9 @@ class Linear {
  public:
   struct Part {
     const MatmulWeight* weight = nullptr;  ///< owned by the plan
-    const WeightVector* bias = nullptr;    ///< [n], or of all ranks, or null
-    std::int64_t bias_first = 0;           ///< the weight's first element of it
+    const WeightVector* bias = nullptr;    ///< [n] or null
 
-    [[nodiscard]] const float* bias_data() const { return bias != nullptr ? bias->data + bias_first : nullptr; }
+    [[nodiscard]] const float* bias_data() const { return bias != nullptr ? bias->data : nullptr; }
   };
 
   Linear() = default;

@@ -19,7 +19,8 @@ MtpBlock::MtpBlock(Planner& planner, const ModelConfig& config, int index, const
   const std::string projection = name("nextn.eh_proj");
   planner.weights().refuse_tensor(projection + ".bias");
   const auto half = [&](std::int64_t first) {
-    return std::vector<LinearName>{{.name = projection, .n = hidden, .columns = {first, 2 * hidden}}};
+    return std::vector<LinearName>{
+        {.name = projection, .n = hidden, .columns = Selection::run({first, hidden}, 2 * hidden)}};
   };
   project_embedding_ = planner.fused_linear(projection + "_e", norm("nextn.enorm"), half(0), hidden);
   hidden_norm_ = planner.norm(norm("nextn.hnorm"), hidden);

@@ -13,11 +13,14 @@
 
 namespace rocmforge {
 
+class Communicator;
+
 /// Activations of one step in the device's memory, laid out once for the largest batch. All parts of a block use `projected`
 /// and `gathered`.
 struct Buffers {
   float* hidden = nullptr;          ///< [tokens, hidden]: the residual stream
   float* sums = nullptr;            ///< [tokens, hidden]: the residual stream after a joined ResidualSum
+  float* partial = nullptr;         ///< [tokens, hidden]: this rank's part of a RankSum
   float* normed = nullptr;          ///< [tokens, hidden]
   float* projected = nullptr;       ///< [tokens, inputs of a mixer], [tokens, 2 ffn], [tokens, experts] or [tokens, hidden]
   float* gathered = nullptr;        ///< [tokens, outputs of a mixer], [tokens, ffn] or [tokens, experts taken, ffn]
@@ -26,6 +29,7 @@ struct Buffers {
   float* expert_weights = nullptr;  ///< [tokens, experts taken]
   void* route_state = nullptr;      ///< of RouteRows
   void* slot_order = nullptr;       ///< of the experts' kernel, kept from one of its calls to the next
+  float* own_logits = nullptr;      ///< [logit rows, rows of the head that this rank has], where ranks share it
   float* logits = nullptr;          ///< [logit rows, vocab]
   void* scratch = nullptr;          ///< of the kernel that runs
   std::int32_t* sampled = nullptr;  ///< [logit rows]
@@ -54,7 +58,8 @@ struct Step {
   Buffers buffers;
   const StepArrays* arrays = nullptr;  ///< the step's arrays
   ExecutionContext* context = nullptr;
-  const HostStep* host = nullptr;  ///< beside a device, where the model is split
+  Communicator* communicator = nullptr;  ///< with the other ranks of the model, if there are any
+  const HostStep* host = nullptr;        ///< beside a device, where the model is split
 };
 
 /// An operation with its weights and kernels, ready for any step.

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "models/config/model_config.h"
 #include "models/parts/fused_linear.h"
@@ -31,7 +32,7 @@ class OutputHead {
   [[nodiscard]] const Operations& pick_mixed() const { return pick_mixed_; }
   /// The rows whose hidden states are wanted, with the final norm, to Buffers::projected.
   [[nodiscard]] const Operations& hidden_states() const { return hidden_states_; }
-  /// The final norm and the head, to Buffers::logits.
+  /// The final norm and the head, to Buffers::logits; where ranks share the head, to those of the first rank.
   [[nodiscard]] const Operations& logits() const { return logits_; }
   /// The head with the final norm.
   [[nodiscard]] const FusedLinear& layers() const { return layers_; }
@@ -39,10 +40,13 @@ class OutputHead {
  private:
   void add_rows();
   void add_logits(const ModelConfig& config);
+  void append_gather();
 
   Resolved<GatherRows> gather_hidden_;
   std::optional<Resolved<GatherRows>> gather_mixed_;
   FusedLinear layers_;
+  std::vector<std::int64_t> widths_;      ///< rows of the head that each rank has, where several share it
+  bool has_all_ = true;                   ///< this rank gets the logits of all
   std::optional<Resolved<Scale>> scale_;  ///< and soft-cap, where the model has them
   Operations pick_hidden_;
   Operations pick_mixed_;

@@ -8,8 +8,13 @@ ResidualOutput::ResidualOutput(Planner& planner, const ModelConfig& config, int 
     : hidden_(config.hidden), scale_(config.layer(index).graph.residual_scale) {
   const std::string name = block_tensor(index, names.linear);
   planner.buffers().need_after_gather(BufferName::projected, hidden_);
-  linear_ =
-      planner.linear(name, {{.name = name, .n = hidden_, .needs_bias = names.needs_bias, .shard = names.shard}}, names.k);
+  const bool summed = names.summed || !names.columns.whole();
+  linear_ = planner.linear(
+      name, {{.name = name, .n = hidden_, .needs_bias = names.needs_bias, .columns = names.columns, .summed = summed}},
+      names.k);
+  if (summed) {
+    rank_sum_ = planner.rank_sum(hidden_);
+  }
   if (const auto norm = block_norm(config, index, names.norm)) {
     norm_ = planner.norm(*norm, hidden_);
   }
@@ -19,12 +24,10 @@ ResidualOutput::ResidualOutput(Planner& planner, const ModelConfig& config, int 
   if (!names.output_scale.empty()) {
     output_scale_ = planner.weights().number(block_tensor(index, names.output_scale) + ".weight");
   }
-  const bool whole = names.shard.ranks == 1;
-  check(whole || names.shard.axis == Shard::Axis::columns, "each rank has a part of what is added");
-  if (whole && norm_ && norm_->kind() == RmsNorm::name && !sum_norm_) {
+  if (!summed && norm_ && norm_->kind() == RmsNorm::name && !sum_norm_) {
     sum_ = ResidualSum{.norm = *norm_, .factor = scale_, .scale = output_scale_};
     norm_.reset();
-  } else if (!whole || norm_ || scale_ != 1.0f || output_scale_ != 1.0f) {
+  } else if (norm_ || scale_ != 1.0f || output_scale_ != 1.0f) {
     add_ = planner.resolve_for_width<ResidualAdd>({}, 3 * hidden_);
   }
 }
@@ -36,16 +39,27 @@ void ResidualOutput::append(Operations& operations) const {
   }
 }
 
+/// The product's parts become its output in Buffers::projected, or are added where nothing else is to be done.
+void ResidualOutput::append_rank_sum(Operations& operations) const {
+  operations.push_back(
+      {linear_.kind(), [this](const Step& step) { linear_.run(step, step.buffers.gathered, step.buffers.partial); }});
+  rank_sum_->append(operations, add_ ? &Buffers::projected : &Buffers::hidden, !add_);
+}
+
 void ResidualOutput::append_sum(Operations& operations) const {
-  if (!sum_ && !add_) {
+  if (rank_sum_) {
+    append_rank_sum(operations);
+  } else if (sum_ || add_) {
+    operations.push_back({linear_.kind(), [this](const Step& step) {
+                            linear_.run(step, step.buffers.gathered, sum_ ? sum_->input(step) : step.buffers.projected);
+                          }});
+  } else {
     linear_.append_residual(operations, &Buffers::gathered, &Buffers::hidden);
-    return;
   }
-  operations.push_back({linear_.kind(), [this](const Step& step) {
-                          linear_.run(step, step.buffers.gathered, sum_ ? sum_->input(step) : step.buffers.projected);
-                        }});
   if (sum_) {
     sum_->append(operations);
+  }
+  if (!add_) {
     return;
   }
   if (norm_) {

@@ -17,6 +17,30 @@ void need_buffers(BufferPlan& buffers, const ExpertConfig& experts) {
   buffers.need_after_gather(BufferName::gathered, std::max(shared, latents > 0 ? latents : experts.inner()));
 }
 
+std::int64_t take_features(const Planner& planner, std::int64_t width, RoutedExperts::Names& names) {
+  const std::string& stacked = names.down.stacked;
+  const bool single = !names.down.single.empty() && planner.weights().has_tensor(names.down.single + ".0.weight");
+  const Range own = planner.own_features(width, single ? names.down.single + ".0" : stacked);
+  const Selection features = Selection::run(own, width);
+  names.gate.rows = features;
+  names.up.rows = features;
+  names.down.columns = features;
+  names.down.summed = !planner.share().whole();
+  return own.count;
+}
+
+// h - h: memory that nothing was written to may hold anything, and anything times 0 may be NaN.
+void ClearPartial::append(Operations& operations) const {
+  operations.push_back({std::string(ResidualAdd::name), [this](const Step& step) {
+                          operation.run({.a = step.buffers.hidden,
+                                         .b = step.buffers.hidden,
+                                         .count = step.tokens * width,
+                                         .out = step.buffers.partial,
+                                         .factor = -1.0f},
+                                        step);
+                        }});
+}
+
 RoutedExperts::RoutedExperts(Planner& planner, const Config& config, const Names& names) : config_(config) {
   config_.expert_rows = config.expert_rows > 0 ? config.expert_rows : config.hidden;
   router_ = planner.router(names.router, config.route, config.hidden);
@@ -64,10 +88,10 @@ void RoutedExperts::plan_apart(Planner& planner, const Names& names) {
   planner.use(side);
 }
 
-void RoutedExperts::append(Operations& operations, float* Buffers::*x) const {
+void RoutedExperts::append(Operations& operations, float* Buffers::*x, float* Buffers::*out) const {
   append_router(operations, x);
   append_up(operations);
-  append_down(operations, &Buffers::hidden);
+  append_down(operations, out);
 }
 
 void RoutedExperts::append_up(Operations& operations, float* Buffers::*x, float* Buffers::*slots) const {

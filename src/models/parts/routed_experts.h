@@ -35,8 +35,8 @@ class RoutedExperts {
 
   RoutedExperts(Planner& planner, const Config& config, const Names& names);
 
-  /// `x`: what the router's norm reads.
-  void append(Operations& operations, float* Buffers::*x) const;
+  /// `x`: what the router's norm reads; `out`: what the sum is added to.
+  void append(Operations& operations, float* Buffers::*x, float* Buffers::*out = &Buffers::hidden) const;
   /// The same as separate parts, for callers with other operations between them, which must not write `slots` unless
   /// apart(): the choice; gate and up from `x` to `slots`; and down from `slots`, which adds to `out`.
   void append_router(Operations& operations, float* Buffers::*x) const { router_.append(operations, x); }
@@ -64,6 +64,19 @@ class RoutedExperts {
   std::vector<const ExpertMatrix*> down_;
   bool same_kernel_ = false;                  ///< of gate, up and down
   std::optional<Resolved<ResidualAdd>> add_;  ///< of what comes back from the host
+};
+
+/// This rank's part of the features of each expert, of which there are `width`, in the names of its tensors. Returns how
+/// many it has.
+std::int64_t take_features(const Planner& planner, std::int64_t width, RoutedExperts::Names& names);
+
+/// Sets Buffers::partial to 0 for experts to add to.
+struct ClearPartial {
+  Resolved<ResidualAdd> operation;
+  std::int64_t width = 0;
+
+  /// `this` must outlive `operations`.
+  void append(Operations& operations) const;
 };
 
 /// Asks for the buffers of the routed experts and the shared one, stacked or not.

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "models/parts/block.h"
 #include "models/parts/residual_output.h"
 
@@ -15,13 +18,20 @@ class SsmMixer final : public Mixer {
   [[nodiscard]] bool has_pages() const override { return false; }
 
  private:
+  /// The heads and groups of this rank.
+  void take_share(const Planner& planner, const SsmConfig& all, int index);
+  void plan_norm(Planner& planner, const ModelConfig& config, int index);
   void convolve(const Step& step) const;
   void scan(const Step& step) const;
   void normalise(const Step& step) const;
+  /// The same of groups whose heads several ranks have.
+  void normalise_together(const Step& step) const;
   /// The convolution's output, [tokens, channels] behind the mixer's output in Buffers::gathered.
   [[nodiscard]] float* convolved(const Step& step) const { return step.buffers.gathered + step.tokens * width_; }
 
-  SsmConfig config_;
+  SsmConfig config_;  ///< with the heads and groups of this rank
+  Selection heads_;   ///< these
+  Selection groups_;
   FusedLinear inputs_;  ///< with the norm before it
   Resolved<CausalConv> conv_;
   const WeightVector* conv_weight_;  ///< [channels, taps]
@@ -34,6 +44,10 @@ class SsmMixer final : public Mixer {
   std::int64_t scan_state_ = 0;
   Resolved<RmsNorm> norm_;
   const WeightVector* norm_weight_;  ///< [groups, columns of a group]
+  /// Where ranks share a group: the columns of each rank, and the copy of this rank's.
+  std::vector<std::int64_t> widths_;
+  Resolved<CopyHeads> copy_;
+  std::int64_t first_column_ = 0;
   ResidualOutput output_;
 };
 

@@ -8,15 +8,18 @@
 
 namespace rocmforge {
 
-/// The draw of each wanted row's next token, from Buffers::logits to Buffers::sampled. Not moved once it has returned
-/// operations.
+/// The draw of each wanted row's next token, from Buffers::logits to Buffers::sampled. Of several ranks the first draws, and
+/// tells the others. Not moved once it has returned operations.
 class TokenDraw {
  public:
-  TokenDraw(Planner& planner, std::int32_t vocab);
+  /// `communicator` is null where there is one rank.
+  TokenDraw(Planner& planner, std::int32_t vocab, const Communicator* communicator);
 
   [[nodiscard]] const Operations& operations() const { return operations_; }
 
  private:
+  void add_draw();
+
   Resolved<SampleTokens> sample_;
   Operations operations_;
 };

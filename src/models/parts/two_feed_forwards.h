@@ -22,6 +22,8 @@ class TwoFeedForwards final : public FeedForward {
   void clear(const Step& step) const;
 
   std::int64_t hidden_;
+  std::optional<RankSum> rank_sum_;
+  std::optional<ClearPartial> clear_partial_;
   FusedLinear up_;  ///< of the dense part, with its norm and activation
   Linear down_;
   Norm dense_post_norm_;

@@ -47,6 +47,7 @@ Buffers BufferPlan::place(std::byte* workspace) const {
   const auto ids = [&](BufferName name) { return reinterpret_cast<std::int32_t*>(at(name)); };
   return {.hidden = floats(BufferName::hidden),
           .sums = floats(BufferName::sums),
+          .partial = floats(BufferName::partial),
           .normed = floats(BufferName::normed),
           .projected = floats(BufferName::projected),
           .gathered = floats(BufferName::gathered),
@@ -55,6 +56,7 @@ Buffers BufferPlan::place(std::byte* workspace) const {
           .expert_weights = floats(BufferName::expert_weights),
           .route_state = at(BufferName::route_state),
           .slot_order = at(BufferName::slot_order),
+          .own_logits = floats(BufferName::own_logits),
           .logits = floats(BufferName::logits),
           .scratch = at(BufferName::scratch),
           .sampled = ids(BufferName::sampled),

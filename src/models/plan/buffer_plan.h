@@ -13,6 +13,7 @@ namespace rocmforge {
 enum class BufferName {
   hidden,
   sums,
+  partial,
   normed,
   projected,
   gathered,
@@ -21,6 +22,7 @@ enum class BufferName {
   expert_weights,
   route_state,
   slot_order,
+  own_logits,
   logits,
   scratch,
   sampled,

@@ -99,18 +99,20 @@ std::vector<const ExpertMatrix*> Planner::experts(std::string_view operation, co
 ExpertMatrix Planner::find_experts(const ExpertTensorName& name, const ExpertMatmul::Spec& all) {
   ExpertMatmul::Spec wanted = all;  // of the experts that are chosen
   wanted.experts -= name.shared.empty() ? 0 : 1;
-  ExpertMatrix matrix{.tensors = {}, .tensor_rows = wanted.n, .spec = wanted};
+  const std::int64_t rows = name.rows.whole() ? wanted.n : name.rows.of;
+  const std::int64_t columns = name.columns.whole() ? wanted.k : name.columns.of;
+  ExpertMatrix matrix{.tensors = {}, .tensor_rows = rows, .of_rows = name.rows, .of_columns = name.columns, .spec = wanted};
   const std::string joined = name.joined + ".weight";
   const bool is_joined = !name.joined.empty() && weights().has_tensor(joined);
   if (is_joined) {
-    matrix.tensors = {&weights().tensor(joined, {wanted.experts, 2 * wanted.n, wanted.k})};
-    matrix.tensor_rows = 2 * wanted.n;
-    matrix.first_row = name.second_half ? wanted.n : 0;
+    matrix.tensors = {&weights().tensor(joined, {wanted.experts, 2 * rows, columns})};
+    matrix.tensor_rows = 2 * rows;
+    matrix.first_row = name.second_half ? rows : 0;
   } else if (name.single.empty() || !weights().has_tensor(name.single + ".0.weight")) {
-    matrix.tensors = {&weights().tensor(name.stacked + ".weight", {wanted.experts, wanted.n, wanted.k})};
+    matrix.tensors = {&weights().tensor(name.stacked + ".weight", {wanted.experts, rows, columns})};
   } else {
     for (std::int64_t e = 0; e < wanted.experts; ++e) {
-      const GgufTensor& own = weights().tensor(fmt::format("{}.{}.weight", name.single, e), {wanted.n, wanted.k});
+      const GgufTensor& own = weights().tensor(fmt::format("{}.{}.weight", name.single, e), {rows, columns});
       if (e > 0 && own.tensor.dtype != matrix.tensors[0]->tensor.dtype) {
         throw Error(fmt::format("{} is {}, that of expert 0 is {}", weights().place(own.name),
                                 rocmforge::name(own.tensor.dtype), rocmforge::name(matrix.tensors[0]->tensor.dtype)));
@@ -118,10 +120,11 @@ ExpertMatrix Planner::find_experts(const ExpertTensorName& name, const ExpertMat
       matrix.tensors.push_back(&own);
     }
   }
+  weights().check_blocks(*matrix.tensors[0], name.columns);
   matrix.spec.weight = matrix.tensors[0]->tensor.dtype;
   find_expert_vectors(name, is_joined, matrix);
   if (!name.shared.empty()) {
-    matrix.shared = &weights().tensor(name.shared + ".weight", {wanted.n, wanted.k});
+    matrix.shared = &weights().tensor(name.shared + ".weight", {rows, columns});
     matrix.spec.experts = all.experts;
   }
   return matrix;
@@ -142,7 +145,9 @@ void Planner::find_expert_vectors(const ExpertTensorName& name, bool joined, Exp
     }
   }
   const std::string& tensor = joined ? name.joined : name.stacked;
-  if (name.needs_bias || (!one_by_one && weights().has_tensor(tensor + ".bias"))) {
+  if (name.summed && share().rank > 0) {  // the first rank adds it
+    weights().pass_over(tensor + ".bias");
+  } else if (name.needs_bias || (!one_by_one && weights().has_tensor(tensor + ".bias"))) {
     matrix.bias = weights().vector(tensor + ".bias", {matrix.spec.experts, matrix.tensor_rows});
     plan_->report.add_weight_bytes(static_cast<std::size_t>(matrix.spec.used * matrix.spec.n) * sizeof(float));
   }

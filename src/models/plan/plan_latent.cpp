@@ -7,16 +7,18 @@ namespace rocmforge {
 const HeadMatrix* Planner::heads(const HeadTensorName& name, HeadMatmul::Spec spec) {
   HeadMatrix matrix;
   matrix.tensor_rows = spec.n;
+  matrix.cut = name.all_heads != spec.heads;
   const std::string own = name.own + ".weight";
   if (weights().has_tensor(own) || !weights().has_tensor(name.joined + ".weight")) {
-    matrix.tensor = &weights().tensor(own, {spec.heads, spec.n, spec.k});
+    matrix.tensor = &weights().tensor(own, {name.all_heads, spec.n, spec.k});
   } else {
     matrix.tensor =
-        &weights().tensor(name.joined + ".weight", {spec.heads * name.all_rows, name.transposed ? spec.n : spec.k});
+        &weights().tensor(name.joined + ".weight", {name.all_heads * name.all_rows, name.transposed ? spec.n : spec.k});
     matrix.first_row = name.first_row;
     matrix.tensor_rows = name.all_rows;
     matrix.transposed = name.transposed;
   }
+  matrix.first_row += name.first_head * matrix.tensor_rows;
   weights().refuse_tensor(name.own + ".scale");
   weights().refuse_tensor(name.joined + ".scale");
   spec.weight = matrix.transposed ? DType::f32 : matrix.tensor->tensor.dtype;

@@ -14,29 +14,6 @@ std::size_t stored_bytes(const MatmulWeight& weight) {
   return packed > 0 ? packed : weight.bytes();
 }
 
-/// Throws Error unless `ranks` can share `count` of these.
-void check_shared(std::int64_t count, std::string_view what, std::int32_t ranks) {
-  if (count % ranks != 0) {
-    throw Error(fmt::format("{} {} can't be shared by {} ranks", count, what, ranks));
-  }
-}
-
-/// Reduces a whole weight to the rows or columns of a shard.
-void cut(const Shard& shard, MatmulWeight& weight) {
-  if (shard.cuts(Shard::Axis::rows)) {
-    const bool grouped = weight.groups.groups > 0;
-    check_shared(grouped ? weight.groups.groups : weight.spec.n, grouped ? "groups of rows" : "rows", shard.ranks);
-    weight.rows = {shard.first(weight.spec.n), weight.spec.n};
-    weight.spec.n /= shard.ranks;
-    weight.groups.groups /= shard.ranks;
-  } else if (shard.cuts(Shard::Axis::columns)) {
-    check_shared(weight.spec.k, "columns", shard.ranks);
-    const std::int64_t of = weight.columns.of > 0 ? weight.columns.of : weight.spec.k;
-    weight.columns = {weight.columns.first + shard.first(weight.spec.k), of};
-    weight.spec.k /= shard.ranks;
-  }
-}
-
 }  // namespace
 
 Linear Planner::linear(std::string_view operation, const std::vector<LinearName>& names, std::int64_t k) {
@@ -49,7 +26,6 @@ FusedLinear Planner::fused_linear(std::string_view operation, const std::optiona
                                   const std::vector<LinearName>& names, std::int64_t k,
                                   const std::optional<GatedActivation::Spec>& gate) {
   auto [linear, planned] = choose_linear(operation, names, k);
-  check(!norm || linear.parts()[0].weight->spec.k == k, "a norm needs the whole row");
   const std::string_view kind = operation_kind(operation);
   FusedLinear fused;
   fused.fusions = linear.fusions();
@@ -108,31 +84,28 @@ std::pair<Linear, PlannedOperation> Planner::choose_linear(std::string_view oper
            .uses = std::move(uses)}};
 }
 
-/// The bias is added by the ranks whose outputs lie side by side, or by the first of those whose outputs are summed.
+/// The bias of outputs that ranks sum is added by the first rank alone.
 Linear::Part Planner::with_bias(const MatmulWeight& weight, const LinearName& layer) {
   const std::string name = layer.name + ".bias";
-  if (layer.shard.cuts(Shard::Axis::columns) && layer.shard.rank > 0) {
+  if (layer.summed && share().rank > 0) {
     weights().pass_over(name);
     return {&weight};
   }
   const bool has_bias = layer.needs_bias || weights().has_tensor(name);
-  return {&weight, has_bias ? vector(name, layer.n) : nullptr, weight.rows.first};
+  return {&weight, has_bias ? floats(name, {layer.n}, layer.rows) : nullptr};
 }
 
 MatmulWeight Planner::find_weight(const LinearName& layer, std::int64_t k) {
   const std::string name = layer.name + ".weight";
   MatmulWeight weight;
-  weight.groups = layer.groups;
+  weight.rows = layer.rows;
   weight.columns = layer.columns;
-  weight.tensor = &weights().tensor(name, {layer.n, layer.columns.of > 0 ? layer.columns.of : k});
+  weight.tensor =
+      &weights().tensor(name, {layer.rows.whole() ? layer.n : layer.rows.of, layer.columns.whole() ? k : layer.columns.of});
   weight.spec = {weight.tensor->tensor.dtype, layer.n, k};
-  with_context(weights().place(name), [&] { cut(layer.shard, weight); });
-  check(weight.columns.of == 0 || (weight.rows.of == 0 && weight.groups.groups == 0), "a weight is cut along one axis");
-  const std::int32_t together = info(weight.spec.weight).block_elems;
-  if (weight.columns.of > 0 && (weight.spec.k % together != 0 || weight.columns.first % together != 0)) {
-    throw Error(fmt::format("{} is {}, whose blocks of {} columns can't be parted behind column {}", weights().place(name),
-                            rocmforge::name(weight.spec.weight), together, weight.spec.k));
-  }
+  check(layer.rows.whole() || layer.rows.count() == layer.n, "the layer has as many rows as are selected");
+  check(layer.columns.whole() || layer.columns.count() == k, "the layer's input has as many columns as are selected");
+  weights().check_blocks(*weight.tensor, weight.columns);
   return weight;
 }
 

@@ -1,5 +1,7 @@
 #include "models/plan/planner.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace rocmforge {
@@ -10,6 +12,7 @@ Planner::Planner(ModelPlan& plan, const KernelRegistry& registry, const DeviceIn
       registry_(&registry),
       device_(device),
       options_(options),
+      share_(options.communicator != nullptr ? Share{options.communicator->rank(), options.communicator->ranks()} : Share{}),
       limits_{options.max_batch_tokens, options.max_sequences, options.context_length, num_threads} {
   if (options.placement.split()) {
     host_device_ = cpu_device_info(options.host_isa);
@@ -102,11 +105,12 @@ Norm Planner::norm(const NormName& name, std::int64_t dim) {
   if (name.kind == NormKind::rms) {
     return {resolve<RmsNorm>({dim, name.eps}), norm_weight(name, dim)};
   }
-  const Shape shape = name.groups > 1 ? Shape{name.groups, dim} : Shape{dim};
+  const Shape shape = name.groups > 1 || !name.rows.whole() ? Shape{name.groups, dim} : Shape{dim};
   const std::string bias = name.name + ".bias";
   const bool has_bias = name.needs_bias || weights().has_tensor(bias);
-  return {resolve<LayerNorm>({dim, name.eps, has_bias, name.groups}), floats(name.name + std::string(name.suffix), shape),
-          has_bias ? floats(bias, shape) : nullptr};
+  return {resolve<LayerNorm>({dim, name.eps, has_bias, name.groups}),
+          floats(name.name + std::string(name.suffix), shape, name.rows),
+          has_bias ? floats(bias, shape, name.rows) : nullptr};
 }
 
 /// The weights of a norm times their factor.
@@ -119,9 +123,31 @@ const WeightVector* Planner::norm_weight(const NormName& name, std::int64_t dim)
   return weights().scaled_vector(tensor, dim, name.factor);
 }
 
-const WeightVector* Planner::floats(std::string_view name, const Shape& shape) {
+const WeightVector* Planner::floats(std::string_view name, const Shape& shape, const Selection& rows) {
   plan_->report.add_weight_bytes(static_cast<std::size_t>(shape.elems()) * sizeof(float));
-  return weights().vector(name, shape);
+  return rows.whole() ? weights().vector(name, shape) : weights().selected_vector(name, shape, rows);
+}
+
+Range Planner::own(int index, std::int64_t count, std::string_view what) const {
+  return with_context(place_of(index), [&] { return share_.equal(count, what); });
+}
+
+Range Planner::own_or_common(int index, std::int64_t count, std::string_view what) const {
+  return with_context(place_of(index), [&] { return share_.repeated(count, what); });
+}
+
+Range Planner::own_features(std::int64_t width, const std::string& down) const {
+  const WeightTable& weights = plan_->weights;
+  return with_context(weights.place(down + ".weight"),
+                      [&] { return share_.units(width, weights.block_columns(down + ".weight"), "columns"); });
+}
+
+std::string Planner::place_of(int index) const { return fmt::format("{}: layer {}", plan_->weights.file_name(), index); }
+
+RankSum Planner::rank_sum(std::int64_t width) {
+  check(!share_.whole(), "a rank alone has no sum");
+  buffers().need(BufferName::partial, width);
+  return {resolve_for_width<AllReduce>({share_.ranks}, (share_.ranks + 1) * width), width};
 }
 
 }  // namespace rocmforge

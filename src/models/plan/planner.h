@@ -12,10 +12,12 @@
 #include "models/model.h"
 #include "models/parts/fused_linear.h"
 #include "models/parts/latent_prefill.h"
+#include "models/parts/rank_sum.h"
 #include "models/parts/router.h"
 #include "models/plan/attention_pair.h"
 #include "models/plan/model_plan.h"
 #include "models/plan/operation_bytes.h"
+#include "models/plan/share.h"
 #include "models/step/step_attention.h"
 #include "ops/kernel_registry.h"
 
@@ -26,9 +28,9 @@ struct LinearName {
   std::string name;
   std::int64_t n = 0;
   bool needs_bias = false;  ///< a bias in the file is always used
-  RowGroups groups{};       ///< of its rows; together they are n
-  ColumnRange columns{};    ///< of the tensor, as many as the layer's input has elements
-  Shard shard{};            ///< the part of the layer that this rank computes; n and the input are those of all ranks
+  Selection rows{};         ///< of the tensor; together they are n
+  Selection columns{};      ///< of the tensor, as many as the layer's input has elements
+  bool summed = false;      ///< each rank computes a part of a sum: see RankSum
 };
 
 /// Attention with its kernels, and where the layer's K and V are.
@@ -88,7 +90,7 @@ class Planner {
   /// The RopeAppend before `attention`. In steps of single rows it is part of the attention call if the kernel supports
   /// that.
   Resolved<RopeAppend> rope_append(const RopeAppend::Spec& spec, const StepAttention& attention);
-  /// Layers of an input of `k` elements, of which a layer that is cut by columns reads its part.
+  /// Layers of an input of `k` elements.
   Linear linear(std::string_view operation, const std::vector<LinearName>& names, std::int64_t k);
   /// With a gate, the first half of the outputs is the gate and the second half is what it multiplies.
   FusedLinear fused_linear(std::string_view operation, const std::optional<NormName>& norm,
@@ -114,9 +116,24 @@ class Planner {
 
   /// A vector of weights [dim] that an operation reads beside its input; counted as read in every step.
   const WeightVector* vector(std::string_view name, std::int64_t dim) { return floats(name, {dim}); }
-  /// As vector(), for a small tensor of any shape.
-  const WeightVector* floats(std::string_view name, const Shape& shape);
+  /// As vector(), for a small tensor of any shape, or these of its rows, which together have that shape.
+  const WeightVector* floats(std::string_view name, const Shape& shape, const Selection& rows = {});
 
+  /// What of a layer is planned: the part of one of several ranks, or everything.
+  [[nodiscard]] const Share& share() const { return share_; }
+  /// This rank's part of the heads, groups or channels of layer `index`, of which there is an equal number for each rank.
+  /// Throws Error naming the layer, like the others.
+  [[nodiscard]] Range own(int index, std::int64_t count, std::string_view what) const;
+  /// As own(), of what several ranks may have too.
+  [[nodiscard]] Range own_or_common(int index, std::int64_t count, std::string_view what) const;
+  /// This rank's part of the `width` features between two products, of which the second one's weight is tensor `down`
+  /// without
+  /// ".weight": whole blocks of its columns.
+  [[nodiscard]] Range own_features(std::int64_t width, const std::string& down) const;
+  /// The sum over all ranks of rows [width] in Buffers::partial; only where there are several.
+  RankSum rank_sum(std::int64_t width);
+
+  [[nodiscard]] const WeightTable& weights() const { return plan_->weights; }
   [[nodiscard]] WeightTable& weights() { return plan_->weights_of(side_); }
   [[nodiscard]] BufferPlan& buffers() { return plan_->buffers_of(side_); }
   [[nodiscard]] MemoryPlan& memory() { return plan_->memory; }
@@ -177,6 +194,7 @@ class Planner {
   ExpertMatrix find_experts(const ExpertTensorName& name, const ExpertMatmul::Spec& all);
   void find_expert_vectors(const ExpertTensorName& name, bool joined, ExpertMatrix& matrix);
   const WeightVector* norm_weight(const NormName& name, std::int64_t dim);
+  [[nodiscard]] std::string place_of(int index) const;
   void need_scratch(std::size_t size_bytes) { buffers().need_bytes(BufferName::scratch, size_bytes); }
   void need_attention_state(std::size_t size_bytes);
   /// The kernels of steps that ModelOptions::spans and most_rows allow, on the cache of `pair`.
@@ -194,6 +212,7 @@ class Planner {
   Side side_ = Side::device;
   bool experts_apart_ = false;
   ModelOptions options_;
+  Share share_;
   AttentionLimits limits_;
 };
 

@@ -10,46 +10,10 @@
 namespace rocmforge {
 namespace {
 
-/// The columns of ColumnRange.
-void take_columns(const MatmulWeight& weight, std::byte* out) {
-  const std::size_t row = row_bytes(weight.spec.weight, weight.spec.k);
-  const std::size_t whole_row = row_bytes(weight.spec.weight, weight.columns.of);
-  const std::byte* from =
-      static_cast<const std::byte*>(weight.tensor->tensor.data) + row_bytes(weight.spec.weight, weight.columns.first);
-  for (std::int64_t n = 0; n < weight.spec.n; ++n, from += whole_row, out += row) {
-    std::memcpy(out, from, row);
-  }
-}
-
-/// The rows of RowRange in the order of RowGroups.
-void take_rows(const MatmulWeight& weight, std::byte* out) {
-  const std::size_t row = row_bytes(weight.spec.weight, weight.spec.k);
-  const auto* rows =
-      static_cast<const std::byte*>(weight.tensor->tensor.data) + static_cast<std::size_t>(weight.rows.first) * row;
-  if (weight.groups.groups == 0) {
-    std::memcpy(out, rows, weight.bytes());
-    return;
-  }
-  const std::int64_t each = weight.spec.n / weight.groups.groups;
-  std::int64_t before = 0;
-  for (const std::int64_t part : weight.groups.parts) {
-    const std::size_t size = static_cast<std::size_t>(part) * row;
-    for (std::int64_t group = 0; group < weight.groups.groups; ++group) {
-      std::memcpy(out, rows + static_cast<std::size_t>(group * each + before) * row, size);
-      out += size;
-    }
-    before += part;
-  }
-  check(before == each, "the parts are the rows of a group");
-}
-
 /// The weight's part of the file's matrix.
 void rearrange(const MatmulWeight& weight, std::byte* out) {
-  if (weight.columns.of > 0) {
-    take_columns(weight, out);
-  } else {
-    take_rows(weight, out);
-  }
+  copy_selected(weight.spec.weight, weight.tensor->tensor.data, weight.rows.whole() ? weight.spec.n : weight.rows.of,
+                weight.columns.whole() ? weight.spec.k : weight.columns.of, weight.rows, weight.columns, out);
 }
 
 const void* load_matrix(const MatmulWeight& weight, WeightStore& store, ExecutionContext& context) {
@@ -83,11 +47,18 @@ const void* load_experts(const ExpertMatrix& matrix, WeightStore& store, Executi
     tensors.push_back(matrix.shared);
   }
   return store.assemble(tensors, matrix.bytes(), [&](std::byte* to) {
+    std::vector<std::byte> part(matrix.cut() && packed_bytes > 0 ? matrix.slot_file_bytes() : 0);
     for (std::int64_t e = 0; e < matrix.spec.experts; ++e, to += matrix.expert_bytes()) {
+      const void* rows = matrix.rows(e);
+      if (matrix.cut()) {
+        std::byte* const taken = packed_bytes > 0 ? part.data() : to;
+        matrix.copy(e, taken);
+        rows = taken;
+      }
       if (packed_bytes > 0) {
-        matrix.kernel->pack(matrix.spec, matrix.rows(e), to, context);
-      } else {
-        std::memcpy(to, matrix.rows(e), static_cast<std::size_t>(matrix.expert_bytes()));
+        matrix.kernel->pack(matrix.spec, rows, to, context);
+      } else if (!matrix.cut()) {
+        std::memcpy(to, rows, static_cast<std::size_t>(matrix.expert_bytes()));
       }
     }
   });

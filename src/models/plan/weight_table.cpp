@@ -87,6 +87,34 @@ const WeightVector* WeightTable::vector(std::string_view name, const Shape& shap
   return known != vectors_.end() ? &*known : &vectors_.emplace_back(WeightVector{&found, {}, nullptr});
 }
 
+const WeightVector* WeightTable::selected_vector(std::string_view name, Shape shape, const Selection& rows) {
+  const std::int64_t columns = shape.rank() > 1 ? shape[1] : 1;
+  check(rows.count() == shape[0], "the vector has as many rows as are selected");
+  const Shape all = shape.rank() > 1 ? Shape{rows.of, columns} : Shape{rows.of};
+  Device host;
+  WeightStore store(*file_, host);
+  const float* values = store.floats(vector_tensor(name, all));
+  std::vector<float>& own = computed_.emplace_back(static_cast<std::size_t>(shape.elems()));
+  copy_selected(DType::f32, values, rows.of, columns, rows, {}, reinterpret_cast<std::byte*>(own.data()));
+  return constants(own);
+}
+
+std::int64_t WeightTable::block_columns(std::string_view name) const {
+  const GgufTensor* const found = file_->find_tensor(name);
+  return found != nullptr ? info(found->tensor.dtype).block_elems : 1;
+}
+
+void WeightTable::check_blocks(const GgufTensor& tensor, const Selection& columns) const {
+  const std::int32_t together = info(tensor.tensor.dtype).block_elems;
+  for (const Range& range : columns.ranges) {
+    const std::int64_t parted = range.first % together != 0 ? range.first : range.first + range.count;
+    if (parted % together != 0) {
+      throw Error(fmt::format("{} is {}, whose blocks of {} columns can't be parted behind column {}", place(tensor.name),
+                              rocmforge::name(tensor.tensor.dtype), together, parted));
+    }
+  }
+}
+
 const WeightVector* WeightTable::scaled_vector(std::string_view name, std::int64_t dim, float factor) {
   Device host;
   WeightStore store(*file_, host);

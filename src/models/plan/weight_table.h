@@ -44,6 +44,8 @@ class WeightTable {
 
   /// A small tensor of any shape, as floats.
   const WeightVector* vector(std::string_view name, const Shape& shape);
+  /// These rows of a small tensor [rows] or [rows, columns]; together they have `shape`.
+  const WeightVector* selected_vector(std::string_view name, Shape shape, const Selection& rows);
   /// The same [dim], times `factor`.
   const WeightVector* scaled_vector(std::string_view name, std::int64_t dim, float factor);
   /// Computed numbers in the device's memory. The owner of `values` must outlive the table. Equal arrays share one copy.
@@ -66,6 +68,12 @@ class WeightTable {
   const ExpertMatrix* add(ExpertMatrix matrix) { return &expert_matrices_.emplace_back(std::move(matrix)); }
   const HeadMatrix* add(HeadMatrix matrix) { return &head_matrices_.emplace_back(std::move(matrix)); }
 
+  /// The least columns of a tensor that can be taken from it: a block of its format. 1 for a tensor that the file lacks.
+  [[nodiscard]] std::int64_t block_columns(std::string_view name) const;
+  /// Throws Error if a selection of columns parts blocks of the tensor's format.
+  void check_blocks(const GgufTensor& tensor, const Selection& columns) const;
+
+  [[nodiscard]] std::string file_name() const { return file_->path().string(); }
   /// "FILE: tensor 'NAME'", the begin of a message.
   [[nodiscard]] std::string place(std::string_view tensor) const;
 

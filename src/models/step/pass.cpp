@@ -99,7 +99,8 @@ Step begin_step(const StepArrays& arrays, const StateView& states, Rank& rank) {
           .states = states,
           .buffers = rank.buffers(),
           .arrays = &arrays,
-          .context = &rank.context()};
+          .context = &rank.context(),
+          .communicator = rank.communicator()};
 }
 
 void run_pass(const Pass& pass, const SideSteps& steps, SequenceMemory& memory, const KeepRows& keep_raw,

@@ -60,6 +60,7 @@ class Rank {
   [[nodiscard]] bool on_gpu() const { return device_->is_gpu(); }
   [[nodiscard]] const Buffers& buffers() const { return buffers_; }
   [[nodiscard]] ExecutionContext& context() { return context_; }
+  [[nodiscard]] Communicator* communicator() const { return options_->communicator; }
   [[nodiscard]] StepDraws& draws() { return draws_; }
   [[nodiscard]] const StepDraws& draws() const { return draws_; }
 

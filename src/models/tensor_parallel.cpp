@@ -1,0 +1,104 @@
+#include "models/tensor_parallel.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+
+namespace rocmforge {
+namespace {
+
+std::int32_t checked_ranks(std::int32_t ranks, const DeviceInfo& device) {
+  if (ranks > AllReduce::most_ranks) {
+    throw Error(fmt::format("{} ranks are more than {}", ranks, AllReduce::most_ranks));
+  }
+  if (device.is_gpu()) {
+    throw Error("ranks are threads of the CPU: several of them on a GPU are not supported");
+  }
+  return ranks;
+}
+
+template <class Count>
+std::size_t sum_of(const std::vector<std::unique_ptr<Transformer>>& models, const Count& count) {
+  std::size_t sum = 0;
+  std::ranges::for_each(models, [&](const auto& model) { sum += count(*model); });
+  return sum;
+}
+
+int threads_of_rank(int threads, std::int32_t ranks) { return std::max(1, threads / ranks); }
+
+}  // namespace
+
+TensorParallel::TensorParallel(const GgufFile& file, const KernelRegistry& registry, const DeviceInfo& device,
+                               int num_threads, const ModelOptions& options)
+    : communicators_(checked_ranks(options.ranks, device)) {
+  if (options.placement.split()) {
+    throw Error("a model that ranks share can't be split over a device and the host");
+  }
+  own_.reserve(static_cast<std::size_t>(options.ranks));
+  for (std::int32_t rank = 0; rank < options.ranks; ++rank) {
+    ModelOptions of_rank = options;
+    of_rank.communicator = &own_.emplace_back(communicators_, rank);
+    if (rank > 0) {
+      of_rank.progress = nullptr;
+    }
+    models_.push_back(
+        std::make_unique<Transformer>(file, registry, device, threads_of_rank(num_threads, options.ranks), of_rank));
+  }
+}
+
+void TensorParallel::load(const Devices& devices, ThreadPool& pool) {
+  threads_ = std::make_unique<ThreadPool>(ranks());
+  for (std::int32_t rank = 0; rank < ranks(); ++rank) {
+    pools_.push_back(std::make_unique<ThreadPool>(threads_of_rank(pool.num_threads(), ranks())));
+  }
+  on_all_ranks([&](std::size_t rank) { models_[rank]->load(devices, *pools_[rank]); });
+}
+
+std::vector<RankBytes> TensorParallel::rank_bytes() const {
+  std::vector<RankBytes> bytes;
+  for (const auto& model : models_) {
+    bytes.push_back({.weights = model->device_weight_bytes(), .workspace = model->workspace_bytes()});
+  }
+  return bytes;
+}
+
+std::size_t TensorParallel::packed_bytes() const {
+  return sum_of(models_, [](const Transformer& model) { return model.packed_bytes(); });
+}
+
+std::size_t TensorParallel::workspace_bytes() const {
+  return sum_of(models_, [](const Transformer& model) { return model.workspace_bytes(); });
+}
+
+std::size_t TensorParallel::device_weight_bytes() const {
+  return sum_of(models_, [](const Transformer& model) { return model.device_weight_bytes(); });
+}
+
+void TensorParallel::on_all_ranks(const std::function<void(std::size_t)>& work) {
+  communicators_.begin_step();
+  threads_->run([&](int rank) {
+    try {
+      work(static_cast<std::size_t>(rank));
+    } catch (...) {
+      communicators_.fail(std::current_exception());
+      throw;
+    }
+  });
+}
+
+void TensorParallel::forward(const BatchPlan& batch, SequenceMemory& memory) {
+  on_all_ranks([&](std::size_t rank) { models_[rank]->forward(batch, memory.of_rank(rank)); });
+}
+
+void TensorParallel::forward_mtp(std::int32_t block, const BatchPlan& batch, SequenceMemory& memory) {
+  on_all_ranks([&](std::size_t rank) { models_[rank]->forward_mtp(block, batch, memory.of_rank(rank)); });
+}
+
+std::vector<OperationTime> TensorParallel::time_operations(const BatchPlan& batch, SequenceMemory& memory) {
+  std::vector<std::vector<OperationTime>> times(models_.size());
+  on_all_ranks([&](std::size_t rank) { times[rank] = models_[rank]->time_operations(batch, memory.of_rank(rank)); });
+  return times[0];
+}
+
+}  // namespace rocmforge

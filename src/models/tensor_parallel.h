@@ -1,0 +1,61 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "models/step/thread_communicator.h"
+#include "models/transformer.h"
+
+namespace rocmforge {
+
+/// A model whose layers several ranks share: each has some heads and features of every layer, with their weights, K and V,
+/// states and buffers, and computes all tokens of a step with them; their parts are summed twice a layer. The first rank
+/// draws the tokens. The ranks are threads of this process. A rank that throws ends the step for all.
+class TensorParallel final : public Model {
+ public:
+  TensorParallel(const GgufFile& file, const KernelRegistry& registry, const DeviceInfo& device, int num_threads,
+                 const ModelOptions& options);
+
+  /// The threads of `pool` are divided among the ranks, each of which gets a pool of its own.
+  void load(const Devices& devices, ThreadPool& pool) override;
+
+  [[nodiscard]] std::int32_t ranks() const override { return communicators_.count(); }
+  [[nodiscard]] std::vector<RankBytes> rank_bytes() const override;
+
+  // What all ranks have alike, or what the first one tells.
+  [[nodiscard]] const ModelConfig& config() const override { return first().config(); }
+  [[nodiscard]] const KvGroups& kv_groups() const override { return first().kv_groups(); }
+  [[nodiscard]] std::size_t state_bytes() const override { return first().state_bytes(); }
+  [[nodiscard]] const std::vector<PlannedOperation>& plan() const override { return first().plan(); }
+  [[nodiscard]] std::size_t bytes_per_token() const override { return first().bytes_per_token(); }
+  // Of all ranks together.
+  [[nodiscard]] std::size_t packed_bytes() const override;
+  [[nodiscard]] std::size_t workspace_bytes() const override;
+  [[nodiscard]] std::size_t device_weight_bytes() const override;
+
+  void forward(const BatchPlan& batch, SequenceMemory& memory) override;
+  [[nodiscard]] std::int32_t mtp_blocks() const override { return first().mtp_blocks(); }
+  void forward_mtp(std::int32_t block, const BatchPlan& batch, SequenceMemory& memory) override;
+  [[nodiscard]] std::span<const std::int32_t> sampled() override { return models_[0]->sampled(); }
+  [[nodiscard]] std::span<const std::int32_t> previous_sampled() override { return models_[0]->previous_sampled(); }
+  [[nodiscard]] bool runs_ahead() const override { return false; }
+  [[nodiscard]] std::span<const float> logits() override { return models_[0]->logits(); }
+  [[nodiscard]] std::span<const float> raw_logits() override { return models_[0]->raw_logits(); }
+  [[nodiscard]] std::span<const float> hidden() override { return models_[0]->hidden(); }
+  void wait() override {}
+  [[nodiscard]] std::vector<OperationTime> time_operations(const BatchPlan& batch, SequenceMemory& memory) override;
+
+ private:
+  [[nodiscard]] const Transformer& first() const { return *models_[0]; }
+  /// Calls work(rank) on the thread of each rank.
+  void on_all_ranks(const std::function<void(std::size_t)>& work);
+
+  ThreadRanks communicators_;
+  std::vector<ThreadCommunicator> own_;  ///< of each rank
+  std::vector<std::unique_ptr<ThreadPool>> pools_;
+  std::vector<std::unique_ptr<Transformer>> models_;
+  std::unique_ptr<ThreadPool> threads_;  ///< one for each rank, the caller's for the first
+};
+
+}  // namespace rocmforge
