@@ -126,6 +126,11 @@ void EngineFlags::add_to(Command& command) {
   add(device_option(device_));
   add(kernel_dir_option(kernel_dir_));
   placement_.add_to(command, model_group);
+  add({.names = "--ranks",
+       .target = &ranks_,
+       .meaning = "CPU: so many ranks share each layer (tensor parallel); each has a part of the threads, heads and weights",
+       .value = "N",
+       .range = {.least = 1, .most = AllReduce::most_ranks}});
   add({.names = "--draft-ngram,--spec-ngram-size-n,--spec-ngram-simple-size-n,--spec-ngram-mod-n-match",
        .target = &drafts_.ngram,
        .meaning = "Speculative decoding: draft what followed the last N tokens where they stood before, in any text; the "
@@ -192,6 +197,7 @@ EngineOptions EngineFlags::options() const {
   options.kernel_dir = kernel_dir_;
   options.placement = placement_.options();
   options.ceilings_file = ceilings_file();
+  options.model.ranks = ranks_;
   options.model.graphs = !no_graph_;
   options.model.overlap = !no_overlap_;
   options.merge_launches = merge_launches_ == "on"    ? MergeLaunches::on

@@ -49,7 +49,8 @@ EngineParts load_parts(PlannedModel planned, const EngineOptions& options) {
                                                   SequenceMemory::Size{.blocks = planned.memory.blocks,
                                                                        .slot_bytes = parts.model->state_bytes(),
                                                                        .host_slot_bytes = parts.model->host_state_bytes(),
-                                                                       .slots = planned.memory.state_slots});
+                                                                       .slots = planned.memory.state_slots,
+                                                                       .ranks = parts.model->ranks()});
   return parts;
 }
 
@@ -63,6 +64,7 @@ std::unique_ptr<Engine> load_draft_model(const EngineParts& parts, const EngineO
   own.prefix_cache = true;
   own.model.progress = nullptr;
   own.model.load_mtp = false;
+  own.model.ranks = 1;  // its sums would take longer than its layers
   const std::string& path = options.drafts.model;
   std::unique_ptr<Engine> engine = load_model(path, own);
   naming_file(path, [&] {

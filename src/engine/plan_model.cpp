@@ -41,6 +41,7 @@ void check_options(const EngineOptions& options) {
   at_least("max_sequences", options.max_sequences, 1);
   at_least("kv_tokens", options.kv_tokens, 0);
   at_least("threads", options.threads, 0);
+  at_least("ranks", options.model.ranks, 1);
   const DType dtype = options.model.kv_dtype;
   if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16 && dtype != DType::q8_0) {
     throw Error(fmt::format("a KV cache of {} is not supported: choose F32, F16, BF16 or Q8_0", name(dtype)));
@@ -56,16 +57,20 @@ std::unique_ptr<Device> open_wanted_device(const EngineOptions& options) {
 /// more.
 constexpr std::int32_t least_kept_states = 16;
 
-/// Of the pages on one side of groups whose number of blocks is known.
-void count_page_bytes(MemoryNeeds& needs, const KvGroups& groups, Side side) {
-  needs.kv_bytes_per_token = static_cast<std::int64_t>(block_bytes_of(groups.front(), side)) / block_tokens_of(groups);
+/// Of the pages on one side of groups whose number of blocks is known, which each of the ranks has.
+void count_page_bytes(MemoryNeeds& needs, const Model& model, Side side) {
+  const KvGroups& groups = model.kv_groups();
+  needs.kv_bytes_per_token =
+      model.ranks() * static_cast<std::int64_t>(block_bytes_of(groups.front(), side)) / block_tokens_of(groups);
   needs.window_bytes = 0;
   for (std::size_t group = 1; group < groups.size(); ++group) {
-    needs.window_bytes += needs.blocks[group] * static_cast<std::int64_t>(block_bytes_of(groups[group], side));
+    needs.window_bytes +=
+        model.ranks() * needs.blocks[group] * static_cast<std::int64_t>(block_bytes_of(groups[group], side));
   }
 }
 
-void count_pages(MemoryNeeds& needs, const KvGroups& groups, std::int32_t max_sequences, std::int32_t max_batch_tokens) {
+void count_pages(MemoryNeeds& needs, const Model& model, std::int32_t max_sequences, std::int32_t max_batch_tokens) {
+  const KvGroups& groups = model.kv_groups();
   const std::int32_t block_tokens = block_tokens_of(groups);
   const std::int64_t wanted = needs.kv_tokens / block_tokens + (needs.kv_tokens % block_tokens != 0 ? 1 : 0);
   const auto full_blocks =
@@ -75,7 +80,7 @@ void count_pages(MemoryNeeds& needs, const KvGroups& groups, std::int32_t max_se
     const std::int32_t blocks = window_blocks(group.window, block_tokens, full_blocks, max_sequences, max_batch_tokens);
     needs.blocks.push_back(blocks);
   }
-  count_page_bytes(needs, groups, Side::device);
+  count_page_bytes(needs, model, Side::device);
 }
 
 }  // namespace
@@ -86,10 +91,10 @@ MemoryNeeds memory_needs(std::uint64_t file_bytes, const Model& model, Device& d
                          std::int32_t max_sequences, std::int32_t max_batch_tokens) {
   MemoryNeeds needs;
   needs.kv_tokens = kv_tokens;
-  count_pages(needs, model.kv_groups(), max_sequences, max_batch_tokens);
+  count_pages(needs, model, max_sequences, max_batch_tokens);
   if (model.state_bytes() + model.host_state_bytes() > 0) {
     needs.state_slots = SequenceState::own_slots * max_sequences + std::max(max_sequences, least_kept_states);
-    needs.slot_bytes = static_cast<std::int64_t>(model.state_bytes());
+    needs.slot_bytes = model.ranks() * static_cast<std::int64_t>(model.state_bytes());
   }
   if (const auto memory = device.memory()) {
     needs.weight_bytes = static_cast<std::int64_t>(model.packed_bytes());
@@ -105,7 +110,7 @@ MemoryNeeds memory_needs(std::uint64_t file_bytes, const Model& model, Device& d
 MemoryNeeds host_memory_needs(const Model& model, const MemoryNeeds& of_device) {
   MemoryNeeds needs = of_device;
   needs.where = "host ";
-  count_page_bytes(needs, model.kv_groups(), Side::host);
+  count_page_bytes(needs, model, Side::host);
   needs.slot_bytes = static_cast<std::int64_t>(model.host_state_bytes());
   needs.weight_bytes = static_cast<std::int64_t>(model.host_weight_bytes());
   needs.workspace_bytes = static_cast<std::int64_t>(model.host_workspace_bytes());

@@ -192,6 +192,9 @@ int inspect(const InspectFlags& flags) {
     if (planned && planned->placement) {
       out["placement"] = placement_json(*planned);
     }
+    if (planned && planned->model->ranks() > 1) {
+      out["ranks"] = ranks_json(*planned);
+    }
     if (flags.plan) {
       out["plan"] = plan_json(*planned, read_ceiling(planned->device->info(), planned->threads));
     }
@@ -211,6 +214,7 @@ int inspect(const InspectFlags& flags) {
   if (flags.plan) {
     print_memory(memory);
     print_placement(*planned);
+    print_ranks(*planned);
     print_plan(*planned, read_ceiling(planned->device->info(), planned->threads));
   }
   return 0;

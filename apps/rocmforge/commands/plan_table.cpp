@@ -115,6 +115,10 @@ std::vector<PlacedPart> placed_parts(const PlannedModel& planned) {
   return placed;
 }
 
+std::int64_t kv_bytes_of_rank(const PlannedModel& planned) {
+  return planned.memory.kv_bytes_per_token / planned.model->ranks();
+}
+
 double least_seconds(const PlacedPart& part, const PlacementNeeds& needs) {
   return static_cast<double>(part.bytes.read) /
          (part.side == Side::host ? needs.host_bytes_per_second : needs.device_bytes_per_second);
@@ -136,6 +140,30 @@ void print_placement(const PlannedModel& planned) {
   table.print(stdout);
   fmt::print("\nus at least: bytes by {:.0f} GB/s of the GPU and {:.0f} of the CPU; {:.0f} us for each crossing\n",
              needs.device_bytes_per_second / 1e9, needs.host_bytes_per_second / 1e9, needs.crossing_seconds * 1e6);
+}
+
+void print_ranks(const PlannedModel& planned) {
+  const std::vector<RankBytes> ranks = planned.model->rank_bytes();
+  if (ranks.empty()) {
+    return;
+  }
+  fmt::print("\nranks\n");
+  Table table({"rank", ">weights", ">workspace", ">KV per 1000 tokens"});
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    table.add({fmt::format("{}", rank), human_bytes(ranks[rank].weights), human_bytes(ranks[rank].workspace),
+               human_bytes(1000 * static_cast<std::uint64_t>(kv_bytes_of_rank(planned)))});
+  }
+  table.print(stdout);
+}
+
+nlohmann::ordered_json ranks_json(const PlannedModel& planned) {
+  auto out = nlohmann::ordered_json::array();
+  for (const RankBytes& rank : planned.model->rank_bytes()) {
+    out.push_back({{"weight_bytes", rank.weights},
+                   {"workspace_bytes", rank.workspace},
+                   {"kv_bytes_per_token", kv_bytes_of_rank(planned)}});
+  }
+  return out;
 }
 
 nlohmann::ordered_json placement_json(const PlannedModel& planned) {
