@@ -1,5 +1,7 @@
 #include "models/model.h"
 
+#include <utility>
+
 #include "models/tensor_parallel.h"
 #include "models/transformer.h"
 
@@ -14,10 +16,11 @@ void Model::forward_mtp(std::int32_t, const BatchPlan&, SequenceMemory&) { fail_
 
 std::unique_ptr<Model> Model::plan(const GgufFile& file, const KernelRegistry& registry, const DeviceInfo& device,
                                    int num_threads, const ModelOptions& options) {
+  ModelConfig config = ModelConfig::from_gguf(file, options.context_length);
   if (options.ranks > 1) {
-    return std::make_unique<TensorParallel>(file, registry, device, num_threads, options);
+    return std::make_unique<TensorParallel>(config, file, registry, device, num_threads, options);
   }
-  return std::make_unique<Transformer>(file, registry, device, num_threads, options);
+  return std::make_unique<Transformer>(std::move(config), file, registry, device, num_threads, options);
 }
 
 std::unique_ptr<Model> Model::load(const GgufFile& file, const KernelRegistry& registry, const Devices& devices,

@@ -25,12 +25,15 @@ std::size_t sum_of(const std::vector<std::unique_ptr<Transformer>>& models, cons
   return sum;
 }
 
-int threads_of_rank(int threads, std::int32_t ranks) { return std::max(1, threads / ranks); }
+/// All threads in all, as equally as that can be, and at least one for each rank.
+int threads_of_rank(int threads, std::int32_t rank, std::int32_t ranks) {
+  return std::max(1, threads * (rank + 1) / ranks - threads * rank / ranks);
+}
 
 }  // namespace
 
-TensorParallel::TensorParallel(const GgufFile& file, const KernelRegistry& registry, const DeviceInfo& device,
-                               int num_threads, const ModelOptions& options)
+TensorParallel::TensorParallel(const ModelConfig& config, const GgufFile& file, const KernelRegistry& registry,
+                               const DeviceInfo& device, int num_threads, const ModelOptions& options)
     : communicators_(checked_ranks(options.ranks, device)) {
   if (options.placement.split()) {
     throw Error("a model that ranks share can't be split over a device and the host");
@@ -42,15 +45,15 @@ TensorParallel::TensorParallel(const GgufFile& file, const KernelRegistry& regis
     if (rank > 0) {
       of_rank.progress = nullptr;
     }
-    models_.push_back(
-        std::make_unique<Transformer>(file, registry, device, threads_of_rank(num_threads, options.ranks), of_rank));
+    models_.push_back(std::make_unique<Transformer>(config, file, registry, device,
+                                                    threads_of_rank(num_threads, rank, options.ranks), of_rank));
   }
 }
 
 void TensorParallel::load(const Devices& devices, ThreadPool& pool) {
   threads_ = std::make_unique<ThreadPool>(ranks());
   for (std::int32_t rank = 0; rank < ranks(); ++rank) {
-    pools_.push_back(std::make_unique<ThreadPool>(threads_of_rank(pool.num_threads(), ranks())));
+    pools_.push_back(std::make_unique<ThreadPool>(threads_of_rank(pool.num_threads(), rank, ranks())));
   }
   on_all_ranks([&](std::size_t rank) { models_[rank]->load(devices, *pools_[rank]); });
 }

@@ -14,8 +14,9 @@ namespace rocmforge {
 /// draws the tokens. The ranks are threads of this process. A rank that throws ends the step for all.
 class TensorParallel final : public Model {
  public:
-  TensorParallel(const GgufFile& file, const KernelRegistry& registry, const DeviceInfo& device, int num_threads,
-                 const ModelOptions& options);
+  /// `config` is that of the file.
+  TensorParallel(const ModelConfig& config, const GgufFile& file, const KernelRegistry& registry, const DeviceInfo& device,
+                 int num_threads, const ModelOptions& options);
 
   /// The threads of `pool` are divided among the ranks, each of which gets a pool of its own.
   void load(const Devices& devices, ThreadPool& pool) override;

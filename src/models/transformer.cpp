@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "models/config/mtp_config.h"
 #include "models/plan/part_counter.h"
@@ -24,9 +25,9 @@ ModelOptions complete(ModelOptions options, const ModelConfig& config) {
 
 }  // namespace
 
-Transformer::Transformer(const GgufFile& file, const KernelRegistry& registry, const DeviceInfo& device, int num_threads,
-                         const ModelOptions& options)
-    : config_(ModelConfig::from_gguf(file, options.context_length)),
+Transformer::Transformer(ModelConfig config, const GgufFile& file, const KernelRegistry& registry, const DeviceInfo& device,
+                         int num_threads, const ModelOptions& options)
+    : config_(std::move(config)),
       options_(complete(options, config_)),
       on_gpu_(device.is_gpu()),
       plan_{WeightTable(file), BufferPlan(options_.max_batch_tokens, options_.max_logit_rows)} {
@@ -144,7 +145,9 @@ void Transformer::load(const Devices& devices, ThreadPool& pool) {
     host_rank_.emplace(plan_, options_, devices, Side::host, pool, progress(0.0, share));
   }
   rank_.emplace(plan_, options_, devices, Side::device, pool, progress(share, 1.0));
-  plan_.weights.warn_of_unused();
+  if (draws()) {  // once for all ranks
+    plan_.weights.warn_of_unused();
+  }
 }
 
 Pass Transformer::layers_pass() const {

@@ -22,8 +22,8 @@ namespace rocmforge {
 /// Embedding, blocks, final norm, head and the draw: common to all architectures.
 class Transformer final : public Model {
  public:
-  Transformer(const GgufFile& file, const KernelRegistry& registry, const DeviceInfo& device, int num_threads,
-              const ModelOptions& options);
+  Transformer(ModelConfig config, const GgufFile& file, const KernelRegistry& registry, const DeviceInfo& device,
+              int num_threads, const ModelOptions& options);
 
   void load(const Devices& devices, ThreadPool& pool) override;
 

@@ -124,6 +124,32 @@ TEST(Inspect, NeedsNoTokenizer) {
   EXPECT_NE(result.out.find("\narchitecture   llama\n"), std::string::npos) << result.out;
 }
 
+TEST(Inspect, ThePlanTellsTheBytesOfEachRank) {
+  const std::string file = test::test_data("golden/models/llama-gqa4.gguf");
+  const std::vector<std::string> command{"inspect", file, "--plan", "--device", "cpu"};
+  EXPECT_EQ(run_program(command).out.find("\nranks\n"), std::string::npos);
+  std::vector<std::string> shared = command;
+  shared.insert(shared.end(), {"--ranks", "2"});
+  EXPECT_THAT(run_program(shared).out,
+              testing::ContainsRegex("\nranks\nrank +weights +workspace +KV per 1000 tokens\n.*0 "));
+  shared.emplace_back("--json");
+  const json ranks = json::parse(run_program(shared).out).at("ranks");
+  ASSERT_EQ(ranks.size(), 2u);
+  EXPECT_EQ(ranks.at(0).at("kv_bytes_per_token"), ranks.at(1).at("kv_bytes_per_token"));
+  EXPECT_GT(ranks.at(1).at("weight_bytes"), 0);
+  const ProgramResult refused = run_program({"inspect", file, "--plan", "--device", "cpu", "--ranks", "3"});
+  EXPECT_NE(refused.exit_code, 0);
+  EXPECT_THAT(refused.err, testing::HasSubstr("layer 0: 8 query heads can't be shared by 3 ranks"));
+}
+
+TEST_F(InspectOnACard, RanksAreOfTheCpuAlone) {
+  const ProgramResult refused =
+      run_program(card.with_kernels({"inspect", demo_model().string(), "--plan", "--ranks", "2", "--device", "hip:0"}), "",
+                  card.environment());
+  EXPECT_NE(refused.exit_code, 0);
+  EXPECT_THAT(refused.err, testing::HasSubstr("ranks are threads of the CPU"));
+}
+
 TEST_F(InspectOnACard, ThePlanSaysWhereThePartsOfASplitModelAre) {
   EXPECT_EQ(plan({}).find("\nplacement: "), std::string::npos) << "it fits";
   EXPECT_THAT(plan({"-ngl", "2"}), testing::ContainsRegex("\nplacement: 2 of [0-9]+ layers on the GPU, as asked for: "));

@@ -103,6 +103,20 @@ TEST_P(SplitModel, GivesTheSameGreedyTokensAlsoAfterAPrefixHitAndPreempted) {
   }
 }
 
+TEST_P(SplitModel, RanksThatShareItGiveTheSameGreedyTokens) {
+  const Answers one = run(options());
+  EngineOptions shared = options();
+  shared.model.ranks = 2;
+  const Answers two = run(shared);
+  EXPECT_EQ(two.tokens, one.tokens);
+  EXPECT_EQ(two.hits, one.hits);
+  shared.kv_tokens = 160;
+  shared.prefix_cache = false;
+  const Answers preempted = run(shared);
+  EXPECT_EQ(preempted.tokens, one.tokens);
+  EXPECT_GT(preempted.preemptions, 0);
+}
+
 /// Less memory than the model needs, as if the device were a small card.
 TEST_P(SplitModel, IsChosenWhereTheDeviceIsTooSmallAndFits) {
   const MemoryNeeds whole =
@@ -133,12 +147,13 @@ INSTANTIATE_TEST_SUITE_P(Golden, SplitModel, testing::Values("llama-gqa4", "lfm2
                            return text;
                          });
 
-std::string refusal(const PlacementOptions& placement) {
+std::string refusal(const PlacementOptions& placement, std::int32_t ranks = 1) {
   const std::string path = golden_model_file("llama-gqa4");
   EngineOptions options;
   options.device = "cpu";
   options.placement = placement;
   options.placement.host_beside_cpu = true;
+  options.model.ranks = ranks;
   std::string message = "planned";
   try {
     const PlannedModel planned = plan_model(path, options);
@@ -152,6 +167,21 @@ std::string refusal(const PlacementOptions& placement) {
   return message;
 }
 
+TEST(RanksMemory, IsCountedForAllOfThem) {
+  // Four KV heads of two ranks are shared, the single one of the other model is repeated.
+  for (const auto& [model, repeated] : {std::pair("llama-linear", 1), {"llama-mqa", 2}}) {
+    const std::string path = golden_model_file(model);
+    EngineOptions options;
+    options.device = "cpu";
+    const std::int64_t one = plan_model(path, options).memory.kv_bytes_per_token;
+    options.model.ranks = 2;
+    const PlannedModel two = plan_model(path, options);
+    EXPECT_EQ(two.memory.kv_bytes_per_token, repeated * one) << model;
+    EXPECT_EQ(two.model->rank_bytes().size(), 2u);
+    std::remove(path.c_str());
+  }
+}
+
 TEST(Placement, WhatCannotBeIsOneLine) {
   EXPECT_THAT(refusal({.overrides = {"blk.0.ffn_.*=tpu"}}), HasSubstr("device 'tpu' is not cpu, gpu, cuda or hip"));
   EXPECT_THAT(refusal({.overrides = {"blk.0.ffn"}}), HasSubstr("--override-tensor blk.0.ffn: must be REGEX=DEVICE"));
@@ -159,6 +189,8 @@ TEST(Placement, WhatCannotBeIsOneLine) {
   EXPECT_THAT(refusal({.overrides = {"nothing_like_it=cpu"}}), HasSubstr("nothing_like_it=cpu matches no tensor"));
   EXPECT_THAT(refusal({.overrides = {"blk.0.ffn_.*=cpu"}}), HasSubstr("apart, which are computed on one device"));
   EXPECT_THAT(refusal({.gpu_layers = 1000, .gpu_memory_bytes = 1 << 20}), HasSubstr("GiB of memory"));
+  EXPECT_THAT(refusal({.gpu_layers = 1}, 2), HasSubstr("a model that ranks share can't be split"));
+  EXPECT_THAT(refusal({}, 3), HasSubstr("layer 0: 8 query heads can't be shared by 3 ranks"));
   EXPECT_EQ(refusal({.overrides = {"blk\\.0\\.=cpu", "token_embd=cuda:0"}}), "planned");
 }
 

@@ -93,6 +93,16 @@ TEST_P(EncoderTest, RowsOfPackedTextsAreThoseOfTheReferenceImplementation) {
   EXPECT_LE(error, logit_tolerance(set_));
 }
 
+TEST_P(EncoderTest, TwoRanksGiveTheRowsOfTheReferenceImplementation) {
+  if (is_gpu(set_)) {
+    GTEST_SKIP() << "ranks are threads of the CPU";
+  }
+  ModelOptions options = f32_options();
+  options.ranks = 2;
+  Runner runner(file_, set_, options);
+  EXPECT_LE(relative_error(states(runner, golden_.texts, golden_.scores), golden_.rows), logit_tolerance(set_));
+}
+
 TEST_P(EncoderTest, ATextHasTheSameRowsAloneAndBesideOthers) {
   std::vector<float> alone;
   for (const Tokens& text : golden_.texts) {

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <exception>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -140,40 +142,69 @@ TEST(Ranks, WhatCannotBeSharedIsOneLine) {
               HasSubstr("whose blocks of 32 columns can't be parted behind column 16"));
 }
 
-/// A rank that can't go on ends the step for all; the next step is computed.
-TEST(Ranks, AFailureOfOneEndsTheStep) {
+/// Rank 1 has no memory here: rank 0, which waits for its part, gets the same error, and the next step is computed.
+TEST(Ranks, OneThatThrowsEndsTheStepForAll) {
   const Golden golden = read_golden("llama-gqa4");
   const GgufFile file(golden_path("llama-gqa4"));
   Runner runner(file, "reference", shared_by(2));
   const std::vector<float> whole = runner.whole(golden.tokens);
-  for (const std::size_t failing : {0u, 1u}) {
-    ThreadRanks ranks(2);
-    ThreadPool threads(2);
-    ranks.begin_step();
-    const std::string error = error_text([&] {
-      threads.run([&](int rank) {
-        try {
-          for (int sum = 0; sum < 1000; ++sum) {
-            if (static_cast<std::size_t>(rank) == failing && sum == 500) {
-              throw Error("this rank can't go on");
-            }
-            ranks.enter(rank, &sum);
-            ranks.leave();
-          }
-        } catch (...) {
-          ranks.fail(std::current_exception());
-          throw;
-        }
-      });
-    });
-    EXPECT_EQ(error, "this rank can't go on");
-    ranks.begin_step();
-    threads.run([&](int rank) {
-      ranks.enter(rank, &rank);
-      ranks.leave();
-    });
+  SequenceMemory of_one(runner.device(), runner.memory().groups(),
+                        {.blocks = runner.memory().num_blocks(), .block_tokens = Runner::block_tokens});
+  BatchPlan plan;
+  plan.clear();
+  plan.add_sequence(golden.tokens, 0, std::vector<std::int32_t>{0, 1, 2}, true, true);
+  plan.finish();
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    EXPECT_THROW(runner.model().forward(plan, of_one), std::out_of_range);
+    expect_same_logits(runner.whole(golden.tokens), whole, "reference");
   }
-  expect_same_logits(runner.whole(golden.tokens), whole, "reference");
+}
+
+TEST(ThreadRanks, AFailureReachesTheOthersWhereverTheyAre) {
+  ThreadRanks ranks(3);
+  ThreadPool threads(3);
+  for (int failing = 0; failing < 3; ++failing) {
+    for (const int last : {0, 1, 500}) {
+      ranks.begin_step();
+      const std::string error = error_text([&] {
+        threads.run([&](int rank) {
+          try {
+            for (int sum = 0; sum < 1000; ++sum) {
+              if (rank == failing && sum == last) {
+                throw Error("this rank can't go on");
+              }
+              ranks.enter(rank, &sum);
+              ranks.leave();
+            }
+          } catch (...) {
+            ranks.fail(std::current_exception());
+            throw;
+          }
+        });
+      });
+      EXPECT_EQ(error, "this rank can't go on");
+    }
+  }
+}
+
+TEST(ThreadRanks, RowsAreGatheredInTheirOrderAndNumbersBroadcast) {
+  ThreadRanks ranks(3);
+  ThreadPool threads(3);
+  const std::vector<std::int64_t> widths{2, 1, 3};
+  std::vector<float> gathered(2 * 6);
+  std::vector<std::int32_t> sent{7, 8, 9};
+  threads.run([&](int rank) {
+    ThreadCommunicator communicator(ranks, rank);
+    const auto width = static_cast<std::size_t>(widths[static_cast<std::size_t>(rank)]);
+    std::vector<float> part(2 * width);
+    for (std::size_t i = 0; i < part.size(); ++i) {
+      part[i] = static_cast<float>(100 * rank) + static_cast<float>(i);
+    }
+    communicator.gather(part.data(), 2, widths, rank == 1 ? gathered.data() : nullptr);
+    communicator.broadcast(&sent[static_cast<std::size_t>(rank)], sizeof(std::int32_t));
+  });
+  EXPECT_EQ(gathered, (std::vector<float>{0, 1, 100, 200, 201, 202, 2, 3, 101, 203, 204, 205}));
+  EXPECT_EQ(sent, (std::vector<std::int32_t>{7, 7, 7}));
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ HttpAnswer LocalServer::request(const std::string& method, std::string_view path
   return answer;
 }
 
-std::unique_ptr<LocalServer> local_demo(const PlacementOptions& placement) {
+std::unique_ptr<LocalServer> local_demo(const PlacementOptions& placement, std::int32_t ranks) {
   ServerOptions options = TestServerOptions().server;
   options.model_id = "forge-demo";
   options.model_path = demo_model().string();
@@ -54,6 +54,7 @@ std::unique_ptr<LocalServer> local_demo(const PlacementOptions& placement) {
   engine.device = "cpu";
   engine.kv_tokens = 8192;
   engine.placement = placement;
+  engine.model.ranks = ranks;
   return std::make_unique<LocalServer>(load_model(demo_model().string(), engine), options);
 }
 

@@ -28,7 +28,7 @@ class LocalServer {
 };
 
 /// The same with the demo model on the CPU, which `placement` may split.
-std::unique_ptr<LocalServer> local_demo(const PlacementOptions& placement = {});
+std::unique_ptr<LocalServer> local_demo(const PlacementOptions& placement = {}, std::int32_t ranks = 1);
 
 // The same calls for servers of both kinds.
 

@@ -47,5 +47,51 @@ TEST(SplitModel, AnswersAsTheWholeOne) {
   EXPECT_EQ(told(post(*half, "/v1/chat/completions", several)), told(post(*whole, "/v1/chat/completions", several)));
 }
 
+/// What clients see of requests of each kind, without numbers that may differ in their last digits.
+TEST(SharedModel, TwoRanksAnswerAsOne) {
+  if (!has_demo_model()) {
+    GTEST_SKIP() << demo_model() << " is absent";
+  }
+  const auto one = local_demo();
+  const auto two = local_demo({}, 2);
+  const auto same = [&](const char* path, const Json& request, const char* answer) {
+    const auto text = [&](const LocalServer& server) {
+      const HttpAnswer got = post(server, path, request);
+      EXPECT_EQ(got.status, 200) << got.body;
+      return Json::parse(got.body).at(Json::json_pointer(answer));
+    };
+    EXPECT_EQ(text(*two), text(*one)) << path << " " << request.dump();
+  };
+  for (const char* question : {"What is 20 + 30?", "What is 20 + 31?", "Hello", "Count to ten."}) {  // prefixes are reused
+    Json request = chat(question);
+    same("/v1/chat/completions", request, "/choices/0/message");
+    request["seed"] = 11;
+    request["temperature"] = 1;
+    request["n"] = 3;
+    same("/v1/chat/completions", request, "/choices/2/message");
+    same("/v1/completions", {{"prompt", question}, {"temperature", 0}, {"max_tokens", 12}}, "/choices/0/text");
+    same("/v1/messages", {{"messages", {{{"role", "user"}, {"content", question}}}}, {"max_tokens", 12}, {"temperature", 0}},
+         "/content");
+    same("/api/chat",
+         {{"messages", {{{"role", "user"}, {"content", question}}}},
+          {"stream", false},
+          {"options", {{"temperature", 0}, {"num_predict", 12}}}},
+         "/message");
+  }
+  Json constrained = chat("Give me a number.");
+  constrained["response_format"] = {
+      {"type", "json_schema"},
+      {"json_schema", {{"name", "n"}, {"schema", {{"type", "object"}, {"properties", {{"n", {{"type", "integer"}}}}}}}}}};
+  same("/v1/chat/completions", constrained, "/choices/0/message/content");
+  const std::vector<float> first =
+      told(post(*one, "/v1/embeddings", {{"input", "one text"}})).at(0).at("embedding").get<std::vector<float>>();
+  const std::vector<float> second =
+      told(post(*two, "/v1/embeddings", {{"input", "one text"}})).at(0).at("embedding").get<std::vector<float>>();
+  ASSERT_EQ(first.size(), second.size());
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    EXPECT_NEAR(first[i], second[i], 1e-3);
+  }
+}
+
 }  // namespace
 }  // namespace rocmforge

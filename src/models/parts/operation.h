@@ -7,13 +7,12 @@
 
 #include "device/device.h"
 #include "device/launch_trace.h"
+#include "models/step/communicator.h"
 #include "models/step/step_inputs.h"
 #include "ops/kv_layout.h"
 #include "ops/registry.h"
 
 namespace rocmforge {
-
-class Communicator;
 
 /// Activations of one step in the device's memory, laid out once for the largest batch. All parts of a block use `projected`
 /// and `gathered`.
@@ -73,9 +72,11 @@ using Operations = std::vector<Operation>;
 using RunOperations = std::function<void(const Operations&, const Step&)>;
 
 inline void run_all(const Operations& operations, const Step& step) {
+  // On a GPU its kernels are noted. Of several ranks the first one notes what all of them do.
+  const bool notes = step.context->stream == nullptr && (step.communicator == nullptr || step.communicator->rank() == 0);
   for (const Operation& operation : operations) {
-    if (step.context->stream == nullptr) {
-      launch_trace().note(operation.kind);  // on a GPU its kernels are noted
+    if (notes) {
+      launch_trace().note(operation.kind);
     }
     operation.run(step);
   }

@@ -19,7 +19,7 @@ namespace rocmforge {
 
 /// What one device has of a model that is loaded, and its steps: the weights, the buffers and arrays of a step, the draws,
 /// and on a GPU the graphs of decode steps. A model runs on one rank; one that is split over a device and the host has a
-/// second one.
+/// second one, and TensorParallel one for each part that it is shared in.
 class Rank {
  public:
   using Progress = std::function<void(double)>;
