@@ -42,6 +42,9 @@ void check_options(const EngineOptions& options) {
   at_least("kv_tokens", options.kv_tokens, 0);
   at_least("threads", options.threads, 0);
   at_least("ranks", options.model.ranks, 1);
+  if (options.model.ranks > 1 && options.placement.any()) {
+    throw Error("a model that ranks share can't be split over a GPU and the CPU too");
+  }
   const DType dtype = options.model.kv_dtype;
   if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16 && dtype != DType::q8_0) {
     throw Error(fmt::format("a KV cache of {} is not supported: choose F32, F16, BF16 or Q8_0", name(dtype)));
@@ -262,7 +265,9 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& options, s
     model_options.small_weights = true;
     plan();
   }
-  if (can_split(planned.device->info(), options.placement) && (options.placement.any() || !planned.memory.fits())) {
+  const bool shared = options.model.ranks > 1;
+  if (!shared && can_split(planned.device->info(), options.placement) &&
+      (options.placement.any() || !planned.memory.fits())) {
     place(planned, options, model_options, plan);
   }
   return planned;

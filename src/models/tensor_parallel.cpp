@@ -35,9 +35,7 @@ int threads_of_rank(int threads, std::int32_t rank, std::int32_t ranks) {
 TensorParallel::TensorParallel(const ModelConfig& config, const GgufFile& file, const KernelRegistry& registry,
                                const DeviceInfo& device, int num_threads, const ModelOptions& options)
     : communicators_(checked_ranks(options.ranks, device)) {
-  if (options.placement.split()) {
-    throw Error("a model that ranks share can't be split over a device and the host");
-  }
+  check(!options.placement.split(), "a model that ranks share is on one device");
   own_.reserve(static_cast<std::size_t>(options.ranks));
   for (std::int32_t rank = 0; rank < options.ranks; ++rank) {
     ModelOptions of_rank = options;

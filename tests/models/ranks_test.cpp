@@ -104,6 +104,25 @@ TEST(Ranks, BlocksOfTokenPredictionGiveTheSameLogits) {
   }
 }
 
+/// The columns of a rank begin at a block of the format.
+TEST(Ranks, QuantisedWeightsAreCutByBlocks) {
+  ModelFile model = ModelFile::golden("llama-gqa4");
+  for (int layer = 0; layer < 2; ++layer) {
+    for (const char* part : {"attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"}) {
+      model.convert("blk." + std::to_string(layer) + "." + part + ".weight", DType::q8_0);
+    }
+  }
+  const OpenModel open(model);
+  const Tokens tokens = read_golden("llama-gqa4").tokens;
+  for (const std::string& set : kernel_sets()) {
+    if (is_gpu(set)) {
+      GTEST_SKIP() << "ranks are threads of the CPU";
+    }
+    const std::vector<float> one = Runner(open.file, set, shared_by(1)).whole(tokens);
+    EXPECT_LE(relative_error(Runner(open.file, set, shared_by(2)).whole(tokens), one), 1e-2) << set;
+  }
+}
+
 TEST(Ranks, EachHasHalfOfAllThatIsCut) {
   const GgufFile file(golden_path("llama-gqa4"));
   KernelRegistry registry;
