@@ -126,18 +126,17 @@ TEST(Inspect, NeedsNoTokenizer) {
 
 TEST(Inspect, ThePlanTellsTheBytesOfEachRank) {
   const std::string file = test::test_data("golden/models/llama-gqa4.gguf");
-  const std::vector<std::string> command{"inspect", file, "--plan", "--device", "cpu"};
-  EXPECT_EQ(run_program(command).out.find("\nranks\n"), std::string::npos);
-  std::vector<std::string> shared = command;
-  shared.insert(shared.end(), {"--ranks", "2"});
-  EXPECT_THAT(run_program(shared).out,
+  const auto with = [&](const char* ranks, const char* form) {
+    return run_program({"inspect", file, form, "--device", "cpu", "--ranks", ranks});
+  };
+  EXPECT_THAT(with("2", "--plan").out,
               testing::ContainsRegex("\nranks\nrank +weights +workspace +KV per 1000 tokens\n.*0 "));
-  shared.emplace_back("--json");
-  const json ranks = json::parse(run_program(shared).out).at("ranks");
+  const json ranks = json::parse(with("2", "--json").out).at("ranks");
   ASSERT_EQ(ranks.size(), 2u);
   EXPECT_EQ(ranks.at(0).at("kv_bytes_per_token"), ranks.at(1).at("kv_bytes_per_token"));
   EXPECT_GT(ranks.at(1).at("weight_bytes"), 0);
-  const ProgramResult refused = run_program({"inspect", file, "--plan", "--device", "cpu", "--ranks", "3"});
+  EXPECT_FALSE(json::parse(with("1", "--json").out).contains("ranks"));
+  const ProgramResult refused = with("3", "--plan");
   EXPECT_NE(refused.exit_code, 0);
   EXPECT_THAT(refused.err, testing::HasSubstr("layer 0: 8 query heads can't be shared by 3 ranks"));
 }
