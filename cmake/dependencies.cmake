@@ -9,6 +9,16 @@ find_package(PkgConfig REQUIRED)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(EDIT REQUIRED IMPORTED_TARGET libedit)
 pkg_check_modules(LZMA REQUIRED IMPORTED_TARGET liblzma)  # of the archive of GPU kernels
+# Formats of images. One that is missing is left out: the program then says so where it meets such an image.
+pkg_check_modules(PNG IMPORTED_TARGET libpng)
+pkg_check_modules(JPEG IMPORTED_TARGET libjpeg)
+pkg_check_modules(WEBP IMPORTED_TARGET libwebp)
+find_package(GIF 5 QUIET)
+foreach(format IN ITEMS PNG JPEG WEBP GIF)
+  if(NOT ${format}_FOUND)
+    message(WARNING "no library for ${format}: such images will be refused")
+  endif()
+endforeach()
 # For documents, tests and that archive. Code that needs Python looks for it again with REQUIRED. The distribution's
 # interpreter comes first, because python3-numpy is installed for it.
 find_program(ROCMFORGE_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)

@@ -93,7 +93,7 @@ try_build() {
   expect_answer "$answer"
   say "answered '$answer' after $((SECONDS - started)) s, packages included"
   inside build / dpkg-query -W -f '${Package} ${Version}\n' g++ cmake libfmt-dev libspdlog-dev nlohmann-json3-dev libcli11-dev libboost-dev \
-    libcurl4-openssl-dev libssl-dev
+    libcurl4-openssl-dev libssl-dev libpng-dev libjpeg-dev libwebp-dev libgif-dev
 }
 
 # Builds in the system with compilers; tries the packages in one without.
