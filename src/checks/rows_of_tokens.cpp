@@ -175,7 +175,7 @@ CallProblem<GatherRows> gather_problem(const GatherRows::Spec& spec, std::int64_
   return problem;
 }
 
-/// `count` rows of twice as many are replaced, in no order, by rows of a wider array.
+/// `count` rows of twice as many are replaced, in no order, by rows of a wider array, or with an odd `count` get them added.
 CallProblem<OverwriteRows> overwrite_problem(const OverwriteRows::Spec& spec, std::int64_t count) {
   CallProblem<OverwriteRows> problem;
   PooledRandom random(11);
@@ -193,7 +193,8 @@ CallProblem<OverwriteRows> overwrite_problem(const OverwriteRows::Spec& spec, st
                                .from = place.at(from),
                                .ids = place.at(ids),
                                .count = count,
-                               .out = place.at(out)};
+                               .out = place.at(out),
+                               .add = count % 2 != 0};
   });
   return problem;
 }

@@ -195,6 +195,7 @@ void Transformer::run_step(const Pass& pass, const BatchPlan& batch, SequenceMem
       share_draws();
     }
     host = host_arrays(batch);
+    host->given.data = batch.given.on_host;
   }
   const auto how = !recorded ? Rank::Recorded::no : host ? Rank::Recorded::cut : Rank::Recorded::whole;
   rank_->run(batch, memory, how, [&](const StepArrays& arrays, const RunOperations& run) {

@@ -10,11 +10,13 @@
 
 namespace rocmforge {
 
-/// Rows in the memory of the model's device, as wide as the hidden state or wider.
+/// Rows in the memory of the model's device, each of one or more slices as wide as the hidden state (GivenRowsPart), or
+/// wider.
 struct GivenRows {
   const float* data = nullptr;  ///< [count], rows `stride` elements apart
   std::int64_t stride = 0;
   std::int64_t count = 0;
+  const float* on_host = nullptr;  ///< the same in the host's memory, where the model is split
 };
 
 /// One step as a flat batch: the tokens of several sequences one after another. Vectors keep their capacity from step to

@@ -7,7 +7,8 @@
 
 namespace rocmforge {
 
-/// out[ids[i]] = x[from[i]]: rows that are given take the place of the embeddings of tokens that are no text.
+/// out[ids[i]] = x[from[i]], or += with Args::add: rows that are given take the place of the embeddings of tokens that are
+/// no text, or are added to their hidden states.
 struct OverwriteRows {
   static constexpr std::string_view name = "overwrite_rows";
   struct Spec {
@@ -20,6 +21,7 @@ struct OverwriteRows {
     const std::int32_t* ids = nullptr;   ///< [count], rows of out; no two are equal
     std::int64_t count = 0;
     float* out = nullptr;  ///< rows of dim elements, dense, not x
+    bool add = false;
   };
 };
 

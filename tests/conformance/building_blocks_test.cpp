@@ -151,23 +151,28 @@ TEST(BuildingBlocks, TinyGatherRows) {
 
 /// The named rows change, in any order, and no others.
 TEST(BuildingBlocks, TinyOverwriteRows) {
-  for (const std::int64_t dim : {1, 33, 256}) {
-    for (const std::int64_t stride : {dim, dim + 3, 2 * dim}) {
-      const OverwriteRows::Spec spec{dim};
-      Random random(at(dim));
-      const std::vector<float> x = random.normals(6 * stride);
-      const std::vector<float> before = random.normals(9 * dim);
-      const std::vector<std::int32_t> from = {5, 0, 0, 2};
-      const std::vector<std::int32_t> ids = {3, 8, 0, 4};
-      std::vector<float> expected = before;
-      for (std::size_t i = 0; i < ids.size(); ++i) {
-        std::copy_n(x.begin() + from[i] * stride, dim, expected.begin() + ids[i] * dim);
+  for (const bool add : {false, true}) {
+    for (const std::int64_t dim : {1, 33, 256}) {
+      for (const std::int64_t stride : {dim, dim + 3, 2 * dim}) {
+        const OverwriteRows::Spec spec{dim};
+        Random random(at(dim));
+        const std::vector<float> x = random.normals(6 * stride);
+        const std::vector<float> before = random.normals(9 * dim);
+        const std::vector<std::int32_t> from = {5, 0, 0, 2};
+        const std::vector<std::int32_t> ids = {3, 8, 0, 4};
+        std::vector<float> expected = before;
+        for (std::size_t i = 0; i < ids.size(); ++i) {
+          for (std::int64_t e = 0; e < dim; ++e) {
+            float& to = expected[static_cast<std::size_t>(ids[i] * dim + e)];
+            to = (add ? to : 0.0f) + x[static_cast<std::size_t>(from[i] * stride + e)];
+          }
+        }
+        for_each<OverwriteRows>(spec, [&](const auto& kernel, Arena& arena) {
+          float* out = arena.in_out(before);
+          call<OverwriteRows>(kernel, arena, spec, {arena.in(x), stride, arena.in(from), arena.in(ids), 4, out, add});
+          EXPECT_TRUE(same_bits(arena.read(out, 9 * dim), expected));
+        });
       }
-      for_each<OverwriteRows>(spec, [&](const auto& kernel, Arena& arena) {
-        float* out = arena.in_out(before);
-        call<OverwriteRows>(kernel, arena, spec, {arena.in(x), stride, arena.in(from), arena.in(ids), 4, out});
-        EXPECT_TRUE(same_bits(arena.read(out, 9 * dim), expected));
-      });
     }
   }
 }

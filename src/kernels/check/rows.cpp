@@ -148,7 +148,8 @@ class CheckOverwriteRows final : public AnyCheckKernel<OverwriteRows> {
                              .out = args.out,
                              .x_stride = args.x_stride,
                              .count = args.count,
-                             .dim = spec.dim});
+                             .dim = spec.dim,
+                             .add = args.add ? 1 : 0});
   }
 };
 

@@ -77,6 +77,7 @@ struct OverwriteCheckArgs {
   std::int64_t x_stride;
   std::int64_t count;
   std::int64_t dim;
+  std::int64_t add;  ///< 0: rows are replaced
 };
 
 struct CopyHeadsCheckArgs {

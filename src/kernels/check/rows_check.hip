@@ -77,8 +77,9 @@ ROCMFORGE_CHECK_KERNEL check_gather(GatherCheckArgs args) {
 
 ROCMFORGE_CHECK_KERNEL check_overwrite(OverwriteCheckArgs args) {
   for_each_element(args.count * args.dim, [&](std::int64_t i) {
-    args.out[args.ids[i / args.dim] * args.dim + i % args.dim] =
-        args.x[args.from[i / args.dim] * args.x_stride + i % args.dim];
+    float& to = args.out[args.ids[i / args.dim] * args.dim + i % args.dim];
+    const float from = args.x[args.from[i / args.dim] * args.x_stride + i % args.dim];
+    to = args.add != 0 ? to + from : from;
   });
 }
 

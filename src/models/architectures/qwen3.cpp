@@ -1,3 +1,7 @@
+#include <fmt/format.h>
+
+#include <string_view>
+
 #include "models/config/architecture.h"
 #include "models/config/expert_config.h"
 #include "models/config/rope_config.h"
@@ -31,7 +35,15 @@ void configure_dots1(ModelConfig& config, MetadataReader& metadata) {
 void configure_qwen3vl(ModelConfig& config, MetadataReader& metadata) {
   configure_qwen3(config, metadata);
   read_rope_sections(config, metadata, RopeSections::interleaved);
-  metadata.contains("n_deepstack_layers");
+  constexpr std::string_view key = "n_deepstack_layers";
+  if (!metadata.contains(key)) {
+    return;
+  }
+  config.deepstack_layers = metadata.list(key, 0).front();
+  // Behind the last layer only the rows of wanted logits are left.
+  if (config.deepstack_layers >= config.layers) {
+    throw metadata.error(key, fmt::format("is {}, a model of {} layers has fewer", config.deepstack_layers, config.layers));
+  }
 }
 void configure_qwen3vlmoe(ModelConfig& config, MetadataReader& metadata) {
   configure_qwen3vl(config, metadata);

@@ -21,6 +21,7 @@ struct EncoderConfig {
   bool gelu_head = false;        ///< between the two: GELU and tensor cls.norm in place of tanh
   std::int32_t dense_width = 0;  ///< between tensors dense_2 and dense_3, which map hidden states; 0: there are none
   std::int32_t dense_out = 0;    ///< of dense_3
+  bool one_plane = false;        ///< all layers store K and V in one place, since only the layer that did reads them
 };
 
 /// The numbers of a transformer, read from a file's metadata: defaults first, then the file's values, then
@@ -39,7 +40,10 @@ struct ModelConfig {
   std::string embedding_norm;               ///< of the first layer's input: its tensor; "" for none
   float embedding_scale = 1.0f;             ///< multiplies the rows of the embedding
   std::int32_t position_axes = 1;           ///< the most positions that a token may have: RaggedBatch::position_axes
-  bool learned_positions = false;           ///< a row of tensor position_embd is added for each position
+  /// So many first layers get rows of images added to their outputs, which lie behind the rows of the embedding:
+  /// BatchPlan::given.
+  std::int32_t deepstack_layers = 0;
+  bool learned_positions = false;        ///< a row of tensor position_embd is added for each position
   std::int32_t per_layer_width = 0;      ///< elements of each layer in an embedding of its own: PerLayerEmbedding; 0: none
   float logit_scale = 1.0f;              ///< multiplies the logits
   float logit_soft_cap = 0.0f;           ///< after logit_scale, logits become c * tanh(logit / c); 0 for none
@@ -49,6 +53,8 @@ struct ModelConfig {
   std::vector<LayerConfig> blocks;  ///< [layers + mtp_blocks]
 
   [[nodiscard]] const LayerConfig& layer(int index) const { return blocks[static_cast<std::size_t>(index)]; }
+  /// Values of a row of BatchPlan::given.
+  [[nodiscard]] std::int64_t given_width() const { return std::int64_t{hidden} * (1 + deepstack_layers); }
   /// Values of a row of Model::hidden().
   [[nodiscard]] std::int32_t state_width() const {
     return encoder.labels > 0 ? encoder.labels : encoder.dense_out > 0 ? encoder.dense_out : hidden;

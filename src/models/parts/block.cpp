@@ -51,6 +51,8 @@ Block::Block(Planner& planner, const ModelConfig& config, int index, std::span<c
     std::optional<KvPlace> shared;
     if (layer.mixer == MixerKind::attention && !layer.attention.has_keys()) {
       shared = earlier[static_cast<std::size_t>(layer.attention.keys_of)]->kv_place();
+    } else if (config.encoder.one_plane && index > 0) {
+      shared = earlier[0]->kv_place();
     }
     mixer_ = make_mixer(planner, config, index, shared);
     keeps_ = !shared;
@@ -68,6 +70,11 @@ Block::Block(Planner& planner, const ModelConfig& config, int index, std::span<c
     per_layer_->append(finish_);
   }
   join_sums(planner);
+  if (planner.given_rows() && index < config.deepstack_layers) {
+    check(last_sum_ == nullptr, "a sum that is part of the next layer's product has no place behind it");
+    deepstack_.emplace(planner, config.hidden, index + 1);
+    deepstack_->append(finish_);
+  }
 }
 
 void Block::join_sums(Planner& planner) {

@@ -9,6 +9,7 @@
 
 #include "models/config/model_config.h"
 #include "models/config/model_tensors.h"
+#include "models/parts/given_rows_part.h"
 #include "models/parts/operation.h"
 #include "models/parts/per_layer_input.h"
 #include "models/plan/planner.h"
@@ -94,6 +95,7 @@ class Block {
   std::optional<Norm> parallel_norm_;
   std::unique_ptr<FeedForward> feed_forward_;  ///< likewise
   std::optional<PerLayerInput> per_layer_;
+  std::optional<GivenRowsPart> deepstack_;
   bool keeps_ = false;
   Side side_;
   ResidualSum* last_sum_ = nullptr;  ///< the block's second, at its end

@@ -12,8 +12,8 @@ InputEmbedding::InputEmbedding(Planner& planner, const ModelConfig& config, cons
              {step.arrays->tokens, step.tokens, table_->data, scale, step.buffers.hidden, step.buffers.sampled}, step);
        }});
   if (options.given_rows) {
-    overwrite_ = planner.resolve_for_prompts<OverwriteRows>({config.hidden});
-    append_given_rows();
+    given_.emplace(planner, config.hidden, 0);
+    given_->append(operations_);
   }
   if (config.learned_positions) {
     append_sum(planner.embedding("position_embd.weight", config.context_length, config.hidden),
@@ -42,21 +42,6 @@ void InputEmbedding::append_sum(const EmbeddingTable* table, Ids ids) {
          table->operation.run(
              {.ids = ids(step), .tokens = step.tokens, .table = table->data, .out = step.buffers.hidden, .add = true}, step);
        }});
-}
-
-void InputEmbedding::append_given_rows() {
-  operations_.push_back({std::string(OverwriteRows::name), [this](const Step& step) {
-                           const StepArrays& arrays = *step.arrays;
-                           if (arrays.num_overwritten > 0) {
-                             overwrite_->run({.x = arrays.given.data,
-                                              .x_stride = arrays.given.stride,
-                                              .from = arrays.given_rows,
-                                              .ids = arrays.overwritten_rows,
-                                              .count = arrays.num_overwritten,
-                                              .out = step.buffers.hidden},
-                                             step);
-                           }
-                         }});
 }
 
 }  // namespace rocmforge

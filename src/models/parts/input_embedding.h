@@ -5,6 +5,7 @@
 
 #include "models/config/model_config.h"
 #include "models/parts/embedding_table.h"
+#include "models/parts/given_rows_part.h"
 #include "models/parts/operation.h"
 #include "models/parts/per_layer_input.h"
 #include "models/plan/planner.h"
@@ -28,12 +29,11 @@ class InputEmbedding {
   /// Adds rows of `table` to Buffers::hidden, those of ids(step).
   template <class Ids>
   void append_sum(const EmbeddingTable* table, Ids ids);
-  void append_given_rows();
 
   EmbeddingTable* table_;
   std::vector<float> zeros_;  ///< [max_batch_tokens]: ids of a table's first row, since 0.0f has the bits of 0
-  const WeightVector* first_type_ = nullptr;          ///< the same in the memory of the weights
-  std::optional<Resolved<OverwriteRows>> overwrite_;  ///< with ModelOptions::given_rows
+  const WeightVector* first_type_ = nullptr;  ///< the same in the memory of the weights
+  std::optional<GivenRowsPart> given_;        ///< with ModelOptions::given_rows
   std::optional<Norm> norm_;
   std::optional<PerLayerEmbedding> per_layer_;
   Operations operations_;

@@ -55,8 +55,8 @@ void Linear::run(const Step& step, const float* x, float* out, const LinearFusio
 }
 
 void Linear::run_strided(const Step& step, const float* x, std::int64_t x_stride, float* out, const LinearFusion& fusion,
-                         bool accumulate) const {
-  const std::int64_t stride = fusion.gate ? width_ / 2 : width_;
+                         bool accumulate, std::int64_t out_stride) const {
+  const std::int64_t stride = out_stride > 0 ? out_stride : fusion.gate ? width_ / 2 : width_;
   for (const Call& call : calls_) {
     std::array<MatmulOutput, most_parts> outputs;
     for (std::size_t i = 0; i < call.size(); ++i) {

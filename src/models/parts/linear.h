@@ -23,9 +23,10 @@ struct MatmulWeight {
   float scale = 1.0f;          ///< MatmulOutput::scale
   Selection rows{};            ///< of the tensor's, taken when they are loaded
   Selection columns{};
+  bool transposed = false;     ///< the file has [k, n], of elements that stand by themselves
 
   /// Whether the loaded rows differ from the file's.
-  [[nodiscard]] bool rearranged() const { return !rows.whole() || !columns.whole(); }
+  [[nodiscard]] bool rearranged() const { return transposed || !rows.whole() || !columns.whole(); }
   /// Bytes of its rows in the file's format.
   [[nodiscard]] std::size_t bytes() const { return static_cast<std::size_t>(spec.n) * row_bytes(spec.weight, spec.k); }
 };
@@ -72,9 +73,9 @@ class Linear {
 
   /// Writes `out` [tokens, width], or adds to it; `x` is [tokens, k], both dense. With a gate `out` is [tokens, width / 2].
   void run(const Step& step, const float* x, float* out, const LinearFusion& fusion = {}, bool accumulate = false) const;
-  /// As run(), where rows of `x` are `x_stride` elements apart.
+  /// As run(), where rows of `x` are `x_stride` elements apart, and rows of `out` `out_stride`; 0: they are dense.
   void run_strided(const Step& step, const float* x, std::int64_t x_stride, float* out, const LinearFusion& fusion = {},
-                   bool accumulate = false) const;
+                   bool accumulate = false, std::int64_t out_stride = 0) const;
 
   /// Adds an operation: out += the product with `x`, both buffers of a step.
   void append_residual(Operations& operations, float* Buffers::*x, float* Buffers::*out) const;

@@ -100,11 +100,19 @@ MatmulWeight Planner::find_weight(const LinearName& layer, std::int64_t k) {
   MatmulWeight weight;
   weight.rows = layer.rows;
   weight.columns = layer.columns;
-  weight.tensor =
-      &weights().tensor(name, {layer.rows.whole() ? layer.n : layer.rows.of, layer.columns.whole() ? k : layer.columns.of});
+  weight.transposed = layer.transposed;
+  const std::int64_t rows = layer.rows.whole() ? layer.n : layer.rows.of;
+  const std::int64_t columns = layer.columns.whole() ? k : layer.columns.of;
+  const Shape of_file = layer.transposed ? Shape{columns, rows} : Shape{rows, columns};
+  weight.tensor = &weights().tensor(name, layer.shape.rank() > 0 ? layer.shape : of_file);
   weight.spec = {weight.tensor->tensor.dtype, layer.n, k};
   check(layer.rows.whole() || layer.rows.count() == layer.n, "the layer has as many rows as are selected");
   check(layer.columns.whole() || layer.columns.count() == k, "the layer's input has as many columns as are selected");
+  check(!layer.transposed || (layer.rows.whole() && layer.columns.whole()), "a transposed tensor is taken whole");
+  if (layer.transposed && info(weight.spec.weight).block_elems != 1) {
+    throw Error(fmt::format("{} is {}, whose blocks can't be transposed", weights().place(name),
+                            rocmforge::name(weight.spec.weight)));
+  }
   weights().check_blocks(*weight.tensor, weight.columns);
   return weight;
 }

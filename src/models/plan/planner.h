@@ -31,6 +31,8 @@ struct LinearName {
   Selection rows{};         ///< of the tensor; together they are n
   Selection columns{};      ///< of the tensor, as many as the layer's input has elements
   bool summed = false;      ///< each rank computes a part of a sum: see RankSum
+  Shape shape{};            ///< of the tensor, where its rows have more dimensions than one (a convolution's)
+  bool transposed = false;  ///< the tensor has the inputs as rows: F32, F16 or BF16
 };
 
 /// Attention with its kernels, and where the layer's K and V are.
@@ -142,6 +144,8 @@ class Planner {
   /// The device that computes what is planned.
   [[nodiscard]] const DeviceInfo& device() const { return side_ == Side::device ? device_ : host_device_; }
   [[nodiscard]] DType kv_dtype() const { return options_.kv_dtype; }
+  /// ModelOptions::given_rows.
+  [[nodiscard]] bool given_rows() const { return options_.given_rows; }
 
  private:
   /// The kernel of an operation and its line of the plan.

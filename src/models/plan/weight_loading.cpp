@@ -10,8 +10,23 @@
 namespace rocmforge {
 namespace {
 
+/// The columns of the file's matrix as rows.
+void transpose(const MatmulWeight& weight, std::byte* out) {
+  const auto element = static_cast<std::int64_t>(row_bytes(weight.spec.weight, 1));
+  const auto* from = static_cast<const std::byte*>(weight.tensor->tensor.data);
+  for (std::int64_t n = 0; n < weight.spec.n; ++n) {
+    for (std::int64_t k = 0; k < weight.spec.k; ++k, out += element) {
+      std::memcpy(out, from + (k * weight.spec.n + n) * element, static_cast<std::size_t>(element));
+    }
+  }
+}
+
 /// The weight's part of the file's matrix.
 void rearrange(const MatmulWeight& weight, std::byte* out) {
+  if (weight.transposed) {
+    transpose(weight, out);
+    return;
+  }
   copy_selected(weight.spec.weight, weight.tensor->tensor.data, weight.rows.whole() ? weight.spec.n : weight.rows.of,
                 weight.columns.whole() ? weight.spec.k : weight.columns.of, weight.rows, weight.columns, out);
 }

@@ -18,34 +18,35 @@ std::string scale_of(std::string_view layer) { return std::string(layer) + std::
 
 }  // namespace
 
-WeightTable::WeightTable(const GgufFile& file)
+WeightTable::WeightTable(const GgufFile& file, FileNames names)
     : file_(&file),
+      names_(std::move(names)),
       // Part of the configuration.
       used_(std::make_shared<std::set<std::string, std::less<>>>(std::initializer_list<std::string>{
           "rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"})) {}
 
 WeightTable WeightTable::beside() const {
-  WeightTable other(*file_);
+  WeightTable other(*file_, names_);
   other.used_ = used_;
   return other;
 }
 
 std::string WeightTable::place(std::string_view tensor) const {
-  return file_->path().string() + ": tensor " + quote(std::string(tensor));
+  return file_->path().string() + ": tensor " + quote(in_file(tensor));
 }
 
 const GgufTensor& WeightTable::tensor(std::string_view name, const Shape& shape) {
-  const GgufTensor& found = expect_tensor(*file_, name, shape);
+  const GgufTensor& found = expect_tensor(*file_, in_file(name), shape);
   if (const DTypeInfo& format = info(found.tensor.dtype); !format.computes) {
     throw Error(fmt::format("{}: tensor '{}' is {}, a format that is known but can't be computed yet",
-                            file_->path().string(), name, format.name));
+                            file_->path().string(), found.name, format.name));
   }
-  used_->emplace(name);
+  used_->emplace(found.name);
   return found;
 }
 
 bool WeightTable::has_tensor(std::string_view name, const Shape& shape) const {
-  const GgufTensor* found = file_->find_tensor(name);
+  const GgufTensor* found = file_->find_tensor(in_file(name));
   return found != nullptr && has_shape(*found, shape);
 }
 
@@ -56,7 +57,7 @@ void WeightTable::refuse_tensor(const std::string& name) const {
 }
 
 bool WeightTable::can_stack_shared(const ExpertTensorName& name) const {
-  const auto found = [this](const std::string& tensor) { return file_->find_tensor(tensor); };
+  const auto found = [this](const std::string& tensor) { return file_->find_tensor(in_file(tensor)); };
   const GgufTensor* own = found(name.shared + ".weight");
   const GgufTensor* others = found(name.stacked + ".weight");
   if (others == nullptr && !name.joined.empty()) {

@@ -25,20 +25,22 @@ namespace rocmforge {
 /// layouts of the kernels. What the table hands out keeps its address.
 class WeightTable {
  public:
-  /// `file` must outlive the table.
-  explicit WeightTable(const GgufFile& file);
+  /// The file's name of a tensor that the parts of a model call otherwise.
+  using FileNames = std::function<std::string(std::string_view)>;
+  /// `file` must outlive the table. Without `names` tensors have the names that the parts use.
+  explicit WeightTable(const GgufFile& file, FileNames names = {});
   /// A table of the same file for another memory. A tensor that either of them uses counts as used.
   [[nodiscard]] WeightTable beside() const;
 
   /// Throws Error naming the tensor when it is missing, of another shape, or in a format that can't be computed.
   const GgufTensor& tensor(std::string_view name, const Shape& shape);
-  [[nodiscard]] bool has_tensor(std::string_view name) const { return file_->find_tensor(name) != nullptr; }
+  [[nodiscard]] bool has_tensor(std::string_view name) const { return file_->find_tensor(in_file(name)) != nullptr; }
   /// Whether the file has a tensor with this name and shape.
   [[nodiscard]] bool has_tensor(std::string_view name, const Shape& shape) const;
   /// Throws Error naming a tensor that changes the computation and is not supported, if the file has it.
   void refuse_tensor(const std::string& name) const;
   /// Prevents the warning about a tensor that the file may have and the model does not read.
-  void pass_over(std::string name) { used_->insert(std::move(name)); }
+  void pass_over(const std::string& name) { used_->insert(in_file(name)); }
   /// Whether the shared expert can be one of the stacked experts: same format, no bias or scale vectors.
   [[nodiscard]] bool can_stack_shared(const ExpertTensorName& name) const;
 
@@ -91,7 +93,10 @@ class WeightTable {
   void load_matrices(WeightStore& store, ThreadPool& pool, const std::function<void()>& show);
   void refuse_unused_scales() const;
 
+  [[nodiscard]] std::string in_file(std::string_view name) const { return names_ ? names_(name) : std::string(name); }
+
   const GgufFile* file_;
+  FileNames names_;
   std::shared_ptr<std::set<std::string, std::less<>>> used_;  ///< by this table and those beside it
   // Deques, because the addresses of elements must not change.
   std::deque<MatmulWeight> matrices_;

@@ -32,8 +32,10 @@ void check_memory(const SequenceMemory& memory, const StepBounds& bounds) {
 
 void check_loaded_for(const BatchPlan& batch, const StepBounds& bounds) {
   const ModelOptions& options = bounds.options;
-  check(batch.overwritten_rows.empty() || (options.given_rows && batch.given.stride >= bounds.config.hidden),
+  check(batch.overwritten_rows.empty() || (options.given_rows && batch.given.stride >= bounds.config.given_width()),
         "the model was not loaded for given rows, or they are too narrow");
+  check(batch.overwritten_rows.empty() || !options.placement.split() || batch.given.on_host != nullptr,
+        "the host of a split model needs given rows too");
   check(batch.most_rows <= options.most_rows, "the model was not loaded for so many rows of a sequence");
   check(options.spans || batch.visible_end.empty(), "the model was not loaded for tokens that see each other");
   check(batch.position_axes <= bounds.config.position_axes, "a token has more positions than the model's rotation");

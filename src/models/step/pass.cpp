@@ -5,15 +5,6 @@
 namespace rocmforge {
 namespace {
 
-/// Sets the K and V of the next block in `step`.
-void find_pages(const KvPlace& place, const StepArrays& arrays, SequenceMemory& memory, Step& step) {
-  const KvCache& pages = memory.pages(place.group);
-  const std::int64_t table = std::int64_t{arrays.batch.num_sequences} * arrays.batch.max_blocks;
-  step.cache = pages.plane(place.plane);
-  step.layout = pages.planes()[static_cast<std::size_t>(place.plane)];
-  step.batch.block_tables = arrays.batch.block_tables + place.group * table;
-}
-
 /// Gathers the rows of `step` whose logits are wanted into a Step of their own; with `mixed` also the mixer's output.
 Step wanted_rows(const Step& step, const OutputHead& output, bool mixed, const RunOperations& run) {
   Step wanted = step;
@@ -87,6 +78,14 @@ Step run_blocks(const Pass& pass, Walk& walk, SequenceMemory& memory, const RunO
 }
 
 }  // namespace
+
+void find_pages(const KvPlace& place, const StepArrays& arrays, SequenceMemory& memory, Step& step) {
+  const KvCache& pages = memory.pages(place.group);
+  const std::int64_t table = std::int64_t{arrays.batch.num_sequences} * arrays.batch.max_blocks;
+  step.cache = pages.plane(place.plane);
+  step.layout = pages.planes()[static_cast<std::size_t>(place.plane)];
+  step.batch.block_tables = arrays.batch.block_tables + place.group * table;
+}
 
 Step begin_step(const StepArrays& arrays, const StateView& states, Rank& rank) {
   return {.tokens = arrays.batch.num_tokens,

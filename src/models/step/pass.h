@@ -43,6 +43,9 @@ using KeepRows = std::function<void(std::span<const std::int32_t>)>;
 void run_pass(const Pass& pass, const SideSteps& steps, SequenceMemory& memory, const KeepRows& keep_raw,
               const RunOperations& run);
 
+/// Sets the K and V at `place` in `step`, with their block tables among those of `arrays`.
+void find_pages(const KvPlace& place, const StepArrays& arrays, SequenceMemory& memory, Step& step);
+
 /// A step that `rank` computes from `arrays`, before its first operation.
 Step begin_step(const StepArrays& arrays, const StateView& states, Rank& rank);
 

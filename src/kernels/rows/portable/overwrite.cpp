@@ -25,7 +25,8 @@ class GpuOverwriteRows final : public PortableGpuKernel<OverwriteRows> {
                                   .out = args.out,
                                   .x_stride = args.x_stride,
                                   .count = args.count,
-                                  .dim = spec.dim});
+                                  .dim = spec.dim,
+                                  .add = args.add ? 1 : 0});
   }
 };
 

@@ -13,6 +13,7 @@ struct OverwriteRowsArgs {
   std::int64_t x_stride;
   std::int64_t count;
   std::int64_t dim;
+  std::int64_t add;  ///< 0: rows are replaced
 };
 
 }  // namespace rocmforge::gpu

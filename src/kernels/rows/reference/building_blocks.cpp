@@ -63,7 +63,11 @@ class ReferenceOverwriteRows final : public AnyReference<OverwriteRows> {
   void run(const OverwriteRows::Spec& spec, const OverwriteRows::Args& args, ExecutionContext&) const override {
     check_arguments(spec, args);
     for (std::int64_t i = 0; i < args.count; ++i) {
-      std::copy_n(args.x + args.from[i] * args.x_stride, spec.dim, args.out + args.ids[i] * spec.dim);
+      const float* from = args.x + args.from[i] * args.x_stride;
+      float* to = args.out + args.ids[i] * spec.dim;
+      for (std::int64_t e = 0; e < spec.dim; ++e) {
+        to[e] = args.add ? to[e] + from[e] : from[e];
+      }
     }
   }
 };
