@@ -53,6 +53,8 @@ void put_pair(GgufBuilder& builder, const std::string& key, const GgufValue& val
   } else if (array.element_type == GgufType::boolean) {
     const auto& flags = std::get<std::vector<bool>>(array.elements);
     builder.array(key, GgufType::boolean, std::vector<std::uint8_t>(flags.begin(), flags.end()));
+  } else if (const auto* numbers = std::get_if<std::vector<double>>(&array.elements)) {
+    builder.array(key, GgufType::f32, std::vector<float>(numbers->begin(), numbers->end()));
   } else {
     builder.array(key, GgufType::u64, std::get<std::vector<std::uint64_t>>(array.elements));
   }

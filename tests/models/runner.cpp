@@ -250,8 +250,8 @@ std::vector<float> Runner::step(const std::vector<Piece>& pieces, std::int32_t m
 std::vector<float> Runner::step(const std::vector<Piece>& pieces, BatchPlan& plan) {
   for (const Piece& piece : pieces) {
     plan.add_sequence(piece.tokens, piece.first_position, piece.blocks, true, true);
-    if (!piece.span.empty()) {
-      plan.add_span(piece.span[0], piece.span[1]);
+    for (std::size_t i = 0; i < piece.span.size(); i += 2) {
+      plan.add_span(piece.span[i], piece.span[i + 1]);
     }
     if (!piece.places.empty()) {
       plan.set_positions(piece.places, 3);

@@ -345,11 +345,14 @@ POST_ATTENTION = ("olmo2", "exaone4", "seed_oss", "gemma2", "gemma3", "glm4moe",
                   "qwen35moe", "gemma4")
 
 
+SEEING_PARTS = ("model.visual.", "model.vision_tower.", "model.multi_modal_projector.")
+
+
 def named_weights(model):
     for name, parameter in model.named_parameters():
         for old, new in OLD_NAMES.items():
             name = name.replace(old, new)
-        if not name.startswith("model.visual."):
+        if not name.startswith(SEEING_PARTS):
             yield name.replace("model.language_model.", "model.").replace("backbone.", "model."), parameter
     yield from ((name, buffer) for name, buffer in model.named_buffers() if name.endswith((*CHOICE_BIAS, "layer_scalar")))
 

@@ -1,0 +1,91 @@
+#include "models/vision/image_patches.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace rocmforge {
+namespace {
+
+constexpr std::int32_t longest_ratio = 200;
+
+std::int32_t multiple(double units, std::int32_t unit) { return static_cast<std::int32_t>(units) * unit; }
+
+ImageSides within_limits(const VisionConfig& config, double width, double height) {
+  const std::int32_t unit = config.unit();
+  const double square = static_cast<double>(unit) * unit;
+  ImageSides sides{multiple(std::nearbyint(width / unit), unit), multiple(std::nearbyint(height / unit), unit)};
+  const double area = static_cast<double>(sides.width) * sides.height;
+  if (const double most = config.max_tokens * square; area > most) {
+    const double shrink = std::sqrt(width * height / most);
+    const auto smaller = [&](double side) { return multiple(std::max(std::floor(side / shrink / unit), 1.0), unit); };
+    return {smaller(width), smaller(height)};
+  }
+  if (const double least = config.min_tokens * square; area < least) {
+    const double grow = std::sqrt(least / (width * height));
+    const auto larger = [&](double side) { return multiple(std::ceil(side * grow / unit), unit); };
+    return {larger(width), larger(height)};
+  }
+  return sides;
+}
+
+}  // namespace
+
+ImageSides sides_for(const VisionConfig& config, std::int32_t width, std::int32_t height) {
+  check(width > 0 && height > 0, "an image has pixels");
+  if (config.fixed_size) {
+    return {config.image_size, config.image_size};
+  }
+  if (std::int64_t{std::max(width, height)} > std::int64_t{longest_ratio} * std::min(width, height)) {
+    throw Error(
+        fmt::format("an image of {} x {} pixels has sides that differ more than {} times", width, height, longest_ratio));
+  }
+  const ImageSides sides = within_limits(config, width, height);
+  const std::int64_t tokens = std::int64_t{sides.width / config.unit()} * (sides.height / config.unit());
+  if (tokens > config.max_tokens) {
+    throw Error(fmt::format("an image of {} x {} pixels takes {} tokens, at most {} are possible", width, height, tokens,
+                            config.max_tokens));
+  }
+  return sides;
+}
+
+PatchPlace patch_place(std::int64_t patch, std::int32_t columns, std::int32_t merge) {
+  const std::int64_t square = patch / (merge * merge);
+  const std::int64_t inside = patch % (merge * merge);
+  const std::int32_t squares = columns / merge;
+  return {static_cast<std::int32_t>(square / squares * merge + inside / merge),
+          static_cast<std::int32_t>(square % squares * merge + inside % merge)};
+}
+
+std::vector<float> patches_of(const VisionConfig& config, const Image& image) {
+  std::array<std::array<float, 256>, 3> values;
+  for (std::size_t channel = 0; channel < 3; ++channel) {
+    for (std::size_t value = 0; value < 256; ++value) {
+      values[channel][value] = static_cast<float>((static_cast<double>(value) / 255.0 - config.mean[channel]) /
+                                                  static_cast<double>(config.deviation[channel]));
+    }
+  }
+  const std::int32_t size = config.patch_size;
+  const std::int32_t columns = image.width / size;
+  const std::int64_t patches = std::int64_t{columns} * (image.height / size);
+  std::vector<float> out(static_cast<std::size_t>(patches * config.patch_values()));
+  float* to = out.data();
+  for (std::int64_t patch = 0; patch < patches; ++patch) {
+    const PatchPlace place = patch_place(patch, columns, config.merge);
+    for (std::size_t channel = 0; channel < 3; ++channel) {
+      for (std::int32_t y = 0; y < size; ++y) {
+        const std::int64_t first = (std::int64_t{place.row} * size + y) * image.width + std::int64_t{place.column} * size;
+        const std::uint8_t* from = image.rgb.data() + 3 * first + channel;
+        for (std::int32_t x = 0; x < size; ++x) {
+          *to++ = values[channel][from[3 * x]];
+        }
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace rocmforge

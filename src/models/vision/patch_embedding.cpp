@@ -1,0 +1,125 @@
+#include "models/vision/patch_embedding.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "models/config/model_tensors.h"
+#include "models/vision/image_patches.h"
+#include "tensor/quant/dequantize.h"
+
+namespace rocmforge {
+namespace {
+
+std::vector<float> read_table(WeightTable& weights, std::int64_t rows, std::int64_t hidden) {
+  const GgufTensor& tensor = weights.tensor("v.position_embd.weight", {rows, hidden});
+  std::vector<float> table(static_cast<std::size_t>(rows * hidden));
+  dequantize_row(tensor.tensor.dtype, tensor.tensor.data, table.data(), rows * hidden);
+  return table;
+}
+
+/// A coordinate of an image's `count` patches along one axis, in the table's `side`.
+struct Between {
+  std::int32_t first = 0;
+  std::int32_t second = 0;
+  float share = 0.0f;  ///< of the second
+};
+
+Between place_between(std::int32_t at, std::int32_t count, std::int32_t side) {
+  const double place = count > 1 ? static_cast<double>(at) * (side - 1) / (count - 1) : 0.0;
+  const auto first = static_cast<std::int32_t>(place);
+  return {first, std::min(first + 1, side - 1), static_cast<float>(place - first)};
+}
+
+}  // namespace
+
+PatchEmbedding::PatchEmbedding(Planner& planner, const VisionConfig& config, std::int64_t patches)
+    : config_(config), patches_(patches) {
+  const std::int64_t hidden = config.encoder.hidden;
+  const std::int64_t side = config.position_side();
+  table_ = read_table(planner.weights(), side * side, hidden);
+  const Shape shape{hidden, 3, config.patch_size, config.patch_size};
+  frames_.push_back(
+      planner.linear("patch_embd", {{.name = "v.patch_embd", .n = hidden, .shape = shape}}, config.patch_values()));
+  if (config.frames == 2) {
+    frames_.push_back(
+        planner.linear("patch_embd", {{.name = "v.patch_embd.1", .n = hidden, .shape = shape}}, config.patch_values()));
+  }
+  add_ = planner.resolve_for_width<ResidualAdd>({}, 3 * hidden);
+  planner.buffers().need(BufferName::hidden, hidden);
+  for (const Linear& linear : frames_) {
+    append_product(linear, &linear != &frames_.front());
+  }
+  operations_.push_back(
+      {std::string(ResidualAdd::name), [this, hidden](const Step& step) {
+         add_.run({.a = step.buffers.hidden, .b = positions_, .count = step.tokens * hidden, .out = step.buffers.hidden},
+                  step);
+       }});
+}
+
+void PatchEmbedding::append_product(const Linear& linear, bool accumulate) {
+  operations_.push_back({linear.kind(), [this, &linear, accumulate](const Step& step) {
+                           linear.run(step, pixels_, step.buffers.hidden, {}, accumulate);
+                         }});
+}
+
+std::size_t PatchEmbedding::input_bytes() const {
+  return static_cast<std::size_t>(patches_ * (config_.patch_values() + config_.encoder.hidden)) * sizeof(float);
+}
+
+void PatchEmbedding::load(Device& device) {
+  staged_ = device.allocate_pinned(input_bytes());
+  if (device.is_gpu()) {
+    memory_ = device.allocate(input_bytes(), "pixels of images");
+  }
+  pixels_ = device.is_gpu() ? memory_.as<float>() : staged_.as<float>();
+  positions_ = pixels_ + patches_ * config_.patch_values();
+}
+
+void PatchEmbedding::upload(std::span<const Part> parts, Device& device, ThreadPool& pool) {
+  auto* pixels = staged_.as<float>();
+  auto* positions = pixels + patches_ * config_.patch_values();
+  std::int64_t patches = 0;
+  for (const Part& part : parts) {
+    const std::int64_t count = std::int64_t{part.columns} * part.rows;
+    check(std::ssize(part.pixels) == count * config_.patch_values(), "an image has the pixels of its patches");
+    check(patches + count <= patches_, "the images of a step have at most its patches");
+    std::ranges::copy(part.pixels, pixels + patches * config_.patch_values());
+    add_positions(part, positions + patches * config_.encoder.hidden, pool);
+    patches += count;
+  }
+  if (device.is_gpu()) {
+    const auto copy = [&](std::int64_t at, std::int64_t count) {
+      device.stream().copy_to_device(memory_.as<float>() + at, staged_.as<float>() + at,
+                                     static_cast<std::size_t>(count) * sizeof(float));
+    };
+    copy(0, patches * config_.patch_values());
+    copy(patches_ * config_.patch_values(), patches * config_.encoder.hidden);
+  }
+}
+
+void PatchEmbedding::add_positions(const Part& part, float* out, ThreadPool& pool) const {
+  const std::int32_t side = config_.position_side();
+  const std::int64_t hidden = config_.encoder.hidden;
+  constexpr std::int64_t grain = 64;
+  pool.parallel_for(std::int64_t{part.columns} * part.rows, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t patch = begin; patch < end; ++patch) {
+      const PatchPlace place = patch_place(patch, part.columns, config_.merge);
+      const Between y = place_between(place.row, part.rows, side);
+      const Between x = place_between(place.column, part.columns, side);
+      const auto row = [&](std::int32_t line, std::int32_t column) {
+        return table_.data() + (std::int64_t{line} * side + column) * hidden;
+      };
+      const float* from[4] = {row(y.first, x.first), row(y.first, x.second), row(y.second, x.first),
+                              row(y.second, x.second)};
+      const float weights[4] = {(1 - y.share) * (1 - x.share), (1 - y.share) * x.share, y.share * (1 - x.share),
+                                y.share * x.share};
+      for (std::int64_t e = 0; e < hidden; ++e) {
+        out[patch * hidden + e] =
+            weights[0] * from[0][e] + weights[1] * from[1][e] + weights[2] * from[2][e] + weights[3] * from[3][e];
+      }
+    }
+  });
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "device/device.h"
+#include "models/parts/operation.h"
+#include "models/plan/planner.h"
+#include "models/vision/vision_config.h"
+
+namespace rocmforge {
+
+/// The rows that an encoder's first layer reads, in Buffers::hidden: the product of each patch's pixels with the weights of
+/// the convolution, those of all frames summed, and the learned position. Not moved.
+class PatchEmbedding {
+ public:
+  /// For steps of up to `patches`.
+  PatchEmbedding(Planner& planner, const VisionConfig& config, std::int64_t patches);
+  PatchEmbedding(const PatchEmbedding&) = delete;
+  PatchEmbedding& operator=(const PatchEmbedding&) = delete;
+
+  /// Bytes of memory for pixels and positions: of a GPU, and pinned ones of the host.
+  [[nodiscard]] std::size_t input_bytes() const;
+  void load(Device& device);
+
+  /// An image's part of a step: [columns x rows] patches.
+  struct Part {
+    std::span<const float> pixels;  ///< of image_patches.h
+    std::int32_t columns = 0;
+    std::int32_t rows = 0;
+  };
+  /// Gives the device the pixels and positions of a step; on a GPU the copies are on its stream. No earlier step may still
+  /// run.
+  void upload(std::span<const Part> parts, Device& device, ThreadPool& pool);
+  [[nodiscard]] const Operations& operations() const { return operations_; }
+
+ private:
+  void append_product(const Linear& linear, bool accumulate);
+  /// Positions [columns x rows, hidden] in the order of the patches: those of the table, bilinear between them, with the
+  /// table's corners at the image's.
+  void add_positions(const Part& part, float* out, ThreadPool& pool) const;
+
+  VisionConfig config_;
+  std::int64_t patches_;
+  std::vector<float> table_;  ///< [side, side, hidden]
+  std::vector<Linear> frames_;
+  Resolved<ResidualAdd> add_;
+  Operations operations_;
+  PinnedBuffer staged_;  ///< pixels of all patches, then positions; read in place by a CPU
+  DeviceBuffer memory_;  ///< GPU: the same
+  const float* pixels_ = nullptr;
+  const float* positions_ = nullptr;
+};
+
+}  // namespace rocmforge

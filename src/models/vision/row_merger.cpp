@@ -1,0 +1,119 @@
+#include "models/vision/row_merger.h"
+
+#include <numeric>
+
+namespace rocmforge {
+namespace {
+
+/// Tensors of a JoinedMerger, without ".weight".
+struct JoinedNames {
+  std::string norm;
+  std::string first;
+  std::string second;
+  bool norm_of_joined = false;  ///< the norm is of all patches of a row together, not of each
+};
+
+/// The patches of a row side by side: second(gelu(first(norm(patches)))).
+class JoinedMerger final : public RowMerger {
+ public:
+  JoinedMerger(Planner& planner, const VisionConfig& config, const JoinedNames& names)
+      : width_(std::int64_t{config.encoder.hidden} * config.patches_per_row()),
+        norms_per_row_(names.norm_of_joined ? 1 : config.patches_per_row()) {
+    const ModelConfig& encoder = config.encoder;
+    norm_ =
+        planner.norm({names.norm, encoder.norm_kind, encoder.norm_eps, encoder.norm_needs_bias}, width_ / norms_per_row_);
+    first_ = planner.linear(names.first, {{.name = names.first, .n = width_, .needs_bias = true}}, width_);
+    gelu_ = planner.resolve<GatedActivation>({Activation::gelu, width_, false});
+    second_ = planner.linear(names.second, {{.name = names.second, .n = config.text_width, .needs_bias = true}}, width_);
+    for (const BufferName buffer : {BufferName::normed, BufferName::projected, BufferName::gathered}) {
+      planner.buffers().need(buffer, encoder.hidden);  // a row of joined patches is theirs
+    }
+  }
+
+  void run(const Step& step, float* out, std::int64_t stride) const override {
+    const Buffers& buffers = step.buffers;
+    norm_.run(step.tokens * norms_per_row_, buffers.hidden, buffers.normed, step);
+    first_.run(step, buffers.normed, buffers.projected);
+    gelu_.run({nullptr, buffers.projected, step.tokens, width_, buffers.gathered}, step);
+    second_.run_strided(step, buffers.gathered, width_, out, {}, false, stride);
+  }
+
+ private:
+  std::int64_t width_;
+  std::int64_t norms_per_row_;
+  Norm norm_;
+  Linear first_;
+  Resolved<GatedActivation> gelu_;
+  Linear second_;
+};
+
+/// The mean of a row's patches behind a LayerNorm of each: projection(norm(mean(post_norm(patches)))).
+class MeanMerger final : public RowMerger {
+ public:
+  MeanMerger(Planner& planner, const VisionConfig& config, std::int64_t rows)
+      : hidden_(config.encoder.hidden), patches_(config.patches_per_row()) {
+    const ModelConfig& encoder = config.encoder;
+    post_norm_ = planner.norm({"v.post_ln", encoder.norm_kind, encoder.norm_eps, encoder.norm_needs_bias}, hidden_);
+    add_ = planner.resolve<OverwriteRows>({hidden_});
+    scale_ = planner.resolve_for_width<Scale>({}, 2 * hidden_);
+    norm_ = planner.norm({"mm.soft_emb_norm", NormKind::rms, encoder.norm_eps}, hidden_);
+    projection_ = planner.linear("mm.input_projection",
+                                 {{.name = "mm.input_projection", .n = config.text_width, .transposed = true}}, hidden_);
+    rows_.resize(static_cast<std::size_t>(rows));
+    std::iota(rows_.begin(), rows_.end(), 0);
+    row_ids_ = planner.weights().constants(rows_);
+    for (const BufferName buffer : {BufferName::normed, BufferName::projected}) {
+      planner.buffers().need(buffer, hidden_);
+    }
+  }
+
+  void run(const Step& step, float* out, std::int64_t stride) const override {
+    const Buffers& buffers = step.buffers;
+    post_norm_.run(step.tokens * patches_, buffers.hidden, buffers.normed, step);
+    float* mean = buffers.projected;
+    for (std::int64_t patch = 0; patch < patches_; ++patch) {
+      add_.run({.x = buffers.normed + patch * hidden_,
+                .x_stride = patches_ * hidden_,
+                .from = row_ids_->data,
+                .ids = row_ids_->data,
+                .count = step.tokens,
+                .out = mean,
+                .add = patch > 0},
+               step);
+    }
+    scale_.run({.x = mean, .count = step.tokens * hidden_, .factor = 1.0f / static_cast<float>(patches_)}, step);
+    norm_.run(step.tokens, mean, buffers.normed, step);
+    projection_.run_strided(step, buffers.normed, hidden_, out, {}, false, stride);
+  }
+
+ private:
+  std::int64_t hidden_;
+  std::int64_t patches_;
+  Norm post_norm_;
+  Resolved<OverwriteRows> add_;
+  Resolved<Scale> scale_;
+  Norm norm_;
+  Linear projection_;
+  std::vector<std::int32_t> rows_;  ///< 0, 1, 2, ...
+  const IntegerVector* row_ids_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<RowMerger> RowMerger::of_output(Planner& planner, const VisionConfig& config, std::int64_t rows) {
+  switch (config.projector) {
+    case Projector::qwen3vl:
+      return std::make_unique<JoinedMerger>(planner, config, JoinedNames{"v.post_ln", "mm.0", "mm.2"});
+    case Projector::gemma3:
+      return std::make_unique<MeanMerger>(planner, config, rows);
+  }
+  fail_check("unknown projector");
+}
+
+std::unique_ptr<RowMerger> RowMerger::of_layer(Planner& planner, const VisionConfig& config, std::int32_t layer) {
+  const std::string prefix = "v.deepstack." + std::to_string(layer);
+  return std::make_unique<JoinedMerger>(planner, config,
+                                        JoinedNames{prefix + ".norm", prefix + ".fc1", prefix + ".fc2", true});
+}
+
+}  // namespace rocmforge

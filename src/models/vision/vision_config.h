@@ -1,0 +1,70 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "images/image.h"
+#include "models/config/model_config.h"
+#include "weights/gguf_file.h"
+
+namespace rocmforge {
+
+/// What makes rows for the text model of an encoder's patches.
+enum class Projector {
+  qwen3vl,  ///< 2 x 2 patches joined, two linear layers; the same of some layers' states (deepstack)
+  gemma3,   ///< means of 4 x 4 patches, an RMSNorm, one linear layer
+};
+
+/// What stands for an image in a prompt.
+struct ImageMarks {
+  std::string placeholder;  ///< text that the model's chat template prints for an image
+  std::string token;        ///< the control token whose id the image's tokens have
+  std::string before;       ///< text with control tokens before them
+  std::string after;        ///< and behind them
+  bool printed = false;     ///< the template prints `before` and `after` around the placeholder; else they replace it
+};
+
+/// The numbers of an image encoder and of what is before and behind it, read from a file's metadata (mmproj).
+struct VisionConfig {
+  Projector projector = Projector::qwen3vl;
+  ModelConfig encoder;          ///< its layers, which see a whole image
+  std::int32_t patch_size = 0;  ///< pixels of a patch's sides
+  std::int32_t image_size = 0;  ///< pixels of the sides that the learned positions are for
+  std::int32_t frames = 1;      ///< convolutions of a patch, which is each frame of a video that stands still
+  std::int32_t merge = 1;       ///< sides, in patches, of the square that becomes a row
+  bool fixed_size = false;      ///< every image gets image_size; else its sides are kept as far as min and max allow
+  std::int32_t min_tokens = 0;  ///< rows of an image
+  std::int32_t max_tokens = 0;
+  std::array<float, 3> mean{};  ///< of the channels: a pixel is (value / 255 - mean) / deviation
+  std::array<float, 3> deviation{};
+  ResizeFilter filter = ResizeFilter::bicubic;
+  std::vector<std::int32_t> deepstack;  ///< layers whose states become further slices of a row, ascending
+  std::int32_t text_width = 0;          ///< of a slice
+  bool swapped_layers = false;          ///< older files call ffn_up ffn_down, and the other way round
+  bool both_directions = false;         ///< an image's tokens see each other in the text model
+  ImageMarks marks;
+
+  /// Pixels of the sides of the square that becomes a row.
+  [[nodiscard]] std::int32_t unit() const { return patch_size * merge; }
+  [[nodiscard]] std::int32_t patches_per_row() const { return merge * merge; }
+  [[nodiscard]] std::int64_t patch_values() const { return std::int64_t{3} * patch_size * patch_size; }
+  /// Sides of the table of learned positions.
+  [[nodiscard]] std::int32_t position_side() const { return image_size / patch_size; }
+  /// Values of a row: BatchPlan::given.
+  [[nodiscard]] std::int64_t row_width() const {
+    return std::int64_t{text_width} * (1 + static_cast<std::int64_t>(deepstack.size()));
+  }
+
+  /// `text` is the model that takes the rows. `max_tokens` limits the rows of an image, where these may be chosen; 0: the
+  /// file's limit or the family's. Throws Error naming the key that is wrong, or the projector with the list of those
+  /// supported.
+  static VisionConfig from_gguf(const GgufFile& file, const ModelConfig& text, std::int32_t max_tokens = 0);
+};
+
+/// The names of projectors that can be loaded, for messages: "qwen3vl_merger, gemma3".
+std::string supported_projectors();
+
+}  // namespace rocmforge

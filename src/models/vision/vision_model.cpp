@@ -1,0 +1,243 @@
+#include "models/vision/vision_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/sha256.h"
+#include "memory/kv_group.h"
+#include "models/step/pass.h"
+#include "models/vision/image_patches.h"
+
+namespace rocmforge {
+namespace {
+
+constexpr std::int32_t most_images = 64;  ///< in a step
+
+/// The names of the file for those that the parts of a block use.
+WeightTable::FileNames file_names(bool swapped) {
+  return [swapped](std::string_view name) {
+    if (name == "v.patch_embd.1.weight") {
+      return std::string("v.patch_embd.weight.1");
+    }
+    std::string in_file(name);
+    if (!name.starts_with("blk.")) {
+      return in_file;
+    }
+    const auto rename = [&](std::string_view from, std::string_view to) {
+      const std::size_t at = name.find(from);
+      if (at != std::string_view::npos) {
+        in_file.replace(at, from.size(), to);
+      }
+    };
+    rename(".attn_output.", ".attn_out.");
+    if (swapped) {
+      rename(".ffn_up.", ".ffn_down.");
+      rename(".ffn_down.", ".ffn_up.");
+    }
+    return "v." + in_file;
+  };
+}
+
+ModelOptions step_options(const VisionConfig& config, const DeviceInfo& device, const VisionOptions& options) {
+  ModelOptions of_step;
+  // Keys and values live for one layer of one step, so that their size hardly matters to a CPU.
+  of_step.kv_dtype = device.is_gpu() ? DType::f16 : DType::f32;
+  of_step.max_batch_tokens = config.max_tokens * config.patches_per_row();
+  of_step.context_length = of_step.max_batch_tokens;
+  of_step.max_sequences = std::min(most_images, config.max_tokens);
+  of_step.max_logit_rows = 1;
+  of_step.graphs = false;
+  of_step.overlap = options.overlap;
+  of_step.small_weights = options.small_weights;
+  return of_step;
+}
+
+std::array<std::uint32_t, 8> content_of(const Image& image) {
+  std::vector<std::uint8_t> bytes = image.rgb;
+  for (const int side : {image.width, image.height}) {
+    for (int shift = 0; shift < 32; shift += 8) {
+      bytes.push_back(static_cast<std::uint8_t>(side >> shift));
+    }
+  }
+  return sha256(bytes);
+}
+
+}  // namespace
+
+std::unique_ptr<VisionModel> VisionModel::plan(const GgufFile& file, const ModelConfig& text, const KernelRegistry& registry,
+                                               const DeviceInfo& device, int num_threads, const VisionOptions& options) {
+  return std::unique_ptr<VisionModel>(new VisionModel(file, text, registry, device, num_threads, options));
+}
+
+VisionModel::VisionModel(const GgufFile& file, const ModelConfig& text, const KernelRegistry& registry,
+                         const DeviceInfo& device, int num_threads, const VisionOptions& options)
+    : config_(VisionConfig::from_gguf(file, text, options.max_tokens)),
+      options_(step_options(config_, device, options)),
+      max_rows_(std::max(options.max_rows, config_.max_tokens)),
+      on_gpu_(device.is_gpu()),
+      plan_{WeightTable(file, file_names(config_.swapped_layers)), BufferPlan(options_.max_batch_tokens, 1)} {
+  Planner planner(plan_, registry, device, num_threads, options_);
+  embedding_.emplace(planner, config_, options_.max_batch_tokens);
+  for (std::int32_t index = 0; index < config_.encoder.layers; ++index) {
+    blocks_.push_back(std::make_unique<Block>(planner, config_.encoder, index, blocks_));
+  }
+  for (const std::int32_t layer : config_.deepstack) {
+    deepstack_.push_back(RowMerger::of_layer(planner, config_, layer));
+  }
+  merger_ = RowMerger::of_output(planner, config_, config_.max_tokens);
+  plan_.buffers.need(BufferName::normed, config_.encoder.hidden);
+  plan_.position_axes = config_.encoder.position_axes;
+  for (const GgufTensor& tensor : file.tensors()) {
+    if (tensor.name.starts_with("a.") || tensor.name.starts_with("mm.a.")) {
+      plan_.weights.pass_over(tensor.name);  // of an audio encoder
+    } else {
+      parameters_ += static_cast<double>(tensor.tensor.shape.elems());
+    }
+  }
+}
+
+SequenceMemory::Size VisionModel::memory_size() const {
+  const std::int32_t block_tokens = block_tokens_of(plan_.memory.groups());
+  return {.blocks = {options_.max_batch_tokens / block_tokens + options_.max_sequences}};
+}
+
+std::size_t VisionModel::workspace_bytes() const {
+  const std::size_t rows = static_cast<std::size_t>(max_rows_ * config_.row_width()) * sizeof(float);
+  const KvGroups groups = plan_.memory.groups();
+  return Rank::workspace_bytes(plan_, options_, on_gpu_) + embedding_->input_bytes() + rows +
+         static_cast<std::size_t>(memory_size().blocks[0]) * block_bytes_of(groups[0], Side::device);
+}
+
+void VisionModel::load(Device& device, ThreadPool& pool) {
+  check(!rank_, "an encoder is loaded once");
+  pool_ = &pool;
+  rank_.emplace(plan_, options_, device, Side::device, pool, Rank::Progress());
+  embedding_->load(device);
+  memory_.emplace(device, plan_.memory.groups(), memory_size());
+  rows_ = device.allocate(static_cast<std::size_t>(max_rows_ * config_.row_width()) * sizeof(float), "rows of images");
+  plan_.weights.warn_of_unused();
+}
+
+double VisionModel::flops(const PreparedImage& image) const {
+  const auto patches = static_cast<double>(patches_of_image(image));
+  return 2.0 * parameters_ * patches + 4.0 * patches * patches * config_.encoder.layers * config_.encoder.hidden;
+}
+
+PreparedImage VisionModel::prepare(const Image& image) const {
+  const ImageSides sides = sides_for(config_, image.width, image.height);
+  const bool fits = image.width == sides.width && image.height == sides.height;
+  const Image resized = fits ? image : resize(image, sides.width, sides.height, config_.filter);
+  PreparedImage prepared;
+  prepared.pixels = patches_of(config_, resized);
+  prepared.width = sides.width;
+  prepared.height = sides.height;
+  prepared.grid_x = sides.width / config_.unit();
+  prepared.grid_y = sides.height / config_.unit();
+  prepared.tokens = prepared.grid_x * prepared.grid_y;
+  prepared.content = content_of(resized);
+  prepared.hash = std::uint64_t{prepared.content[0]} << 32 | prepared.content[1];
+  return prepared;
+}
+
+GivenRows VisionModel::encode_rows(std::span<const PreparedImage* const> images) {
+  check(rank_.has_value(), "the encoder is loaded");
+  GivenRows rows{.data = rows_.as<float>(), .stride = config_.row_width()};
+  std::size_t begin = 0;
+  std::int64_t patches = 0;
+  const auto run = [&](std::size_t end) {
+    const auto step = images.subspan(begin, end - begin);
+    run_step(step, rows_.as<float>() + rows.count * rows.stride);
+    for (const PreparedImage* image : step) {
+      rows.count += image->tokens;
+    }
+    begin = end;
+    patches = 0;
+  };
+  for (std::size_t i = 0; i < images.size(); ++i) {
+    const std::int64_t own = patches_of_image(*images[i]);
+    if (i > begin &&
+        (patches + own > options_.max_batch_tokens || i - begin == static_cast<std::size_t>(options_.max_sequences))) {
+      run(i);
+    }
+    patches += own;
+  }
+  run(images.size());
+  return rows;
+}
+
+std::span<const float> VisionModel::read_rows(const GivenRows& rows) {
+  return rank_->read_back(rows.data, static_cast<std::size_t>(rows.count * rows.stride), rows_on_host_);
+}
+
+std::vector<float> VisionModel::encode(std::span<const PreparedImage> images) {
+  std::vector<const PreparedImage*> all;
+  for (const PreparedImage& image : images) {
+    all.push_back(&image);
+  }
+  const std::span<const float> rows = read_rows(encode_rows(all));
+  return {rows.begin(), rows.end()};
+}
+
+void VisionModel::write_batch(std::span<const PreparedImage* const> images) {
+  batch_.clear();
+  std::vector<std::int32_t> tokens;
+  std::vector<std::int32_t> blocks;
+  std::int32_t first_block = 0;
+  for (const PreparedImage* image : images) {
+    const std::int64_t patches = patches_of_image(*image);
+    tokens.assign(static_cast<std::size_t>(patches), 0);
+    blocks.resize((tokens.size() + static_cast<std::size_t>(memory_->block_tokens()) - 1) /
+                  static_cast<std::size_t>(memory_->block_tokens()));
+    std::iota(blocks.begin(), blocks.end(), first_block);
+    first_block += static_cast<std::int32_t>(blocks.size());
+    batch_.add_sequence(tokens, 0, blocks, false);
+    if (config_.encoder.position_axes == 2) {
+      places_.clear();
+      for (std::int64_t patch = 0; patch < patches; ++patch) {
+        const PatchPlace place = patch_place(patch, static_cast<std::int32_t>(columns_of(*image)), config_.merge);
+        places_.insert(places_.end(), {place.row, place.column});
+      }
+      batch_.set_positions(places_, 2);
+    }
+  }
+  batch_.finish();
+  batch_.validate(memory_->num_blocks(), memory_->block_tokens());
+}
+
+void VisionModel::run_step(std::span<const PreparedImage* const> images, float* out) {
+  std::vector<PatchEmbedding::Part> parts;
+  std::int64_t rows = (out - rows_.as<float>()) / config_.row_width();
+  for (const PreparedImage* image : images) {
+    const auto columns = static_cast<std::int32_t>(columns_of(*image));
+    parts.push_back({image->pixels, columns, image->height / config_.patch_size});
+    rows += image->tokens;
+  }
+  check(rows <= max_rows_, "the images have more rows than the encoder was planned for");
+  rank_->wait();  // an earlier step may still read the pixels
+  embedding_->upload(parts, rank_->device(), *pool_);
+  write_batch(images);
+  rank_->run(batch_, *memory_, Rank::Recorded::no,
+             [&](const StepArrays& arrays, const RunOperations&) { compute(arrays, out); });
+}
+
+void VisionModel::compute(const StepArrays& arrays, float* out) {
+  Step step = begin_step(arrays, memory_->states(), *rank_);
+  Step rows = step;
+  rows.tokens = step.tokens / config_.patches_per_row();
+  run_all(embedding_->operations(), step);
+  std::size_t slices = 1;
+  for (std::size_t index = 0; index < blocks_.size(); ++index) {
+    find_pages(blocks_[index]->kv_place(), arrays, *memory_, step);
+    run_all(blocks_[index]->mix(), step);
+    run_all(blocks_[index]->finish(), step);
+    if (slices <= deepstack_.size() && config_.deepstack[slices - 1] == static_cast<std::int32_t>(index)) {
+      deepstack_[slices - 1]->run(rows, out + static_cast<std::int64_t>(slices) * config_.text_width, config_.row_width());
+      ++slices;
+    }
+  }
+  merger_->run(rows, out, config_.row_width());
+}
+
+}  // namespace rocmforge

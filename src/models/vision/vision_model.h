@@ -1,0 +1,112 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "images/image.h"
+#include "memory/sequence_memory.h"
+#include "models/model.h"
+#include "models/parts/block.h"
+#include "models/plan/model_plan.h"
+#include "models/step/rank.h"
+#include "models/vision/patch_embedding.h"
+#include "models/vision/row_merger.h"
+#include "models/vision/vision_config.h"
+
+namespace rocmforge {
+
+/// An image as the encoder takes it, and what stands for it in the prompt.
+struct PreparedImage {
+  std::vector<float> pixels;  ///< of all patches, see patches_of()
+  int width = 0;              ///< in pixels, after resizing
+  int height = 0;
+  int grid_x = 0;  ///< columns and rows of the rows that the text model gets
+  int grid_y = 0;
+  int tokens = 0;  ///< grid_x * grid_y
+  /// The SHA-256 of the pixels and sides after resizing: TokenSpan::content.
+  std::array<std::uint32_t, 8> content{};
+  std::uint64_t hash = 0;  ///< its first 64 bits
+};
+
+struct VisionOptions {
+  std::int32_t max_tokens = 0;  ///< of an image whose size may be chosen; 0: the file's or the family's limit
+  std::int32_t max_rows = 0;    ///< of all images of one encode(); 0: max_tokens
+  bool overlap = true;          ///< as in ModelOptions
+  bool small_weights = false;
+};
+
+/// The image encoder of a model (mmproj): from pixels to rows that replace the embeddings of an image's tokens. It is
+/// planned and loaded as a Model is, on the same device. Only prepare() may be called by several threads.
+class VisionModel {
+ public:
+  /// Allocates no memory for weights. `text` is the model that takes the rows. `file` and `registry` must outlive the
+  /// encoder. Throws Error naming the tensor or key that does not fit.
+  static std::unique_ptr<VisionModel> plan(const GgufFile& file, const ModelConfig& text, const KernelRegistry& registry,
+                                           const DeviceInfo& device, int num_threads, const VisionOptions& options = {});
+  VisionModel(const VisionModel&) = delete;
+  VisionModel& operator=(const VisionModel&) = delete;
+
+  /// Loads the weights; `device` and `pool` must outlive the encoder.
+  void load(Device& device, ThreadPool& pool);
+
+  [[nodiscard]] const VisionConfig& config() const { return config_; }
+  /// Texts of control tokens before and behind an image, the placeholder that the chat template prints.
+  [[nodiscard]] const ImageMarks& marks() const { return config_.marks; }
+  /// Bytes as Model counts them.
+  [[nodiscard]] std::size_t packed_bytes() const { return plan_.weights.packed_bytes(on_gpu_); }
+  [[nodiscard]] std::size_t workspace_bytes() const;
+
+  /// The floating-point operations of encoding an image, about.
+  [[nodiscard]] double flops(const PreparedImage& image) const;
+
+  /// Resizes an image to the size that the encoder takes, and normalises it. Throws Error with one line for one that it
+  /// can't take.
+  [[nodiscard]] PreparedImage prepare(const Image& image) const;
+
+  /// Encodes images, several at once where they fit in a step: rows [tokens of all, VisionConfig::row_width()] in the
+  /// device's memory, in the order of its stream, until the next call. At most VisionOptions::max_rows.
+  GivenRows encode_rows(std::span<const PreparedImage* const> images);
+  /// The same, in host memory: waits.
+  std::vector<float> encode(std::span<const PreparedImage> images);
+  /// Rows in host memory, as encode_rows() gave them: waits. Valid until the next call of encode_rows().
+  std::span<const float> read_rows(const GivenRows& rows);
+
+ private:
+  VisionModel(const GgufFile& file, const ModelConfig& text, const KernelRegistry& registry, const DeviceInfo& device,
+              int num_threads, const VisionOptions& options);
+  [[nodiscard]] std::int64_t columns_of(const PreparedImage& image) const { return image.width / config_.patch_size; }
+  [[nodiscard]] std::int64_t patches_of_image(const PreparedImage& image) const {
+    return std::int64_t{image.tokens} * config_.patches_per_row();
+  }
+  [[nodiscard]] SequenceMemory::Size memory_size() const;
+  void write_batch(std::span<const PreparedImage* const> images);
+  /// One step; the rows go to `out`.
+  void run_step(std::span<const PreparedImage* const> images, float* out);
+  void compute(const StepArrays& arrays, float* out);
+
+  VisionConfig config_;
+  ModelOptions options_;
+  std::int32_t max_rows_;
+  bool on_gpu_;
+  double parameters_ = 0.0;
+  ModelPlan plan_;
+  std::optional<PatchEmbedding> embedding_;
+  std::vector<std::unique_ptr<Block>> blocks_;
+  std::vector<std::unique_ptr<RowMerger>> deepstack_;  ///< of VisionConfig::deepstack
+  std::unique_ptr<RowMerger> merger_;
+
+  ThreadPool* pool_ = nullptr;
+  std::optional<Rank> rank_;
+  std::optional<SequenceMemory> memory_;
+  DeviceBuffer rows_;  ///< [max_rows, row_width]
+  PinnedBuffer rows_on_host_;
+  BatchPlan batch_;
+  std::vector<std::int32_t> places_;
+};
+
+}  // namespace rocmforge

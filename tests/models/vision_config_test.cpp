@@ -1,0 +1,108 @@
+#include "models/vision/vision_config.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+
+#include "models/error_text.h"
+#include "models/model_file.h"
+#include "models/vision/image_patches.h"
+#include "models/vision_golden.h"
+
+namespace rocmforge::testing {
+namespace {
+
+/// The error of reading the encoder `name` after `change`, for the text model of the same name.
+template <class Change>
+std::string refused(const std::string& name, Change&& change) {
+  ModelFile model = ModelFile::golden("vision/mmproj-" + name);
+  change(model);
+  const OpenModel open(model);
+  const GgufFile text{vision_path(name + ".gguf")};
+  return error_text([&] { static_cast<void>(VisionConfig::from_gguf(open.file, ModelConfig::from_gguf(text))); });
+}
+
+TEST(VisionConfig, WhatCantBeComputedIsRefused) {
+  const auto set = [](const std::string& key, const GgufValue& value) {
+    return [=](ModelFile& model) { model.set(key, value); };
+  };
+  EXPECT_EQ(refused("qwen3vl", set("clip.projector_type", std::string("lfm2"))),
+            "tiny.gguf: the projector 'lfm2' is not supported, those supported are qwen3vl_merger, gemma3");
+  EXPECT_EQ(refused("qwen3vl", set("general.architecture", std::string("llama"))),
+            "tiny.gguf: this is no image encoder (mmproj) but a model of architecture 'llama'");
+  EXPECT_EQ(refused("qwen3vl", set("clip.has_vision_encoder", false)), "tiny.gguf: has no image encoder");
+  EXPECT_EQ(refused("qwen3vl", set("clip.use_gelu", false)),
+            "tiny.gguf: key 'clip.use_gelu' is not true, the layers of this projector have GELU");
+  EXPECT_EQ(refused("qwen3vl", set("clip.vision.projection_dim", std::uint64_t{48})),
+            "tiny.gguf: key 'clip.vision.projection_dim' is 48, the model has rows of 32: this encoder is another model's");
+  EXPECT_EQ(
+      refused("qwen3vl", [](ModelFile& model) { model.remove("clip.vision.is_deepstack_layers"); }),
+      "tiny.gguf: key 'clip.vision.is_deepstack_layers' names 0 layers, the model takes the states of 2: this encoder is "
+      "another model's");
+  EXPECT_EQ(refused("gemma3", set("clip.vision.patch_size", std::uint64_t{7})),
+            "tiny.gguf: key 'clip.vision.image_size' is 64, patches of 7 pixels do not fill it");
+  EXPECT_EQ(refused("gemma3", set("clip.vision.projector.scale_factor", std::uint64_t{3})),
+            "tiny.gguf: key 'clip.vision.image_size' is 64: 8 patches a side can't be merged by 3");
+  EXPECT_EQ(refused("gemma3", set("clip.vision.attention.head_count", std::uint64_t{5})),
+            "tiny.gguf: key 'clip.vision.attention.head_count' is 5, which does not divide embedding_length 32");
+  EXPECT_EQ(refused("gemma3", [](ModelFile& model) { model.remove("clip.vision.image_std"); }),
+            "tiny.gguf: key 'clip.vision.image_std' must have three positive numbers, one for each channel");
+}
+
+TEST(VisionConfig, LimitsAreTheFilesOrThoseOfTheCaller) {
+  const auto limits = [](const auto& change, std::int32_t wanted) {
+    ModelFile model = ModelFile::golden("vision/mmproj-qwen3vl");
+    change(model);
+    const OpenModel open(model);
+    const GgufFile text{vision_path("qwen3vl.gguf")};
+    const VisionConfig config = VisionConfig::from_gguf(open.file, ModelConfig::from_gguf(text), wanted);
+    return std::pair(config.min_tokens, config.max_tokens);
+  };
+  const auto as_it_is = [](ModelFile&) {};
+  const auto in_pixels = [](ModelFile& model) {  // a token is 16 x 16
+    model.set("clip.vision.image_min_pixels", std::uint64_t{20 * 256});
+    model.set("clip.vision.image_max_pixels", std::uint64_t{300 * 256});
+  };
+  EXPECT_EQ(limits(as_it_is, 0), std::pair(8, 4096));
+  EXPECT_EQ(limits(as_it_is, 100), std::pair(8, 100));
+  EXPECT_EQ(limits(as_it_is, 4), std::pair(4, 4));
+  EXPECT_EQ(limits(in_pixels, 0), std::pair(20, 300));
+  EXPECT_EQ(limits(in_pixels, 1000), std::pair(20, 300));
+}
+
+/// transformers' smart_resize for 200 sizes (tools/goldens/vision_golden.py).
+TEST(ImageSides, AreThoseOfTheReferenceImplementation) {
+  std::ifstream file(vision_path("sides.txt"));
+  VisionConfig config;
+  config.merge = 2;
+  int lines = 0;
+  std::int32_t width = 0;
+  std::int32_t height = 0;
+  ImageSides expected;
+  while (file >> config.patch_size >> config.min_tokens >> config.max_tokens >> width >> height >> expected.width >>
+         expected.height) {
+    const ImageSides sides = sides_for(config, width, height);
+    EXPECT_EQ(sides.width, expected.width) << width << " x " << height;
+    EXPECT_EQ(sides.height, expected.height) << width << " x " << height;
+    ++lines;
+  }
+  EXPECT_EQ(lines, 200);
+}
+
+TEST(ImageSides, OfAnImageThatIsAlmostALineAreRefused) {
+  VisionConfig config;
+  config.patch_size = 16;
+  config.merge = 2;
+  config.min_tokens = 8;
+  config.max_tokens = 1024;
+  EXPECT_EQ(error_text([&] { sides_for(config, 65535, 1); }),
+            "an image of 65535 x 1 pixels has sides that differ more than 200 times");
+  EXPECT_NO_THROW(sides_for(config, 20000, 100));
+  config.max_tokens = 8;
+  EXPECT_EQ(error_text([&] { sides_for(config, 20000, 100); }),
+            "an image of 20000 x 100 pixels takes 40 tokens, at most 8 are possible");
+}
+
+}  // namespace
+}  // namespace rocmforge::testing

@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+"""Makes the tiny models of tests/golden/models/vision, which see images, and what they must give.
+
+    python -m venv golden && golden/bin/pip install torch torchvision transformers numpy pillow gguf
+    golden/bin/python tools/goldens/vision_golden.py CONVERTER tests/golden/models/vision [NAME...]
+
+Each is the real architecture of Hugging Face transformers with random weights, run in f32. Its text part is written to NAME.gguf,
+as model_golden.py writes them, its encoder to mmproj-NAME.gguf by llama.cpp's own CONVERTER (convert_hf_to_gguf.py). NAME.images
+has the images, their pixels after transformers' preprocessing by Pillow, the rows that the encoder gives, and the logits of a
+prompt with the images. sides.txt has the sides of images whose size is chosen (write_sides). Layout, all numbers little-endian: u32 images, tokens, vocabulary, width of a row; for each image u32
+width, height, grid columns, grid rows, pixels and its RGB bytes, padded to 4, then its f32 pixels and its f32 rows; i32 tokens,
+f32 logits.
+"""
+import json
+import math
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+
+import numpy
+import torch
+import transformers
+from PIL import Image
+
+import model_golden
+from model_golden_parts import STRING, U32, seed_of, write_gguf
+
+BEFORE, AFTER = 101, 102  # tokens around an image
+PAD = 103
+
+
+def axial(processor, images):
+    found = processor(images, return_tensors="pt")
+    return {"pixel_values": found["pixel_values"], "image_grid_thw": found["image_grid_thw"]}
+
+
+def merged(model, inputs):
+    """Rows of a Qwen encoder, those of all images together, and the columns and rows of each image."""
+    grid = inputs["image_grid_thw"]
+    found = model.model.get_image_features(**inputs, return_dict=True)
+    parts = [torch.cat(list(found.pooler_output))]
+    parts += [torch.cat(list(part)) for part in getattr(found, "deepstack_features", [])]
+    merge = model.config.vision_config.spatial_merge_size
+    return torch.cat(parts, 1), [(int(w) // merge, int(h) // merge) for _, h, w in grid]
+
+
+def halves(inputs, count):
+    """The pixels of each image: patches in the encoder's order, of two equal frames only the first."""
+    patches = inputs["pixel_values"]
+    counts = inputs["image_grid_thw"].prod(-1).tolist()
+    width = patches.shape[1] // 3 // 2
+    first = patches.reshape(patches.shape[0], 3, 2, width)[:, :, 0].reshape(patches.shape[0], -1)
+    return torch.split(first, counts)
+
+
+def qwen_processor(name, patch, merge, mean, std):
+    kind = getattr(transformers.models.qwen2_vl.image_processing_pil_qwen2_vl, "Qwen2VLImageProcessorPil")
+    unit = patch * merge
+    return kind(patch_size=patch, merge_size=merge, image_mean=mean, image_std=std,
+                size={"shortest_edge": 8 * unit * unit, "longest_edge": 4096 * unit * unit})
+
+
+QWEN3VL = {
+    **model_golden.SMALL, "num_key_value_heads": 2, "head_dim": 16, "rms_norm_eps": 1e-6, "vocab_size": 112,
+    "max_position_embeddings": 128, "rope_parameters": model_golden.rope(2000.0, mrope_section=[3, 3, 2])}
+
+def squares(processor, images):
+    return {"pixel_values": processor(images, return_tensors="pt")["pixel_values"]}
+
+
+def pooled(model, inputs):
+    """Rows of an encoder of squares."""
+    rows = model.model.get_image_features(**inputs, return_dict=True).pooler_output
+    side = math.isqrt(rows.shape[1])
+    return rows.flatten(0, 1), [(side, side)] * rows.shape[0]
+
+
+def in_groups(patch, merge):
+    """The pixels of each square in patches, those that become one row behind each other."""
+    def pixels(inputs, count):
+        images = inputs["pixel_values"]
+        side = images.shape[2] // patch // merge
+        parts = images.reshape(count, 3, side, merge, patch, side, merge, patch).permute(0, 2, 5, 3, 6, 1, 4, 7)
+        return [part.reshape(-1, 3 * patch * patch) for part in parts]
+    return pixels
+
+
+def gemma3_processor():
+    kind = transformers.models.gemma3.image_processing_pil_gemma3.Gemma3ImageProcessorPil
+    return kind(size={"height": 64, "width": 64}, image_mean=[0.5, 0.5, 0.5], image_std=[0.5, 0.5, 0.5])
+
+
+# name: architecture, class, text, vision, further keys of the text file, processor, pixels of an image, rows
+MODELS = {
+    "qwen3vl": {
+        "architecture": "qwen3vl", "family": "Qwen3VL", "text": QWEN3VL,
+        "vision": {"depth": 3, "hidden_size": 32, "intermediate_size": 40, "num_heads": 2, "patch_size": 8,
+                   "spatial_merge_size": 2, "out_hidden_size": 32, "num_position_embeddings": 36,
+                   "deepstack_visual_indexes": [0, 1]},
+        "keys": [("qwen3vl.n_deepstack_layers", U32, 2)],
+        "processor": lambda: qwen_processor("qwen3vl", 8, 2, [0.5, 0.45, 0.4], [0.5, 0.6, 0.55]),
+        "sizes": [(64, 32), (48, 64), (45, 61)]},
+    "gemma3": {
+        "architecture": "gemma3", "family": "Gemma3", "text": {**model_golden.MODELS["gemma3"][2], "num_hidden_layers": 6},
+        "vision": {"hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 2, "num_attention_heads": 2, "image_size": 64,
+                   "patch_size": 8, "vision_use_head": False},
+        "config": {"mm_tokens_per_image": 4}, "keys": [], "processor": gemma3_processor, "inputs": squares, "rows": pooled,
+        "pixels": in_groups(8, 4), "kinds": "token_type_ids", "sizes": [(64, 64), (90, 50)]},
+}
+
+
+def spread(model, generator):
+    """Random weights of the encoder with which every part of it matters."""
+    for name, weight in model.named_parameters():
+        if not name.startswith(model_golden.SEEING_PARTS):
+            continue
+        if weight.dim() == 1 and name.endswith("weight"):
+            offset = 1.0 if "soft_emb_norm" in name else 0.0
+            values = 0.5 + torch.rand(weight.shape, generator=generator) - offset
+        elif weight.dim() == 1 or "pos" in name:
+            values = 0.5 * torch.randn(weight.shape, generator=generator)
+        else:
+            values = 1.2 / math.sqrt(math.prod(weight.shape[1:])) * torch.randn(weight.shape, generator=generator)
+        if "input_projection" in name:  # the converter stores it as F16
+            values = values.half().float()
+        weight.data.copy_(values)
+
+
+def picture(width, height, generator):
+    """Waves of three colours with noise, so that neighbours are alike as in photographs."""
+    y, x = numpy.mgrid[0:height, 0:width]
+    phases = 6.3 * torch.rand(3, 3, generator=generator).numpy()
+    waves = [numpy.sin(x / 7.0 * (1 + p[0] / 6) + p[1]) * numpy.cos(y / 9.0 + p[2]) for p in phases]
+    noise = torch.rand(height, width, 3, generator=generator).numpy()
+    return Image.fromarray(numpy.uint8(numpy.clip(128 + 90 * numpy.stack(waves, 2) + 60 * (noise - 0.5), 0, 255)))
+
+
+def build(name):
+    own = MODELS[name]
+    config = getattr(transformers, own["family"] + "Config")(
+        text_config={**model_golden.SIZES, **own["text"]}, vision_config=own["vision"], image_token_id=PAD,
+        **own.get("config", {}))
+    config._attn_implementation = "eager"
+    model = getattr(transformers, own["family"] + "ForConditionalGeneration")(config).float().eval()
+    generator = torch.Generator().manual_seed(seed_of("vision/" + name))
+    model_golden.spread(model, generator, 1.0 if own["architecture"] in model_golden.NORMS_FROM_ZERO else 0.0)
+    spread(model, generator)
+    return model, generator
+
+
+def own_name(key):
+    """The name that published files and the converter have for one that transformers has changed."""
+    tower = "vision_tower."
+    return key if tower not in key or "vision_model" in key else key.replace(tower, tower + "vision_model.")
+
+
+def convert(converter, name, model, processor, target):
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_pretrained(folder, state_dict={own_name(key): value for key, value in model.state_dict().items()})
+        config = pathlib.Path(folder, "preprocessor_config.json")
+        config.write_text(json.dumps({"image_mean": list(processor.image_mean), "image_std": list(processor.image_std),
+                                      "image_seq_length": getattr(model.config, "mm_tokens_per_image", 0)}))
+        subprocess.run([sys.executable, converter, folder, "--mmproj", "--outtype", "f32", "--outfile", str(target)],
+                       check=True, stdout=subprocess.DEVNULL)
+
+
+def prompt(counts, generator):
+    """Texts around the images, and which tokens are an image's."""
+    def text(length):
+        return torch.randint(4, 100, (length,), generator=generator).tolist()
+    tokens = text(5)
+    for count in counts:
+        tokens += [BEFORE, *[PAD] * count, AFTER, *text(4)]
+    return torch.tensor([tokens])
+
+
+def make(converter, folder, name):
+    own = MODELS[name]
+    model, generator = build(name)
+    processor = own["processor"]()
+    images = [picture(width, height, generator) for width, height in own["sizes"]]
+    inputs = own.get("inputs", axial)(processor, images)
+    with torch.no_grad():
+        rows, grids = own.get("rows", merged)(model, inputs)
+        counts = own.get("counts", lambda found: [x * y for x, y in found])(grids)
+        ids = prompt(counts, generator)
+        kinds = (ids == PAD).long()
+        extra = {own.get("kinds", "mm_token_type_ids"): kinds}
+        logits = model(input_ids=ids, **inputs, **extra, use_cache=False).logits[0].numpy()
+    text = model.config.text_config
+    pairs = [*model_golden.metadata(own["architecture"], own["architecture"], text), *own["keys"],
+             ("tokenizer.ggml.model", STRING, "none")]
+    write_gguf(folder / f"{name}.gguf", pairs, list(model_golden.tensors(own["architecture"], own["architecture"], text, model)))
+    convert(converter, name, model, processor, folder / f"mmproj-{name}.gguf")
+    data = struct.pack("<IIII", len(images), ids.shape[1], logits.shape[1], rows.shape[1])
+    for image, pixels, (columns, lines), part in zip(
+            images, own.get("pixels", halves)(inputs, len(images)), grids, torch.split(rows, counts), strict=True):
+        rgb = image.tobytes()
+        data += struct.pack("<IIIII", image.width, image.height, columns, lines, pixels.numel()) + rgb + bytes(-len(rgb) % 4)
+        data += pixels.numpy().astype("<f4").tobytes() + part.numpy().astype("<f4").tobytes()
+    data += ids[0].numpy().astype("<i4").tobytes() + logits.astype("<f4").tobytes()
+    (folder / f"{name}.images").write_bytes(data)
+    print(f"{name:10} {rows.shape[0]} rows of {rows.shape[1]}, spread {rows.std():.2f}; logits {logits.std():.2f}")
+
+
+def write_sides(path):
+    """Sides of 200 images after transformers' choice: patch, least and most tokens, width, height, the new two."""
+    resize = transformers.models.qwen2_vl.image_processing_pil_qwen2_vl.smart_resize
+    generator = torch.Generator().manual_seed(seed_of("vision/sides"))
+    lines = []
+    while len(lines) < 200:
+        patch, most = [(14, 4096), (16, 1024), (16, 64), (14, 16)][len(lines) % 4]
+        width, height = (int(2 ** (12 * x)) for x in torch.rand(2, generator=generator).tolist())
+        unit = 2 * patch
+        if max(width, height) > 50 * min(width, height):
+            continue
+        high, wide = resize(height, width, unit, 8 * unit * unit, most * unit * unit)
+        if high * wide <= most * unit * unit:
+            lines.append(f"{patch} 8 {most} {width} {height} {wide} {high}\n")
+    path.write_text("".join(lines))
+
+
+def main():
+    converter, folder = sys.argv[1], pathlib.Path(sys.argv[2])
+    folder.mkdir(parents=True, exist_ok=True)
+    write_sides(folder / "sides.txt")
+    for name in MODELS:
+        if name in sys.argv[3:] or len(sys.argv) == 3:
+            make(converter, folder, name)
+
+
+if __name__ == "__main__":
+    main()
