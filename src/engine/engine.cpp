@@ -43,13 +43,29 @@ SequenceCache::Size cache_size(const EngineParts& parts, const EngineOptions& op
   return size;
 }
 
+/// Why the images of a request can't be seen; "" if they can.
+std::string image_refusal(const Request& request, const VisionModel* vision) {
+  if (vision == nullptr && !request.spans.empty()) {
+    return "the model sees no images: it was loaded without an image encoder (mmproj)";
+  }
+  if (request.spans.size() != request.images.size()) {
+    return fmt::format("the prompt has places for {} images, {} came with it", request.spans.size(), request.images.size());
+  }
+  for (std::size_t i = 0; i < request.spans.size(); ++i) {
+    if (request.images[i] == nullptr || request.images[i]->tokens != request.spans[i].count) {
+      return fmt::format("image {} has other tokens than the prompt has for it", i);
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Engine::State::State(EngineParts engine_parts, const EngineOptions& options)
     : parts(std::move(engine_parts)),
       cache(cache_size(parts, options)),
       scheduler(scheduler_limits(parts, options), cache),
-      runner(*parts.model, *parts.memory),
+      runner(*parts.model, *parts.memory, parts.vision.get()),
       drafts(options.drafts, parts.model->config().vocab, std::move(parts.draft_model)),
       recovery(static_cast<std::size_t>(scheduler.limits().max_sequences)),
       logprobs(static_cast<std::size_t>(scheduler.limits().max_logit_rows)),
@@ -86,6 +102,9 @@ RequestRefusal Engine::State::refusal(const Request& request, int count) const {
     if (const auto token = std::ranges::find_if(word, outside); token != word.end()) {
       return invalid(fmt::format("bad_words names token {}, the vocabulary has {} tokens", *token, vocab));
     }
+  }
+  if (std::string reason = image_refusal(request, parts.vision.get()); !reason.empty()) {
+    return invalid(std::move(reason));
   }
   if (std::ranges::any_of(request.stop, &std::string::empty)) {
     return invalid("a stop string is empty");
@@ -301,6 +320,7 @@ std::vector<SequenceStatus> Engine::sequences() const {
   return sequences;
 }
 
+const VisionModel* Engine::vision() const { return state_->parts.vision.get(); }
 const Model& Engine::model() const { return *state_->parts.model; }
 Model& Engine::model() { return *state_->parts.model; }
 Device& Engine::device() { return *state_->parts.device; }

@@ -22,6 +22,9 @@ namespace rocmforge {
 /// The largest default context. Without this limit a long-context model would reserve gigabytes of cache for a short chat.
 constexpr std::int32_t default_context_limit = 8192;
 
+/// The default limit of an image's tokens. Small print is read with fewer pixels badly, and objects are found inexactly.
+constexpr std::int32_t default_image_tokens = 1024;
+
 /// Whether products of one token that follow each other are one launch, on devices that have such kernels. automatic: where
 /// the saved check of the device, its driver and its code objects found that this is right and pays.
 enum class MergeLaunches { automatic, on, off };
@@ -71,6 +74,10 @@ struct EngineOptions {
   std::int32_t threads = 0;       ///< 0: all processors that the process may use
   bool prefix_cache = true;
   DraftOptions drafts{};
+  /// The file of the model's image encoder (mmproj); "": it sees no images. A step then has at least the tokens of the
+  /// largest image, beside one of each other sequence.
+  std::string mmproj{};
+  std::int32_t image_tokens = 0;  ///< the most of an image whose size may be chosen; 0: default_image_tokens
   ModelOptions model{};
   std::string device = "auto";  ///< see open_device
   PlacementOptions placement{};
@@ -161,6 +168,7 @@ struct EngineStatus {
 };
 
 struct EngineParts;
+class VisionModel;
 
 /// Runs a model for several requests at once. Not thread-safe: one thread owns it.
 class Engine {
@@ -194,6 +202,8 @@ class Engine {
   /// The requests that have not finished: running ones first, each in the order in which they run.
   [[nodiscard]] std::vector<SequenceStatus> sequences() const;
 
+  /// The image encoder, null for a model that sees no images. Requests get images by add_image() (engine/images.h).
+  [[nodiscard]] const VisionModel* vision() const;
   [[nodiscard]] const Model& model() const;
   [[nodiscard]] Model& model();
   [[nodiscard]] SequenceMemory& memory();

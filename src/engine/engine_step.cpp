@@ -344,6 +344,9 @@ void Engine::State::watch_work(std::span<const ScheduledChunk> chunks) {
   for (const ScheduledChunk& chunk : chunks) {
     work.tokens += chunk.count;
     work.pairs += static_cast<double>(chunk.count) * (static_cast<double>(chunk.first) + chunk.count);
+    if (chunk.sequence != nullptr) {
+      work.image_flops += runner.image_flops(chunk);
+    }
   }
   watch->begin(step_seconds ? std::chrono::milliseconds(static_cast<std::int64_t>(*step_seconds * 1000.0))
                             : step_time_bound(work));

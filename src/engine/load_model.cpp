@@ -51,6 +51,11 @@ EngineParts load_parts(PlannedModel planned, const EngineOptions& options) {
                                                                        .host_slot_bytes = parts.model->host_state_bytes(),
                                                                        .slots = planned.memory.state_slots,
                                                                        .ranks = parts.model->ranks()});
+  if (planned.vision != nullptr) {
+    parts.vision_file = std::move(planned.vision_file);
+    parts.vision = std::move(planned.vision);
+    parts.vision->load(*parts.device, *parts.pool);
+  }
   return parts;
 }
 
@@ -58,6 +63,7 @@ EngineParts load_parts(PlannedModel planned, const EngineOptions& options) {
 std::unique_ptr<Engine> load_draft_model(const EngineParts& parts, const EngineOptions& options) {
   EngineOptions own = options;
   own.drafts = {};
+  own.mmproj.clear();
   own.context_length = context_length(options, parts.model->config());
   own.kv_tokens = std::max<std::int64_t>(options.kv_tokens, own.context_length);
   own.max_waiting = -1;
@@ -80,8 +86,10 @@ std::unique_ptr<Engine> load_model(const std::string& path, const EngineOptions&
   return load_model(path, options, nullptr);
 }
 
-std::unique_ptr<Engine> load_model(const std::string& path, const EngineOptions& options, std::unique_ptr<Device> device) {
-  PlannedModel planned = plan_model(path, options, std::move(device));
+std::unique_ptr<Engine> load_model(const std::string& path, const EngineOptions& wanted, std::unique_ptr<Device> device) {
+  PlannedModel planned = plan_model(path, wanted, std::move(device));
+  EngineOptions options = wanted;
+  options.max_batch_tokens = planned.max_batch_tokens;
   EngineParts parts = naming_file(path, [&] { return load_parts(std::move(planned), options); });
   if (!options.drafts.model.empty()) {
     parts.draft_model = load_draft_model(parts, options);

@@ -25,6 +25,7 @@ void ModelRunner::start(std::span<const ScheduledChunk> chunks, std::span<const 
                         const NextDraw& next_draw) {
   BatchPlan& batch = next();
   batch.clear();
+  images_.clear();
   results_.reserve(chunks.size());
   bool draws = false;
   for (const ScheduledChunk& chunk : chunks) {
@@ -45,6 +46,7 @@ void ModelRunner::start(std::span<const ScheduledChunk> chunks, std::span<const 
 
 void ModelRunner::start_ahead(std::span<const ScheduledChunk> chunks, const NextDraw& next_draw) {
   next().clear();
+  images_.clear();
   results_.reserve(chunks.size());
   for (std::size_t i = 0; i < chunks.size(); ++i) {
     const std::int32_t token = EmbeddingRows::drawn_token(static_cast<std::int32_t>(i));
@@ -55,6 +57,7 @@ void ModelRunner::start_ahead(std::span<const ScheduledChunk> chunks, const Next
 
 void ModelRunner::forward() {
   next().finish();
+  images_.encode(next());
   model_->forward(next(), *memory_);
   newest_ = 1 - newest_;
 }
@@ -67,6 +70,7 @@ void ModelRunner::add(const ScheduledChunk& chunk, std::span<const std::int32_t>
   const auto blocks_in_use = static_cast<std::size_t>((chunk.first + chunk.count + block_tokens - 1) / block_tokens);
   const std::int32_t row_of_position_0 = batch.num_tokens() - chunk.first;
   batch.add_sequence(tokens, chunk.first, chunk.sequence->cache.pages.blocks().first(blocks_in_use), false);
+  images_.add(chunk, batch);
   const std::vector<WindowPages>& windows = chunk.sequence->cache.windows;
   for (std::size_t i = 0; i < windows.size(); ++i) {
     batch.add_blocks(static_cast<std::int32_t>(i) + 1, windows[i].pages.blocks().first(blocks_in_use));

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/images.h"
 #include "memory/sequence_memory.h"
 #include "models/model.h"
 #include "ops/batch_plan.h"
@@ -25,7 +26,9 @@ struct ChunkResult {
 /// Turns the scheduler's chunks into a flat batch and runs the model on it, including the draw of the next tokens.
 class ModelRunner {
  public:
-  ModelRunner(Model& model, SequenceMemory& memory) : model_(&model), memory_(&memory) {}
+  /// `vision` encodes the images of sequences that have some; it may be null.
+  ModelRunner(Model& model, SequenceMemory& memory, VisionModel* vision = nullptr)
+      : model_(&model), memory_(&memory), images_(model.config(), vision, model.parts_on_host()) {}
 
   /// How the next token of a chunk's sequence is drawn, for each row that it draws; first appends its adjustments and its
   /// mask.
@@ -36,6 +39,9 @@ class ModelRunner {
   /// Starts the step after the last started one, whose chunks must each draw one token and want no other result. Chunk i
   /// computes the token that chunk i of that step draws. If start() or start_ahead() throws, no step was started.
   void start_ahead(std::span<const ScheduledChunk> chunks, const NextDraw& next_draw);
+
+  /// The floating-point operations of encoding the chunk's images.
+  [[nodiscard]] double image_flops(const ScheduledChunk& chunk) const { return images_.flops(chunk); }
 
   /// Waits for the last started step, or with `before_last` for the one before it, which computed `chunks`. Returns one
   /// result for each, valid until the next call. If no chunk wants a result, the step may still run. Reading only tokens
@@ -49,6 +55,7 @@ class ModelRunner {
 
   Model* model_;
   SequenceMemory* memory_;
+  StepImages images_;
   BatchPlan batches_[2];  ///< of the last two started steps
   int newest_ = 0;
   std::vector<ChunkResult> results_;

@@ -188,6 +188,37 @@ void limit_memory(PlannedModel& planned, const PlacementOptions& options) {
   }
 }
 
+std::int32_t image_tokens(const EngineOptions& options) {
+  return options.image_tokens > 0 ? options.image_tokens : default_image_tokens;
+}
+
+/// An image is computed whole, beside one token of each other sequence.
+void make_room_for_images(EngineOptions& options, const VisionConfig& vision) {
+  options.max_batch_tokens = std::max(options.max_batch_tokens, vision.max_tokens + options.max_sequences - 1);
+  options.model.given_rows = true;
+  options.model.spans = options.model.spans || vision.both_directions;
+}
+
+/// The encoder, on the model's device.
+void plan_vision(PlannedModel& planned, const ModelConfig& text, const EngineOptions& options, bool small_weights) {
+  planned.vision = VisionModel::plan(*planned.vision_file, text, *planned.registry, planned.device->info(), planned.threads,
+                                     {.max_tokens = image_tokens(options),
+                                      .max_rows = options.max_batch_tokens,
+                                      .overlap = options.model.overlap,
+                                      .small_weights = small_weights});
+}
+
+void count_vision(PlannedModel& planned) {
+  if (planned.vision == nullptr) {
+    return;
+  }
+  const bool on_gpu = planned.device->is_gpu();
+  const std::size_t packed = planned.vision->packed_bytes();
+  const std::size_t weights = on_gpu ? packed : std::max<std::size_t>(packed, planned.vision_file->file_bytes());
+  planned.memory.weight_bytes += static_cast<std::int64_t>(weights);
+  planned.memory.workspace_bytes += static_cast<std::int64_t>(planned.vision->workspace_bytes());
+}
+
 /// Splits the model over its device and the host. `plan` plans it anew with `model_options`.
 void place(PlannedModel& planned, const EngineOptions& options, ModelOptions& model_options,
            const std::function<void()>& plan) {
@@ -218,11 +249,17 @@ void place(PlannedModel& planned, const EngineOptions& options, ModelOptions& mo
 
 }  // namespace
 
-PlannedModel plan_model(const std::string& path, const EngineOptions& options, std::unique_ptr<Device> device) {
-  check_options(options);
+PlannedModel plan_model(const std::string& path, const EngineOptions& wanted, std::unique_ptr<Device> device) {
+  check_options(wanted);
   PlannedModel planned;
   planned.file = std::make_unique<const GgufFile>(path);  // its errors name it
   const ModelConfig config = ModelConfig::from_gguf(*planned.file);
+  EngineOptions options = wanted;
+  if (!options.mmproj.empty()) {
+    planned.vision_file = std::make_unique<const GgufFile>(options.mmproj);
+    make_room_for_images(options, VisionConfig::from_gguf(*planned.vision_file, config, image_tokens(options)));
+  }
+  planned.max_batch_tokens = options.max_batch_tokens;
   planned.device = device != nullptr ? std::move(device) : open_wanted_device(options);
   auto registry = std::make_unique<KernelRegistry>();
   register_all_kernels(*registry, planned.device.get());
@@ -253,9 +290,13 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& options, s
     planned.model = naming_file(path, [&] {
       return Model::plan(*planned.file, *planned.registry, planned.device->info(), planned.threads, model_options);
     });
+    if (planned.vision_file != nullptr) {
+      plan_vision(planned, config, options, model_options.small_weights);
+    }
     planned.memory = memory_needs(planned.file->file_bytes(), *planned.model, *planned.device,
                                   options.kv_tokens > 0 ? options.kv_tokens : model_options.context_length,
                                   std::min(options.max_sequences, options.max_batch_tokens), step_tokens(options, config));
+    count_vision(planned);
     limit_memory(planned, options.placement);
   };
   plan();

@@ -13,6 +13,7 @@
 #include "engine/engine.h"
 #include "engine/place_model.h"
 #include "models/model.h"
+#include "models/vision/vision_model.h"
 #include "ops/kernel_registry.h"
 #include "weights/gguf_file.h"
 
@@ -72,6 +73,9 @@ struct PlannedModel {
   std::unique_ptr<const KernelRegistry> registry;
   std::unique_ptr<Device> device;
   std::unique_ptr<Model> model;
+  std::unique_ptr<const GgufFile> vision_file{};  ///< null for a model that sees no images
+  std::unique_ptr<VisionModel> vision{};          ///< likewise
+  std::int32_t max_batch_tokens = 0;              ///< EngineOptions::max_batch_tokens, or what an image needs
   int threads = 1;
   MemoryNeeds memory;              ///< of the device
   std::unique_ptr<Device> host{};  ///< beside the device, where the model is split; else null

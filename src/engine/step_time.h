@@ -10,6 +10,7 @@ struct StepWork {
   double tokens = 0.0;         ///< computed in the step
   double pairs = 0.0;          ///< of a query and a position that it sees, in one layer
   double width = 0.0;          ///< layers times the elements of a hidden state
+  double image_flops = 0.0;    ///< of its images' encoding
   double bytes_to_read = 0.0;  ///< that may have to come from a disk
   bool on_gpu = false;         ///< all of it
 };

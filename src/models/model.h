@@ -121,6 +121,8 @@ class Model {
   /// device_weight_bytes() and workspace_bytes() of the host beside a device.
   [[nodiscard]] virtual std::size_t host_weight_bytes() const { return 0; }
   [[nodiscard]] virtual std::size_t host_workspace_bytes() const { return 0; }
+  /// Whether the host computes a part of it beside a device.
+  [[nodiscard]] virtual bool parts_on_host() const { return false; }
   /// The parts that a Placement places, as this plan needs them.
   [[nodiscard]] virtual const ModelParts& parts() const;
 

@@ -42,6 +42,7 @@ class Transformer final : public Model {
   [[nodiscard]] std::size_t host_workspace_bytes() const override {
     return plan_.host ? plan_.host->buffers.size_bytes() : 0;
   }
+  [[nodiscard]] bool parts_on_host() const override { return plan_.host.has_value(); }
   [[nodiscard]] const ModelParts& parts() const override { return parts_; }
 
   void forward(const BatchPlan& batch, SequenceMemory& memory) override;

@@ -15,6 +15,7 @@
 namespace rocmforge {
 
 using RequestId = std::uint64_t;
+struct PreparedImage;  // of the models
 
 enum class FinishReason {
   none,     ///< still running
@@ -48,7 +49,8 @@ constexpr std::int32_t max_logprobs = 20;
 
 struct Request {
   std::vector<std::int32_t> prompt{};
-  std::vector<TokenSpan> spans{};  ///< of the prompt, ascending: tokens of images
+  std::vector<TokenSpan> spans{};                              ///< of the prompt, ascending: tokens of images
+  std::vector<std::shared_ptr<const PreparedImage>> images{};  ///< [spans]
   SamplingParams sampling{};
   std::int32_t max_tokens = -1;             ///< -1: until an end token or the context's end; 0: only the prompt is computed
   std::vector<std::string> stop{};          ///< text at which the answer ends (the text itself is not part of the answer)
