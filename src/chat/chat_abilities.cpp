@@ -33,6 +33,7 @@ class Prober {
     find_content();
     find_roles();
     find_parts();
+    find_images();
     find_calls();
     find_results();
     find_thinking_switch();
@@ -111,6 +112,25 @@ class Prober {
     abilities_.parts.tool =
         shows_parts(conversation({question(), call(content(""), object), result(parts)})) ||
         shows_parts(conversation({question(), plain_message("assistant", content("probe")), result(parts)}));
+  }
+
+  /// Whether the template writes something for an image beside a text, and not JSON or Python's notation of it. `around`
+  /// makes a conversation of a content.
+  template <class Around>
+  [[nodiscard]] bool shows_image(const Around& around) const {
+    const ordered_json text = text_part("probe one");
+    const auto without = with_or_without_tools(around(ordered_json::array({text})));
+    const auto with = with_or_without_tools(around(ordered_json::array({image_part(), text})));
+    return has(with, "probe one") && has(without, "probe one") && with != without && !has(with, "'type'") &&
+           !has(with, "\"type\": \"image\"");
+  }
+  void find_images() {
+    abilities_.images.user =
+        shows_image([](const ordered_json& parts) { return conversation({plain_message("user", parts)}); });
+    abilities_.images.tool =
+        abilities_.images.user && shows_image([this](const ordered_json& parts) {
+          return conversation({question(), call(content(""), {{"probe_argument", "probe value"}}), result(parts)});
+        });
   }
 
   /// Whether a call with this content is shown, with its arguments as an object or as text.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "base/json_document.h"
@@ -22,7 +23,7 @@ void check_function(const ordered_json& wrapped, const std::string& what) {
   }
 }
 
-/// A message's content as one text. Throws Error for parts that are not text.
+/// A message's content as one text, without its images. Throws Error for other parts.
 std::string text_content(const ordered_json& message, std::size_t index) {
   const auto content = message.find("content");
   if (content == message.end() || content->is_null()) {
@@ -36,12 +37,15 @@ std::string text_content(const ordered_json& message, std::size_t index) {
   }
   std::string text;
   for (const ordered_json& part : *content) {
+    if (is_image_part(part)) {
+      continue;
+    }
     const auto type = part.is_object() ? part.find("type") : part.end();
     const auto held = part.is_object() ? part.find("text") : part.end();
     const bool is_text =
         part.is_object() && type != part.end() && *type == "text" && held != part.end() && held->is_string();
     if (!is_text) {
-      throw Error(fmt::format("messages[{}].content: only parts of type 'text' are supported", index));
+      throw Error(fmt::format("messages[{}].content: only parts of types 'text' and 'image' are supported", index));
     }
     text += text.empty() ? "" : "\n";
     text += held->get_ref<const std::string&>();
@@ -180,6 +184,16 @@ void describe_missing(ChatRequest& request, const ChatAbilities& abilities, cons
   }
 }
 
+/// Puts a text before a content, which is a text or parts.
+void put_before(ordered_json& content, const std::string& text) {
+  if (content.is_array()) {
+    content.insert(content.begin(), text_part(text + "\n\n"));
+    return;
+  }
+  const std::string held = content.get<std::string>();
+  content = text + (held.empty() ? "" : "\n\n") + held;
+}
+
 /// Moves the texts of system messages to the start of the next message of the user. If there is none, they become a message
 /// of the user.
 void merge_system(ordered_json& messages) {
@@ -191,8 +205,7 @@ void merge_system(ordered_json& messages) {
       continue;
     }
     if (!pending.empty() && is_role(each, "user")) {
-      const std::string text = each["content"].get<std::string>();
-      each["content"] = pending + (text.empty() ? "" : "\n\n") + text;
+      put_before(each["content"], pending);
       pending.clear();
     }
     merged.push_back(std::move(each));
@@ -214,9 +227,57 @@ void choose_empty_content(ordered_json& message, bool was_null, const ChatAbilit
   }
 }
 
+bool holds_images(const ordered_json& message) {
+  const auto content = message.find("content");
+  return content != message.end() && content->is_array() && std::ranges::any_of(*content, is_image_part);
+}
+
+/// Moves the images of results into the user's next message, which is made where another role follows. Throws Error for
+/// images that the template has no place for.
+void place_images(ordered_json& messages, bool shows_in_user, bool shows_in_results) {
+  if (std::ranges::none_of(messages, holds_images)) {
+    return;
+  }
+  if (!shows_in_user) {
+    throw Error("the chat template has no place for images");
+  }
+  ordered_json placed = ordered_json::array();
+  ordered_json pending = ordered_json::array();
+  const auto put_pending = [&] {
+    if (!pending.empty()) {
+      placed.push_back(plain_message("user", std::exchange(pending, ordered_json::array())));
+    }
+  };
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    ordered_json& each = messages[i];
+    const bool is_result = is_role(each, "tool");
+    if (holds_images(each) && !is_result && !is_role(each, "user")) {
+      throw Error(fmt::format("messages[{}].content: images may be in messages of the user and in results of tools", i));
+    }
+    if (is_result && !shows_in_results && holds_images(each)) {
+      const ordered_json images = take_images(each);
+      pending.insert(pending.end(), images.begin(), images.end());
+    }
+    if (is_role(each, "user") && !pending.empty()) {
+      const std::string text = each["content"].is_string() ? each["content"].get<std::string>() : "";
+      const ordered_json parts = each["content"].is_array() ? each["content"] : ordered_json::array({text_part(text)});
+      pending.insert(pending.end(), parts.begin(), parts.end());
+      each["content"] = std::exchange(pending, ordered_json::array());
+    } else if (!is_result) {
+      put_pending();
+    }
+    placed.push_back(std::move(each));
+  }
+  put_pending();
+  messages = std::move(placed);
+}
+
 /// Whether a message keeps its content in parts: the template joins them itself, and nothing is added to the message.
 bool keeps_parts(const ordered_json& message, const ChatAbilities& abilities, const Missing& missing, bool uses_tools) {
   const auto content = message.find("content");
+  if (holds_images(message)) {
+    return true;
+  }
   if (content == message.end() || !content->is_array() || !abilities.takes_parts(string_of(message, "role"))) {
     return false;
   }
@@ -260,6 +321,7 @@ void adapt(ChatRequest& request, const ChatAbilities& abilities) {
   check_request(request);
   const bool uses_tools = holds_tools(request);
   const Missing missing = missing_parts(abilities);
+  place_images(request.messages, abilities.images.user, abilities.images.tool && !missing.results);
   for (std::size_t i = 0; i < request.messages.size(); ++i) {
     ordered_json& each = request.messages[i];
     if (is_role(each, "developer") && !abilities.developer_role) {

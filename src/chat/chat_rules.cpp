@@ -28,7 +28,7 @@ ordered_json parts_of(const ordered_json& content) {
 /// Appends the content of a message behind an empty line.
 void append_content(ordered_json& message, const ordered_json& content) {
   ordered_json& whole = message["content"];
-  if (content.is_null() || content == "") {
+  if (content.is_null() || content == "" || (content.is_array() && content.empty())) {
     return;
   }
   if (whole.is_null() || whole == "") {
@@ -232,15 +232,20 @@ void one_call(ChatRequest& request, const ChatAbilities& abilities) {
   given = std::move(messages);
 }
 
-/// The user's text behind results becomes part of the last one.
+/// The user's text behind results becomes part of the last one, and images there become part of the user's message before.
 void no_text_behind_results(ChatRequest& request, const ChatAbilities&) {
   ordered_json messages = ordered_json::array();
+  std::size_t asked = 0;  // the user's last message
   for (ordered_json& each : request.messages) {
-    if (is_role(each, "user") && !messages.empty() && is_role(messages.back(), "tool")) {
-      append_content(messages.back(), each["content"]);
-    } else {
+    if (!is_role(each, "user") || messages.empty() || !is_role(messages.back(), "tool")) {
+      asked = is_role(each, "user") ? messages.size() : asked;
       messages.push_back(std::move(each));
+      continue;
     }
+    if (each["content"].is_array() && is_role(messages[asked], "user")) {
+      append_content(messages[asked], take_images(each));
+    }
+    append_content(messages.back(), each["content"]);
   }
   request.messages = std::move(messages);
 }
@@ -421,6 +426,16 @@ void adapt_to_rules(ChatRequest& request, const ChatAbilities& abilities, std::s
       rules[i].adapt(request, abilities);
     }
   }
+}
+
+ordered_json take_images(ordered_json& message) {
+  ordered_json images = ordered_json::array();
+  ordered_json others = ordered_json::array();
+  for (ordered_json& part : message["content"]) {
+    (is_image_part(part) ? images : others).push_back(std::move(part));
+  }
+  message["content"] = std::move(others);
+  return images;
 }
 
 void texts_to_parts(ordered_json& messages) {

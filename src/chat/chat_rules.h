@@ -40,6 +40,9 @@ std::span<const ChatRule> chat_rules();
 /// Applies the rules of these abilities from the one with number `first`.
 void adapt_to_rules(ChatRequest& request, const ChatAbilities& abilities, std::size_t first = 0);
 
+/// Takes the images out of a message's content, which is made of parts.
+nlohmann::ordered_json take_images(nlohmann::ordered_json& message);
+
 /// Makes each text a part, for templates that take only parts.
 void texts_to_parts(nlohmann::ordered_json& messages);
 

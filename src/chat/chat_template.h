@@ -63,6 +63,10 @@ struct ChatAbilities {
   struct Parts {
     bool user = false, system = false, assistant = false, tool = false;
   } parts;
+  /// Roles in whose parts the template writes a mark for an image.
+  struct Images {
+    bool user = false, tool = false;
+  } images;
   bool tools = false;                     ///< shows the tools to the model
   bool tool_calls = false;                ///< shows the calls of an assistant
   bool tool_results = false;              ///< has a place for messages of role tool
@@ -108,6 +112,7 @@ class ChatTemplate {
   /// Renders a request in any of the forms that clients send, after it was changed to what the template can take:
   /// - If the template does not join parts of text itself, they become one text, joined by line ends. If it takes only
   ///   parts, a text becomes a part. Absent content becomes "", or null beside calls if the template shows these so.
+  /// - Images stay where they are. Those of results, where the template shows none, move to the user's next message.
   /// - Arguments of calls become objects or texts. Reasoning gets the names that templates use.
   /// - Without a developer role, its messages become the system's. Without a system role, its text is put in front of the
   ///   next message of the user.

@@ -12,7 +12,17 @@ using nlohmann::ordered_json;
 
 constexpr std::array<std::string_view, 5> role_names = {"system", "developer", "user", "assistant", "tool"};
 
-ordered_json json_of(const Part& part) { return text_part(std::get<TextPart>(part).text); }
+ordered_json json_of(const Part& part) {
+  const auto* text = std::get_if<TextPart>(&part);
+  return text != nullptr ? text_part(text->text) : image_part();
+}
+
+Part part_of_json(const ordered_json& json) {
+  if (is_image_part(json)) {
+    return ImagePart{.url = string_of(json, "url"), .field = string_of(json, "field")};
+  }
+  return TextPart{string_of(json, "text")};
+}
 
 ordered_json json_of(const MessageCall& call) {
   ordered_json json = ordered_json::object();
@@ -51,8 +61,8 @@ Content content_of(std::vector<Part> parts) {
   if (parts.empty()) {
     return std::string();
   }
-  if (parts.size() == 1) {
-    return std::move(std::get<TextPart>(parts.front()).text);
+  if (auto* only = std::get_if<TextPart>(&parts.front()); only != nullptr && parts.size() == 1) {
+    return std::move(only->text);
   }
   return parts;
 }
@@ -64,10 +74,23 @@ std::string text_of(const Content& content) {
   std::string text;
   if (const auto* parts = std::get_if<std::vector<Part>>(&content)) {
     for (const Part& part : *parts) {
-      text += std::get<TextPart>(part).text;
+      const auto* held = std::get_if<TextPart>(&part);
+      text += held == nullptr ? "" : held->text;
     }
   }
   return text;
+}
+
+std::vector<const ImagePart*> images_of(const Content& content) {
+  std::vector<const ImagePart*> images;
+  if (const auto* parts = std::get_if<std::vector<Part>>(&content)) {
+    for (const Part& part : *parts) {
+      if (const auto* image = std::get_if<ImagePart>(&part)) {
+        images.push_back(image);
+      }
+    }
+  }
+  return images;
 }
 
 std::string_view name(Role role) { return role_names[static_cast<std::size_t>(role)]; }
@@ -107,6 +130,21 @@ ordered_json json_of(const Message& message) {
   return json;
 }
 
+ordered_json stored_json_of(const Message& message) {
+  ordered_json json = json_of(message);
+  const std::vector<const ImagePart*> images = images_of(message.content);
+  auto image = images.begin();
+  for (std::size_t i = 0; image != images.end(); ++i) {
+    ordered_json& part = json["content"][i];
+    if (is_image_part(part)) {
+      part["url"] = (*image)->url;
+      part["field"] = (*image)->field;
+      ++image;
+    }
+  }
+  return json;
+}
+
 Message message_of_json(const ordered_json& json) {
   Message message{.role = role_of(string_of(json, "role")).value_or(Role::user),
                   .reasoning = string_of(json, "reasoning_content"),
@@ -118,7 +156,7 @@ Message message_of_json(const ordered_json& json) {
   } else if (content != json.end() && content->is_array()) {
     std::vector<Part> parts;
     for (const ordered_json& part : *content) {
-      parts.emplace_back(TextPart{string_of(part, "text")});
+      parts.push_back(part_of_json(part));
     }
     message.content = std::move(parts);
   }
@@ -128,6 +166,15 @@ Message message_of_json(const ordered_json& json) {
     }
   }
   return message;
+}
+
+std::vector<const ImagePart*> Conversation::images() const {
+  std::vector<const ImagePart*> images;
+  for (const Message& message : messages) {
+    const std::vector<const ImagePart*> held = images_of(message.content);
+    images.insert(images.end(), held.begin(), held.end());
+  }
+  return images;
 }
 
 bool Conversation::ends_with_answer() const {

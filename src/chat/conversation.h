@@ -20,15 +20,23 @@ struct TextPart {
   std::string text;
   bool operator==(const TextPart&) const = default;
 };
+/// An image as its sender gave it: nothing is decoded or fetched before it is known that the model sees images.
+struct ImagePart {
+  std::string url;      ///< "data:image/png;base64,...", or the address of a file
+  std::string field{};  ///< the request's field that holds it, for messages
+  bool operator==(const ImagePart&) const = default;
+};
 /// One part of a content. What a model sees beside text becomes an alternative of it.
-using Part = std::variant<TextPart>;
+using Part = std::variant<TextPart, ImagePart>;
 /// None, one text, or parts. Templates distinguish a text from a single part.
 using Content = std::variant<std::monostate, std::string, std::vector<Part>>;
 
-/// "" for no parts, the text itself for one, else the parts.
+/// "" for no parts, the text itself for one text, else the parts.
 Content content_of(std::vector<Part> parts);
 /// All text of it.
 std::string text_of(const Content& content);
+/// Its images, in their order.
+std::vector<const ImagePart*> images_of(const Content& content);
 
 enum class Role : std::uint8_t { system, developer, user, assistant, tool };
 std::string_view name(Role role);
@@ -55,9 +63,11 @@ struct Message {
 
 inline Message text_message(Role role, std::string text) { return {.role = role, .content = std::move(text)}; }
 
-/// In the form of ChatRequest::messages.
+/// In the form of ChatRequest::messages, where an image is a mark of its place alone.
 nlohmann::ordered_json json_of(const Message& message);
-/// Reads what json_of() has written of a valid message.
+/// The same with all that images hold, to be read again by message_of_json().
+nlohmann::ordered_json stored_json_of(const Message& message);
+/// Reads what stored_json_of() has written of a valid message.
 Message message_of_json(const nlohmann::ordered_json& json);
 
 struct Tool {
@@ -98,6 +108,8 @@ struct Conversation {
   bool continue_final_message = true;                                   ///< ChatRequest::continue_final_message
   std::string field = "messages";  ///< the request's field that holds the messages, for messages about them
 
+  /// Of all messages, in their order.
+  [[nodiscard]] std::vector<const ImagePart*> images() const;
   /// Whether it ends with an assistant's message that an answer can continue.
   [[nodiscard]] bool ends_with_answer() const;
   /// The text of the last message if the answer continues it, else "".

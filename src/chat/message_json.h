@@ -35,6 +35,12 @@ inline nlohmann::ordered_json text_part(nlohmann::ordered_json text) {
   return {{"type", "text"}, {"text", std::move(text)}};
 }
 
+/// The place of an image among the parts of a content.
+inline nlohmann::ordered_json image_part() { return {{"type", "image"}}; }
+inline bool is_image_part(const nlohmann::ordered_json& part) {
+  return part.is_object() && string_of(part, "type") == "image";
+}
+
 /// A tool.
 inline nlohmann::ordered_json wrapped_function(nlohmann::ordered_json function) {
   return {{"type", "function"}, {"function", std::move(function)}};

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <span>
 
-#include "base/work_budget.h"
 #include "images/decode.h"
 #include "images/image.h"
 
@@ -17,14 +16,15 @@ namespace rocmforge {
 struct ImageFile {
   std::span<const std::uint8_t> bytes;
   const ImageLimits& limits;
-  WorkBudget* budget;  ///< may be null
+  const DecodeCost& cost;
 };
 
-/// Rows of `width` pixels were computed. Throws what WorkBudget::spend() throws.
-void spend_pixels(WorkBudget* budget, std::int64_t pixels);
+/// So many pixels were computed. Throws what WorkBudget::spend() throws.
+void spend_pixels(const ImageFile& file, std::int64_t pixels);
 
-/// An image of one colour, black. Throws Error where the sides are past the limits.
-Image new_image(std::int64_t width, std::int64_t height, const ImageLimits& limits);
+/// A black image, counted with `decoder_bytes` for each pixel that its reader takes beside. Throws Error where the sides are
+/// past the limits.
+Image new_image(std::int64_t width, std::int64_t height, const ImageFile& file, int decoder_bytes = 0);
 
 // Each throws Error: a broken file, or one past the limits.
 Image decode_png(const ImageFile& file);

@@ -80,12 +80,13 @@ std::string readable_formats() {
   return names.empty() ? "none" : names;
 }
 
-void spend_pixels(WorkBudget* budget, std::int64_t pixels) {
+void spend_pixels(const ImageFile& file, std::int64_t pixels) {
   constexpr std::int64_t pixels_of_unit = 4;
-  spend(budget, static_cast<std::uint64_t>(pixels / pixels_of_unit + 1));
+  spend(file.cost.budget, static_cast<std::uint64_t>(pixels / pixels_of_unit + 1));
 }
 
-Image new_image(std::int64_t width, std::int64_t height, const ImageLimits& limits) {
+Image new_image(std::int64_t width, std::int64_t height, const ImageFile& file, int decoder_bytes) {
+  const ImageLimits& limits = file.limits;
   if (width < 1 || height < 1) {
     throw Error(fmt::format("it has {} x {} pixels", width, height));
   }
@@ -95,11 +96,15 @@ Image new_image(std::int64_t width, std::int64_t height, const ImageLimits& limi
   if (width * height > limits.pixels) {
     throw Error(fmt::format("it has {} x {} pixels, {} in all are read", width, height, limits.pixels));
   }
+  constexpr int channels = 3;
+  if (file.cost.hold) {
+    file.cost.hold(width * height * (channels + decoder_bytes));
+  }
   return {static_cast<int>(width), static_cast<int>(height),
-          std::vector<std::uint8_t>(static_cast<std::size_t>(width * height * 3))};
+          std::vector<std::uint8_t>(static_cast<std::size_t>(width * height * channels))};
 }
 
-Image decode_image(std::span<const std::uint8_t> file, const ImageLimits& limits, WorkBudget* budget) {
+Image decode_image(std::span<const std::uint8_t> file, const ImageLimits& limits, const DecodeCost& cost) {
   if (file.empty()) {
     throw Error("the image has no bytes");
   }
@@ -115,14 +120,7 @@ Image decode_image(std::span<const std::uint8_t> file, const ImageLimits& limits
     throw Error(
         fmt::format("a {} image: this build was made without its library; read are {}", codec.name, readable_formats()));
   }
-  try {
-    return codec.decode({file, limits, budget});
-  } catch (const Interrupted&) {
-    throw;
-  } catch (Error& error) {
-    error.in(fmt::format("a {} image", codec.name));
-    throw;
-  }
+  return with_context(fmt::format("a {} image", codec.name), [&] { return codec.decode({file, limits, cost}); });
 }
 
 }  // namespace rocmforge

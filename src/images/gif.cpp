@@ -105,8 +105,8 @@ Image decode_gif(const ImageFile& file) {
   expect(gif.get(), DGifGetImageDesc(gif.get()));
   const GifImageDesc& frame = gif->Image;
   // A frame may reach beyond the screen, which then grows.
-  Image image = new_image(std::max(gif->SWidth, frame.Left + frame.Width), std::max(gif->SHeight, frame.Top + frame.Height),
-                          file.limits);
+  Image image =
+      new_image(std::max(gif->SWidth, frame.Left + frame.Width), std::max(gif->SHeight, frame.Top + frame.Height), file);
   const ColorMapObject* colours = frame.ColorMap != nullptr ? frame.ColorMap : gif->SColorMap;
   if (colours == nullptr || frame.Width < 1 || frame.Height < 1) {
     throw Error(colours == nullptr ? "it has no colours" : "its frame is empty");
@@ -124,7 +124,7 @@ Image decode_gif(const ImageFile& file) {
       paint(*colours, index, target);
       target += 3;
     }
-    spend_pixels(file.budget, frame.Width);
+    spend_pixels(file, frame.Width);
   }
   return image;
 }

@@ -35,7 +35,7 @@ class JpegReader {
 
   Image read() {
     guarded([](JpegReader& reader) { reader.read_header(); });
-    Image image = new_image(jpeg_.image_width, jpeg_.image_height, file_.limits);
+    Image image = new_image(jpeg_.image_width, jpeg_.image_height, file_, bytes_beside());
     is_cmyk_ = jpeg_.num_components == 4;
     guarded([](JpegReader& reader) { reader.start(); });
     const std::size_t row_bytes = static_cast<std::size_t>(image.width) * 3;
@@ -47,7 +47,7 @@ class JpegReader {
       for (std::size_t i = 0; i < inks.size(); i += 4) {
         mix(inks.data() + i, target + i / 4 * 3);
       }
-      spend_pixels(file_.budget, image.width);
+      spend_pixels(file_, image.width);
     }
     return image;
   }
@@ -100,11 +100,14 @@ class JpegReader {
 
   void spend_scan(std::int64_t pixels) noexcept {
     try {
-      spend_pixels(file_.budget, pixels);
+      spend_pixels(file_, pixels);
     } catch (...) {
       stopped_ = std::current_exception();
     }
   }
+
+  /// Of each pixel: with several scans the coefficients of all are kept, two bytes for each of three or four channels.
+  [[nodiscard]] int bytes_beside() { return jpeg_has_multiple_scans(&jpeg_) != 0 ? 2 * jpeg_.num_components : 0; }
 
   void read_header() {
     jpeg_.progress = &progress_;

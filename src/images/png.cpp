@@ -30,7 +30,7 @@ class PngReader {
 
   Image read() {
     guarded([](PngReader& reader) { reader.read_header(); });
-    Image image = new_image(png_get_image_width(png_, info_), png_get_image_height(png_, info_), file_.limits);
+    Image image = new_image(png_get_image_width(png_, info_), png_get_image_height(png_, info_), file_);
     row_bytes_ = static_cast<std::size_t>(image.width) * 3;
     guarded([](PngReader& reader) { reader.start(); });
     if (png_get_rowbytes(png_, info_) != row_bytes_) {
@@ -40,7 +40,7 @@ class PngReader {
       for (int y = 0; y < image.height; ++y) {
         row_ = image.rgb.data() + static_cast<std::size_t>(y) * row_bytes_;
         guarded([](PngReader& reader) { png_read_row(reader.png_, reader.row_, nullptr); });
-        spend_pixels(file_.budget, image.width);
+        spend_pixels(file_, image.width);
       }
     }
     return image;

@@ -15,8 +15,8 @@ Image decode_webp(const ImageFile& file) {
   if (features.has_animation != 0) {
     throw Error("it is animated, which is not read: send a single frame");
   }
-  Image image = new_image(features.width, features.height, file.limits);
-  spend_pixels(file.budget, static_cast<std::int64_t>(features.width) * features.height);
+  Image image = new_image(features.width, features.height, file, 4 /* of lossless ones */);
+  spend_pixels(file, static_cast<std::int64_t>(features.width) * features.height);
   if (WebPDecodeRGBInto(file.bytes.data(), file.bytes.size(), image.rgb.data(), image.rgb.size(), image.width * 3) ==
       nullptr) {
     throw Error("it is broken or ends early");

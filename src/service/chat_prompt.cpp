@@ -14,6 +14,10 @@ ChatCall render_chat(Conversation conversation, const ServedModel& model, Readin
   if (model.is_encoder) {
     throw ServiceError(ServiceError::Kind::unsupported, "the model is an encoder: it gives embeddings or scores, no text");
   }
+  if (const auto images = conversation.images(); !images.empty() && !model.images) {
+    throw ServiceError(ServiceError::Kind::unsupported, "the model reads text alone and can't see images",
+                       images.front()->field);
+  }
   if (templates == nullptr) {
     templates = model.templates.get();
   }

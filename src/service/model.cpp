@@ -90,6 +90,8 @@ ServedModel describe_model(const Engine& engine, const ServiceOptions& options) 
   model.sampling = engine.sampling();
   options.sampling.apply(model.sampling);
   model.template_arguments = options.template_arguments;
+  model.images = options.images;
+  model.image_sources = options.image_sources;
   const ModelConfig& config = engine.model().config();
   model.hidden = config.state_width();
   model.is_encoder = config.encoder.is_encoder;

@@ -11,6 +11,7 @@
 #include "engine/engine.h"
 #include "grammar/cache.h"
 #include "schedule/sampling_numbers.h"
+#include "service/images.h"
 #include "service/json.h"
 #include "service/loop.h"
 #include "service/metrics.h"
@@ -39,6 +40,8 @@ struct ServedModel {
   Json template_arguments = Json::object();          ///< variables of the template, where a request has none
   SamplingParams sampling{};                         ///< defaults of requests
   std::variant<Pooling, NoPooling> pooling{};        ///< of embeddings, where a request names none
+  std::optional<ImageInput> images{};                ///< empty: it reads text alone
+  ImageSources image_sources{};
 
   /// Throws ServiceError (unsupported) where the file has none.
   [[nodiscard]] const Tokenizer& text() const;
@@ -56,6 +59,8 @@ struct ServiceOptions {
   std::int32_t client_share = 50;            ///< percent of places that a client has beside others
   bool embeddings = true;                    ///< false: none are given where a request names no pooling
   std::optional<Pooling> pooling{};          ///< of embeddings; empty: as the model's file says, else mean
+  std::optional<ImageInput> images{};        ///< of an engine with an image encoder
+  ImageSources image_sources{};
   /// Called when a step does not end in its time (EngineLoop::on_abandoned).
   std::function<void(const std::string& line)> on_abandoned{};
 };

@@ -5,7 +5,9 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "grammar/grammar_constraint.h"
 #include "grammar/thought_budget.h"
@@ -63,6 +65,23 @@ Constraint choose_constraint(std::optional<AnswerGrammar> grammar, const ToolUse
              : make_call_or_answer(wanted->clone(), use.calls, use.trigger, waits ? after_reasoning.text : "");
 }
 
+/// The images of a prompt, decoded, at their places.
+std::vector<PromptImage> images_of(const ChatCall& call, std::span<const std::int32_t> ids, const ServedModel& model,
+                                   Reading& reading) {
+  const std::vector<const ImagePart*> parts = call.conversation.images();
+  if (parts.empty() || !model.images) {  // render_chat() has refused images where the model sees none
+    return {};
+  }
+  const std::vector<std::int32_t> places =
+      places_of_images(parts.size(), *model.images, model.text(), call.prompt.segments, ids, parts.front()->field);
+  std::vector<Image> images = read_images(call.conversation, model.image_sources, reading);
+  std::vector<PromptImage> placed;
+  for (std::size_t i = 0; i < images.size(); ++i) {
+    placed.push_back({places[i], std::move(images[i])});
+  }
+  return placed;
+}
+
 }  // namespace
 
 Turn make_turn(TurnRequest asked, ModelInstance& model, Reading& reading) {
@@ -71,6 +90,7 @@ Turn make_turn(TurnRequest asked, ModelInstance& model, Reading& reading) {
   ToolUse use = prepare_tools(call, asked.splits_reasoning, facts.text(), model.grammars(), reading);
   Turn turn{.request = std::move(asked.request)};
   turn.request.prompt = encode_prompt(reading, facts.text(), call.prompt.segments);
+  turn.images = images_of(call, turn.request.prompt, facts, reading);
   turn.request.constraint = limit_reasoning(call.conversation.reasoning, use, facts,
                                             choose_constraint(std::move(asked.grammar), use, model.grammars(), reading));
   turn.conversation = std::move(call.conversation);

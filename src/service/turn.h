@@ -8,6 +8,7 @@
 #include "chat/conversation.h"
 #include "schedule/request.h"
 #include "service/constraints.h"
+#include "service/images.h"
 #include "service/model.h"
 #include "service/reading.h"
 
@@ -26,13 +27,14 @@ struct TurnRequest {
 struct Turn {
   Conversation conversation{};
   Request request{};
+  std::vector<PromptImage> images{};   ///< of the prompt, in the order of their places
   AnswerFormat format{};               ///< for AnswerParser
   std::string opening{};               ///< the beginning of a required call, which ends the prompt; the parser gets it first
   std::vector<std::string> relaxed{};  ///< the names of tools whose schema or syntax does not bind the answer
 };
 
-/// Renders and encodes the prompt; makes the constraint of the answer from its tools, its grammar and the limit of its
-/// reasoning. Throws ServiceError, and Error where the work is too much.
+/// Renders and encodes the prompt; decodes its images; makes the constraint of the answer from its tools, its grammar and
+/// the limit of its reasoning. Throws ServiceError, and Error where the work is too much.
 Turn make_turn(TurnRequest asked, ModelInstance& model, Reading& reading);
 
 }  // namespace rocmforge

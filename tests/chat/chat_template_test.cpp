@@ -254,7 +254,7 @@ TEST(ChatTemplate, MalformedRequestsAreErrors) {
   EXPECT_THAT(refusal("[1]"), HasSubstr("messages[0]: an object"));
   EXPECT_THAT(refusal(R"([{"role": 1}])"), HasSubstr("messages[0]"));
   EXPECT_THAT(refusal(R"([{"role": "user", "content": 5}])"), HasSubstr("messages[0].content"));
-  EXPECT_THAT(refusal(R"([{"role": "user", "content": [{"type": "image_url"}]}])"), HasSubstr("only parts of type 'text'"));
+  EXPECT_THAT(refusal(R"([{"role": "user", "content": [{"type": "image_url"}]}])"), HasSubstr("only parts of types 'text' and 'image'"));
   EXPECT_THAT(refusal(R"([{"role": "assistant", "tool_calls": 5}])"), HasSubstr("messages[0].tool_calls"));
   EXPECT_THAT(refusal(R"([{"role": "assistant", "tool_calls": [{"function": {}}]}])"), HasSubstr("a function with a name"));
   EXPECT_THAT(refusal(R"([{"role": "user", "content": ""}])", "{}"), HasSubstr("tools: an array"));

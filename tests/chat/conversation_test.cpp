@@ -19,6 +19,21 @@ TEST(Conversation, PartsOfOneTextAreThatText) {
   EXPECT_EQ(text_of(Content()), "");
 }
 
+TEST(Conversation, AnImageStaysAPart) {
+  const ImagePart image{.url = "data:image/png;base64,AA", .field = "messages[0].content[1].image"};
+  const Content one = content_of({image});
+  EXPECT_EQ(std::get<std::vector<Part>>(one), std::vector<Part>{image});
+  const Content content = content_of({TextPart{"a"}, image, TextPart{"b"}});
+  EXPECT_EQ(text_of(content), "ab");
+  ASSERT_EQ(images_of(content).size(), 1u);
+  EXPECT_EQ(*images_of(content).front(), image);
+  const Message message{.role = Role::user, .content = content};
+  EXPECT_EQ(json_of(message).dump(),
+            R"({"role":"user","content":[{"type":"text","text":"a"},{"type":"image"},{"type":"text","text":"b"}]})");
+  EXPECT_EQ(message_of_json(stored_json_of(message)).content, content);
+  EXPECT_EQ((Conversation{.messages = {message, message}}.images().size()), 2u);
+}
+
 TEST(Conversation, EveryRoleHasItsName) {
   for (const Role role : {Role::system, Role::developer, Role::user, Role::assistant, Role::tool}) {
     EXPECT_EQ(role_of(name(role)), role) << name(role);

@@ -123,14 +123,28 @@ TEST(DecodeImage, DecodersAndScansAreLimited) {
 TEST(DecodeImage, WorkIsCountedAndCanBeStopped) {
   for (const char* file : {"rgb.png", "photo.jpg", "progressive.jpg", "lossy.webp", "plain.gif"}) {
     WorkBudget enough(10'000, "reading");
-    decode_image(image_file(file), {}, &enough);
+    decode_image(image_file(file), {}, {.budget = &enough});
     EXPECT_GE(enough.spent(), 37U * 23 / 4) << file;
     WorkBudget little(20, "reading");
-    EXPECT_THAT(error_of([&] { decode_image(image_file(file), {}, &little); }), HasSubstr("reading")) << file;
+    EXPECT_THAT(error_of([&] { decode_image(image_file(file), {}, {.budget = &little}); }), HasSubstr("reading")) << file;
     WorkBudget stopped(10'000, "reading");
     stopped.stop();
-    EXPECT_THROW(decode_image(image_file(file), {}, &stopped), Interrupted) << file;
+    EXPECT_THROW(decode_image(image_file(file), {}, {.budget = &stopped}), Interrupted) << file;
   }
+}
+
+TEST(DecodeImage, MemoryIsCountedBeforeItIsTaken) {
+  const auto counted = [](const char* file) {
+    std::int64_t bytes = 0;
+    decode_image(image_file(file), {}, {.hold = [&bytes](std::int64_t more) { bytes += more; }});
+    return bytes;
+  };
+  EXPECT_EQ(counted("rgb.png"), 37 * 23 * 3);
+  EXPECT_EQ(counted("photo.jpg"), 37 * 23 * 3);
+  EXPECT_EQ(counted("progressive.jpg"), 37 * 23 * 9);
+  EXPECT_EQ(
+      error_of([] { decode_image(image_file("rgb.png"), {}, {.hold = [](std::int64_t) { throw Error("no room"); }}); }),
+      "a PNG image: no room");
 }
 
 /// Flips, overwrites, cuts and repeats bytes.

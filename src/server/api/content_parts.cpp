@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/base64.h"
 #include "base/utf8.h"
 #include "chat/message_json.h"
 
@@ -56,32 +57,12 @@ std::string first_of(const Json& object, std::initializer_list<std::string_view>
 
 /// The bytes of base64 text, if they are valid UTF-8.
 std::optional<std::string> text_of_base64(std::string_view code) {
-  constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string bytes;
-  std::uint32_t bits = 0;
-  int count = 0;
-  for (const char c : code.substr(0, code.find('='))) {
-    const std::size_t digit = digits.find(c);
-    if (digit == std::string_view::npos) {
-      return std::nullopt;
-    }
-    bits = bits << 6 | static_cast<std::uint32_t>(digit);
-    if (++count == 4) {
-      bytes += {static_cast<char>(bits >> 16 & 255), static_cast<char>(bits >> 8 & 255), static_cast<char>(bits & 255)};
-      bits = 0;
-      count = 0;
-    }
-  }
-  if (count >= 2) {
-    bits <<= 6 * (4 - count);
-    bytes += static_cast<char>(bits >> 16 & 255);
-    if (count == 3) {
-      bytes += static_cast<char>(bits >> 8 & 255);
-    }
-  }
+  std::optional<std::string> bytes = decode_base64(code);
   std::string held;
-  static_cast<void>(replace_invalid_utf8(bytes, held));
-  return held.empty() ? std::optional(std::move(bytes)) : std::nullopt;
+  if (bytes) {
+    static_cast<void>(replace_invalid_utf8(*bytes, held));
+  }
+  return held.empty() ? std::move(bytes) : std::nullopt;
 }
 
 bool is_text_media(std::string_view media) {
@@ -122,7 +103,7 @@ std::string shown_file(Fields& part, const std::string& type) {
   }
   if (form == "content" && source.contains("content")) {
     Fields fields = part.inner(source, part.full_name("source."));
-    return under_title(title, joined(shown_parts(fields, "content"), "\n"));
+    return under_title(title, shown_texts(fields, "content", "\n"));
   }
   const auto text = text_of_data(first_of(source, {"file_data", "data"}), string_of(source, "media_type"));
   return text ? under_title(title, *text) : placeholder("file", title);
@@ -139,6 +120,18 @@ std::string name_of_media(const Json& part, const std::string& type) {
     }
   }
   return name.starts_with("data:") ? "" : name;
+}
+
+/// Where an image is, as a URL; "" where a vendor's store alone knows it.
+std::string url_of_image(const Json& part, const std::string& type) {
+  if (const auto source = part.find("source"); source != part.end() && source->is_object()) {
+    const std::string data = string_of(*source, "data");
+    return data.empty() ? string_of(*source, "url") : data_url(string_of(*source, "media_type"), data);
+  }
+  if (const auto inner = part.find(type); inner != part.end() && inner->is_object()) {
+    return string_of(*inner, "url");
+  }
+  return first_of(part, {"image_url", "image", "url"});
 }
 
 bool is_opaque(std::string_view name, const Json& value) {
@@ -204,7 +197,7 @@ std::string shown_text(Fields& part) {
   }
   if (type == "search_result" && part.has("content")) {
     return under_title(string_of(whole, "title"),
-                       under_title(string_of(whole, "source"), joined(shown_parts(part, "content"), "\n")));
+                       under_title(string_of(whole, "source"), shown_texts(part, "content", "\n")));
   }
   if (is_record(type)) {
     return shown_record(type, whole);
@@ -213,34 +206,80 @@ std::string shown_text(Fields& part) {
   return text.empty() ? placeholder(type.substr(0, 64)) : text;
 }
 
-std::vector<Part> shown_parts(Fields& fields, std::string_view name) {
+Part shown_part(Fields& part) {
+  const std::string type = part.needed_text("type");
+  const auto unseen = std::ranges::find(unseen_kinds, type, &UnseenKind::type);
+  if (unseen != unseen_kinds.end() && unseen->kind == "image") {
+    if (std::string url = url_of_image(part.json(), type); !url.empty()) {
+      return ImagePart{.url = std::move(url), .field = part.full_name(type)};
+    }
+  }
+  return TextPart{shown_text(part)};
+}
+
+namespace {
+
+/// Calls act(Fields&) for each part of a content, which is a text or an array of parts.
+template <class Act>
+void each_part(Fields& fields, std::string_view name, const Act& act) {
   const Json* content = fields.find(name);
   if (content == nullptr) {
     fields.fail(name, "is missing");
   }
   if (content->is_string()) {
-    return {TextPart{content->get<std::string>()}};
+    const Json whole = text_part(*content);
+    Fields part(whole);
+    return act(part);
   }
   if (!content->is_array()) {
     fields.fail(name, "must be a string or an array of parts");
   }
-  std::vector<Part> parts;
   for (std::size_t i = 0; i < content->size(); ++i) {
     Fields part = fields.inner((*content)[i], fmt::format("{}[{}].", fields.full_name(name), i));
-    parts.emplace_back(TextPart{shown_text(part)});
+    act(part);
   }
+}
+
+}  // namespace
+
+std::vector<Part> shown_parts(Fields& fields, std::string_view name) {
+  std::vector<Part> parts;
+  each_part(fields, name, [&parts](Fields& part) { parts.push_back(shown_part(part)); });
   return parts;
 }
 
 Content shown_content(Fields& fields, std::string_view name) { return content_of(shown_parts(fields, name)); }
 
-std::string joined(const std::vector<Part>& parts, std::string_view between) {
+std::string shown_texts(Fields& fields, std::string_view name, std::string_view between) {
   std::string text;
-  for (const Part& part : parts) {
+  each_part(fields, name, [&](Fields& part) {
     text += text.empty() ? "" : between;
-    text += std::get<TextPart>(part).text;
-  }
+    text += shown_text(part);
+  });
   return text;
+}
+
+void show_images(Fields& fields, Conversation& conversation, const ServedModel& model) {
+  if (model.images) {
+    return;
+  }
+  for (Message& message : conversation.messages) {
+    auto* parts = std::get_if<std::vector<Part>>(&message.content);
+    if (parts == nullptr || images_of(message.content).empty()) {
+      continue;
+    }
+    for (Part& part : *parts) {
+      if (const auto* image = std::get_if<ImagePart>(&part)) {
+        fields.note(image->field);
+        part = TextPart{placeholder("image", image->url.starts_with("data:") ? "" : image->url)};
+      }
+    }
+    message.content = content_of(std::move(*parts));
+  }
+}
+
+std::string data_url(std::string_view media, std::string_view base64) {
+  return base64.starts_with("data:") ? std::string(base64) : fmt::format("data:{};base64,{}", media, base64);
 }
 
 }  // namespace rocmforge

@@ -16,7 +16,7 @@
 namespace rocmforge {
 namespace {
 
-/// A string, parts, or nothing but a refusal. Of parts that are no text the model gets what it sees of them.
+/// A string, parts, or nothing but a refusal. Of parts that are no text nor image the model gets what it sees of them.
 Content read_content(Fields& message) {
   const Json* content = message.find("content");
   if (content == nullptr) {
@@ -30,7 +30,7 @@ Content read_content(Fields& message) {
     message.fail("content", "must be a string or an array of parts");
   }
   std::vector<Part> parts;
-  message.each("content", content, [&parts](Fields& part) { parts.emplace_back(TextPart{shown_text(part)}); });
+  message.each("content", content, [&parts](Fields& part) { parts.push_back(shown_part(part)); });
   return parts;
 }
 

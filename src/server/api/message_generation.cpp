@@ -5,19 +5,25 @@
 
 #include "chat/message_json.h"
 #include "server/api/asked_grammar.h"
+#include "server/api/content_parts.h"
 #include "server/api/unserved_fields.h"
-#include "service/chat_prompt.h"
 #include "service/encoding.h"
 
 namespace rocmforge {
 
 Turn read_turn(Fields& fields, Conversation conversation, Request request, Reading& reading, const Backend& backend,
                const ApiFields& api) {
+  show_images(fields, conversation, backend.model);
   TurnRequest asked{.conversation = std::move(conversation), .request = std::move(request)};
   asked.splits_reasoning = fields.choice("reasoning_format", {"none", "auto", "deepseek"}) != "none";
   read_sampling(fields, backend.model, asked.request, api);
   asked.grammar = read_answer_grammar(fields, reading, asked.conversation.format);
   return make_turn(std::move(asked), *backend.instance, reading);
+}
+
+ChatCall render_request(Fields& fields, Conversation conversation, Reading& reading, const Backend& backend) {
+  show_images(fields, conversation, backend.model);
+  return render_chat(std::move(conversation), backend.model, reading);
 }
 
 void tell_relaxed_tools(const Turn& turn, HttpExchange& exchange) {
@@ -44,9 +50,9 @@ std::int32_t read_logprobs(Fields& fields) {
   return logprobs ? static_cast<std::int32_t>(top.value_or(0)) : -1;
 }
 
-void send_input_tokens(const Fields& fields, Conversation conversation, HttpExchange& exchange, const Backend& backend,
+void send_input_tokens(Fields& fields, Conversation conversation, HttpExchange& exchange, const Backend& backend,
                        Json answer) {
-  const ChatCall call = render_chat(std::move(conversation), backend.model, exchange.reading);
+  const ChatCall call = render_request(fields, std::move(conversation), exchange.reading, backend);
   tell_unknown_fields(fields, exchange, backend);
   answer["input_tokens"] = encode_prompt(exchange.reading, backend.model.text(), call.prompt.segments).size();
   exchange.send_json(answer);

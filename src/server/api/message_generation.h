@@ -9,6 +9,7 @@
 #include "chat/answer_parser.h"
 #include "server/api/conversation_fields.h"
 #include "server/api/generation.h"
+#include "service/chat_prompt.h"
 #include "service/stream.h"
 #include "service/turn.h"
 
@@ -19,11 +20,14 @@ namespace rocmforge {
 Turn read_turn(Fields& fields, Conversation conversation, Request request, Reading& reading, const Backend& backend,
                const ApiFields& api = {});
 
+/// Renders a conversation whose answer is not asked for. Images are as in read_turn(): seen, or shown as text.
+ChatCall render_request(Fields& fields, Conversation conversation, Reading& reading, const Backend& backend);
+
 /// Names the tools whose schema or syntax does not bind the answer in its header X-Relaxed-Tools.
 void tell_relaxed_tools(const Turn& turn, HttpExchange& exchange);
 
 /// Answers how many tokens a request's prompt has, in the member `input_tokens` of `answer`.
-void send_input_tokens(const Fields& fields, Conversation conversation, HttpExchange& exchange, const Backend& backend,
+void send_input_tokens(Fields& fields, Conversation conversation, HttpExchange& exchange, const Backend& backend,
                        Json answer);
 
 /// Reads the remaining fields of a request for one answer: `stream` and the number of tokens. Checks that no other field is

@@ -52,7 +52,7 @@ void add_user_message(Fields& fields, std::vector<Message>& messages) {
       }
       messages.push_back(std::move(result));
     } else {
-      parts.emplace_back(TextPart{shown_text(block)});
+      parts.push_back(shown_part(block));
     }
   });
   if (!parts.empty() || messages.size() == before) {
@@ -71,7 +71,7 @@ void add_assistant_message(Fields& fields, std::vector<Message>& messages) {
       std::string name = block.needed_text("name");
       message.calls.push_back({.id = block.needed_text("id"), .name = std::move(name), .arguments = std::move(input)});
     } else if (type != "redacted_thinking") {  // it is encrypted and is left out
-      parts.emplace_back(TextPart{shown_text(block)});
+      parts.push_back(shown_part(block));
     }
   });
   message.content = content_of(std::move(parts));

@@ -9,9 +9,9 @@
 #include "base/utf8.h"
 #include "server/api/conversation_fields.h"
 #include "server/api/json_pieces.h"
+#include "server/api/message_generation.h"
 #include "server/api/prompts.h"
 #include "server/api/unserved_fields.h"
-#include "service/chat_prompt.h"
 
 namespace rocmforge {
 namespace {
@@ -84,7 +84,7 @@ Ids read_prompt_or_messages(Fields& fields, Reading& reading, const Backend& bac
       fields.fail("prompt", "and messages can't both be given");
     }
     return encode_prompt(reading, backend.model.text(),
-                         render_chat(read_conversation(fields, reading), backend.model, reading).prompt.segments);
+                         render_request(fields, read_conversation(fields, reading), reading, backend).prompt.segments);
   }
   const std::string prompt = fields.needed_text("prompt");
   const bool add_special = fields.boolean("add_special_tokens").value_or(true);

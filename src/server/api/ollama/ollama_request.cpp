@@ -17,14 +17,22 @@ namespace rocmforge {
 namespace ollama {
 namespace {
 
-/// What the model sees in place of the images beside a text.
-std::string with_images(Fields& fields, std::string text) {
+/// A text and the images beside it, which models see before the text.
+Content with_images(Fields& fields, std::string text) {
+  std::vector<Part> parts;
   const Json* images = fields.array("images");
   for (std::size_t i = 0; images != nullptr && i < images->size(); ++i) {
-    fields.note(fmt::format("images[{}]", i));
-    text += (text.empty() ? "" : "\n") + placeholder("image");
+    const std::string field = fmt::format("images[{}]", i);
+    if (!(*images)[i].is_string()) {
+      fields.fail(field, "must be an image in base64");
+    }
+    parts.push_back(
+        ImagePart{.url = data_url("", (*images)[i].get_ref<const std::string&>()), .field = fields.full_name(field)});
   }
-  return text;
+  if (!text.empty() || parts.empty()) {
+    parts.push_back(TextPart{std::move(text)});
+  }
+  return content_of(std::move(parts));
 }
 
 /// `tools` and what all APIs share. The messages have been read.
@@ -52,7 +60,7 @@ void read_own(Fields& fields, Conversation& conversation) {
       conversation.reasoning.effort = think->get<std::string>();
     }
   }
-  fields.ignore({"keep_alive", "images"});
+  fields.ignore({"keep_alive"});
 }
 
 /// Calls have no ids in this API: they are numbered, and results belong to the calls in their order.
@@ -60,7 +68,7 @@ class MessageReader {
  public:
   Message read(Fields& fields) {
     const std::string role = fields.needed_choice("role", {"system", "user", "assistant", "tool"});
-    Message message = text_message(*role_of(role), with_images(fields, fields.text("content").value_or("")));
+    Message message{.role = *role_of(role), .content = with_images(fields, fields.text("content").value_or(""))};
     message.reasoning = fields.text("thinking").value_or("");
     if (role == "tool") {
       message.call_id = id_of(std::min(answered_++, std::max(calls_ - 1, 0)));
@@ -105,8 +113,7 @@ OllamaText read_ollama_text(Fields& fields, Reading& reading) {
   if (const auto text = fields.text("template"); text && !text->empty()) {
     fields.fail("template", "is not served; with raw the prompt is taken as it is");
   }
-  OllamaText read{.prompt = ollama::with_images(fields, fields.text("prompt").value_or("")),
-                  .suffix = fields.text("suffix").value_or("")};
+  OllamaText read{.prompt = fields.text("prompt").value_or(""), .suffix = fields.text("suffix").value_or("")};
   read.is_raw = fields.boolean("raw").value_or(false) || !read.suffix.empty();
   const std::string system = fields.text("system").value_or("");
   read.conversation.field = "prompt";
@@ -114,12 +121,15 @@ OllamaText read_ollama_text(Fields& fields, Reading& reading) {
     if (!system.empty()) {
       fields.note("system");  // the text around a gap has no place for it
     }
+    if (const Json* images = fields.array("images"); images != nullptr && !images->empty()) {
+      fields.note("images");
+    }
   } else {
     if (!system.empty()) {
       read.conversation.messages.push_back(text_message(Role::system, system));
     }
-    if (!read.prompt.empty()) {
-      read.conversation.messages.push_back(text_message(Role::user, read.prompt));
+    if (Content content = ollama::with_images(fields, read.prompt); content != Content("")) {
+      read.conversation.messages.push_back({.role = Role::user, .content = std::move(content)});
     }
     ollama::read_shared(fields, read.conversation);
   }

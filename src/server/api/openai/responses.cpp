@@ -8,6 +8,7 @@
 
 #include "chat/conversation.h"
 #include "chat/message_json.h"
+#include "server/api/content_parts.h"
 #include "server/api/message_generation.h"
 #include "server/api/openai/response_store.h"
 #include "server/api/openai/responses_request.h"
@@ -284,7 +285,7 @@ class ResponseGeneration final : public MessageGeneration {
     for (const ToolCall& call : answer.whole_calls()) {
       kept.calls.push_back({.id = call.id, .name = call.name, .arguments = call.arguments});
     }
-    return fmt::format("{}{}]", place_.messages->size() > 1 ? "," : "", to_text(json_of(kept)));
+    return fmt::format("{}{}]", place_.messages->size() > 1 ? "," : "", to_text(stored_json_of(kept)));
   }
 
   Place place_;
@@ -331,7 +332,7 @@ std::vector<Message> earlier_messages(const Json& body, std::string_view owner, 
 Text kept_messages(const std::vector<Message>& messages, bool has_instructions) {
   std::string text = "[";
   for (std::size_t i = has_instructions ? 1 : 0; i < messages.size(); ++i) {
-    text += (text.size() > 1 ? "," : "") + to_text(json_of(messages[i]));
+    text += (text.size() > 1 ? "," : "") + to_text(stored_json_of(messages[i]));
   }
   return std::make_shared<const std::string>(std::move(text));
 }
@@ -347,6 +348,7 @@ void serve_response(const std::shared_ptr<HttpExchange>& exchange, const Backend
   OfferedTools tools;
   Conversation conversation =
       read_responses(fields, earlier_messages(body, exchange->request.owner, reading, backend), tools, reading);
+  show_images(fields, conversation, backend.model);  // those that nobody sees are not stored
   Place place{.repeated = repeated(body),
               .messages = std::make_shared<const std::string>(),
               .is_stored = fields.boolean("store").value_or(true),

@@ -42,7 +42,7 @@ void ItemConversation::add_reasoning(Fields& item) {
   for (const char* name : {"content", "summary"}) {
     const Json* parts = item.array(name);
     if (parts != nullptr && !parts->empty()) {
-      messages_.push_back({.role = Role::assistant, .content = "", .reasoning = joined(shown_parts(item, name), "")});
+      messages_.push_back({.role = Role::assistant, .content = "", .reasoning = shown_texts(item, name, "")});
       return;
     }
   }
@@ -79,14 +79,16 @@ void ItemConversation::add_result(Fields& item, const std::string& type) {
     result.content = shown_content(item, "output");
   } else if (output != nullptr && output->is_object() && output->contains("type")) {  // a screenshot
     Fields part = item.inner(*output, item.full_name("output."));
-    result.content = shown_text(part);
+    result.content = content_of({shown_part(part)});
   } else {
     result.content = shown_record(type, output == nullptr ? item.json() : *output);
   }
   messages_.push_back(std::move(result));
 }
 
-void ItemConversation::add_shown(Role role, std::string text) { messages_.push_back(text_message(role, std::move(text))); }
+void ItemConversation::add_shown(Role role, Part part) {
+  messages_.push_back({.role = role, .content = content_of({std::move(part)})});
+}
 
 void ItemConversation::add(Fields& item) {
   const std::string type = item.text("type").value_or("message");
@@ -118,13 +120,15 @@ void ItemConversation::add(Fields& item) {
     return;
   }
   if (type == "item_reference") {
-    return add_shown(Role::assistant, "[an earlier item of this conversation, which is not kept here]");
+    return add_shown(Role::assistant, TextPart{"[an earlier item of this conversation, which is not kept here]"});
   }
   if (item.has("encrypted_content")) {
-    return add_shown(Role::user, "[earlier turns of this conversation, in an encrypted form that this model can't read]");
+    return add_shown(Role::user,
+                     TextPart{"[earlier turns of this conversation, in an encrypted form that this model can't read]"});
   }
   const bool is_record = type.ends_with("_call") || type.ends_with("_output") || type.starts_with("mcp_");
-  is_record ? add_shown(Role::assistant, shown_record(type, item.json())) : add_shown(Role::user, shown_text(item));
+  is_record ? add_shown(Role::assistant, TextPart{shown_record(type, item.json())})
+            : add_shown(Role::user, shown_part(item));
 }
 
 }  // namespace rocmforge

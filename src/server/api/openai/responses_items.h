@@ -28,7 +28,7 @@ class ItemConversation {
   void add_call(std::string id, std::string name, std::string arguments);
   void add_action_call(Fields& item, const ActionTool& tool);
   void add_result(Fields& item, const std::string& type);
-  void add_shown(Role role, std::string text);
+  void add_shown(Role role, Part part);
   [[nodiscard]] bool answer_goes_on() const;
 
   std::vector<Message> messages_;

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "chat/conversation.h"
+#include "images/image.h"
+#include "service/reading.h"
+#include "tokenizer/tokenizer.h"
+
+namespace rocmforge {
+
+/// Where images may come from, beside data: URLs in the request itself.
+struct ImageSources {
+  std::string folder{};  ///< file:// URLs below it are read; "": none
+  /// The bytes at an http or https URL. Throws Error, also for more than so many. Empty: none are fetched.
+  std::function<std::string(const std::string& url, std::size_t most_bytes)> fetch{};
+};
+
+/// How a model with an image encoder gets images.
+struct ImageInput {
+  std::string placeholder;  ///< the token that the chat template writes where an image stands
+};
+
+/// An image of a prompt.
+struct PromptImage {
+  std::int32_t position = 0;  ///< among the prompt's ids: of the placeholder
+  Image image{};
+};
+
+constexpr std::size_t most_images = 64;                            ///< of a request
+constexpr std::int64_t most_image_pixels = std::int64_t{1} << 28;  ///< of all images of a request together
+
+/// Reads and decodes the images of a conversation, in their order. Counts their work and memory. Throws ServiceError
+/// (invalid) with ImagePart::field for an image that can't be read or may not be, and Error where the work is too much.
+std::vector<Image> read_images(const Conversation& conversation, const ImageSources& sources, Reading& reading);
+
+/// Where the images of a conversation stand among the ids of its rendered prompt: one placeholder for each, in their order,
+/// written by the template. Throws ServiceError (invalid) with `field` where the template has not written as many, or a text
+/// of the conversation became one.
+std::vector<std::int32_t> places_of_images(std::size_t count, const ImageInput& input, const Tokenizer& tokenizer,
+                                           std::span<const ChatSegment> segments, std::span<const std::int32_t> ids,
+                                           const std::string& field);
+
+}  // namespace rocmforge
