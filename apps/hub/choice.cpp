@@ -76,7 +76,7 @@ Candidates candidates_of(const std::vector<std::string>& paths) {
   Candidates found;
   for (const std::string& path : paths) {
     const std::string name = path.substr(path.rfind('/') + 1);
-    if (!path.ends_with(".gguf") || name.starts_with("mmproj") || name.starts_with("imatrix")) {
+    if (!path.ends_with(".gguf") || is_image_encoder(name) || name.starts_with("imatrix")) {
       continue;
     }
     const SplitName split = split_name(path);
@@ -202,6 +202,28 @@ std::vector<std::string> choose_files(const std::vector<std::string>& paths, con
                             name.choice.empty() ? "" : " of " + name.choice, name.repository, list_of(best)));
   }
   return whole(best.begin()->second, name);
+}
+
+bool is_image_encoder(const std::string& file_name) {
+  return file_name.ends_with(".gguf") && upper(file_name).find("MMPROJ") != std::string::npos;
+}
+
+std::size_t encoder_rank(const std::string& path) {
+  constexpr std::array<std::string_view, 3> best = {"F16", "BF16", "Q8_0"};
+  const std::string quant = quant_of(split_name(path).base);
+  const auto found = std::ranges::find(best, quant);
+  return quant == "F32" ? best.size() + 1 : static_cast<std::size_t>(found - best.begin());
+}
+
+std::string choose_image_encoder(const std::vector<std::string>& paths) {
+  std::string best;
+  for (const std::string& path : paths) {
+    if (is_image_encoder(path.substr(path.rfind('/') + 1)) &&
+        (best.empty() || std::pair(encoder_rank(path), path) < std::pair(encoder_rank(best), best))) {
+      best = path;
+    }
+  }
+  return best;
 }
 
 }  // namespace rocmforge::hub

@@ -23,19 +23,30 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::vector<RemoteFile> chosen_files(const RemoteRepository& repository, const ModelName& name) {
+/// The files to download. An image encoder stands behind those of the model.
+struct ChosenFiles {
+  std::vector<RemoteFile> files{};
+  std::size_t of_model = 0;
+};
+
+ChosenFiles chosen_files(const RemoteRepository& repository, const ModelName& name) {
   if (name.source == ModelName::Source::ollama) {
-    return repository.files;
+    return {repository.files, repository.files.size()};
   }
   std::vector<std::string> paths;
   for (const RemoteFile& file : repository.files) {
     paths.push_back(file.path);
   }
+  std::vector<std::string> wanted = choose_files(paths, name);
+  const std::size_t of_model = wanted.size();
+  if (std::string encoder = choose_image_encoder(paths); !encoder.empty()) {
+    wanted.push_back(std::move(encoder));
+  }
   std::vector<RemoteFile> chosen;
-  for (const std::string& path : choose_files(paths, name)) {
+  for (const std::string& path : wanted) {
     chosen.push_back(*std::ranges::find(repository.files, path, &RemoteFile::path));
   }
-  return chosen;
+  return {std::move(chosen), of_model};
 }
 
 /// Of all files. Throws Error for more than any disk holds, so that no sum of sizes that a hub makes up is too large for its
@@ -81,13 +92,16 @@ Pulled fetch(const ModelName& name, const Settings& settings, const PullOptions&
   HttpClient client({settings.user_agent, settings.certificates, settings.stall_seconds, settings.least_speed, tell});
   const std::string token = name.source == ModelName::Source::hugging_face ? settings.token : "";
   const RemoteRepository repository = list_repository(client, settings, name);
-  const std::vector<RemoteFile> files = chosen_files(repository, name);
+  const ChosenFiles chosen = chosen_files(repository, name);
+  const std::vector<RemoteFile>& files = chosen.files;
   const RepositoryCache cache(settings.cache, name);
 
   Offer offer;
   std::vector<std::uint64_t> there;
   for (const RemoteFile& file : files) {
-    offer.files.push_back({file.path, file.size});
+    if (offer.files.size() < chosen.of_model) {
+      offer.files.push_back({file.path, file.size});
+    }
     there.push_back(bytes_there(cache, file));
     state.done_bytes += there.back();
   }

@@ -16,7 +16,6 @@
 namespace rocmforge::hub {
 namespace {
 
-constexpr int most_redirects = 10;
 constexpr std::size_t longest_head = 256 * 1024;
 constexpr std::size_t longest_ignored_body = 64 * 1024;
 
@@ -105,6 +104,8 @@ struct Transfer {
   bool stalled = false;
   bool too_slow = false;
   bool ended_early = false;  ///< the caller wants no more of the body
+  bool (*may_reach)(const sockaddr& address) = nullptr;
+  bool is_forbidden = false;  ///< an address was not allowed
   std::exception_ptr failure;
 };
 
@@ -177,6 +178,16 @@ int watch(void* user, curl_off_t /*total*/, curl_off_t /*now*/, curl_off_t /*tot
   return more ? 0 : 1;
 }
 
+/// Called for each connection, with the address that the name was resolved to.
+curl_socket_t open_allowed(void* user, curlsocktype /*purpose*/, curl_sockaddr* address) {
+  auto& transfer = *static_cast<Transfer*>(user);
+  if (!transfer.may_reach(address->addr)) {
+    transfer.is_forbidden = true;
+    return CURL_SOCKET_BAD;
+  }
+  return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+}
+
 }  // namespace
 
 std::string HttpAnswer::header(const std::string& name) const {
@@ -221,6 +232,9 @@ class HttpClient::Handle {
     if (transfer.too_slow) {
       throw TransferError(fmt::format("{}: less than {} bytes come a second", transfer.answer.host, settings_.least_speed),
                           false);
+    }
+    if (code != CURLE_OK && transfer.is_forbidden) {
+      throw TransferError(fmt::format("{}: it has a private address, which is not reached", transfer.answer.host), false);
     }
     if (code != CURLE_OK && !transfer.ended_early) {
       const std::string reason = problem_[0] != '\0' ? problem_.data() : curl_easy_strerror(code);
@@ -287,6 +301,13 @@ class HttpClient::Handle {
     set(CURLOPT_NOPROGRESS, 0L);
     set(CURLOPT_XFERINFOFUNCTION, watch);
     set(CURLOPT_XFERINFODATA, static_cast<void*>(&transfer));
+    if (settings_.may_reach != nullptr) {
+      transfer.may_reach = settings_.may_reach;
+      set(CURLOPT_OPENSOCKETFUNCTION, open_allowed);
+      set(CURLOPT_OPENSOCKETDATA, static_cast<void*>(&transfer));
+      set(CURLOPT_PROXY, "");         // whose address would be asked about in place of the host's
+      set(CURLOPT_FORBID_REUSE, 1L);  // an open connection would not be asked about
+    }
     if (!settings_.certificates.empty()) {
       set(CURLOPT_CAINFO, settings_.certificates.c_str());
     }
@@ -304,7 +325,7 @@ HttpClient::~HttpClient() = default;
 HttpAnswer HttpClient::get(const HttpRequest& request, const Body& body) {
   const std::string home = origin_of(request.url);
   std::string url = request.url;
-  for (int i = 0; i <= most_redirects; ++i) {
+  for (int i = 0; i <= handle_->settings().redirects; ++i) {
     std::string next;
     HttpAnswer answer = handle_->get(request, url, !request.token.empty() && origin_of(url) == home, body, next);
     if (next.empty()) {
@@ -317,7 +338,7 @@ HttpAnswer HttpClient::get(const HttpRequest& request, const Body& body) {
     }
     url = std::move(next);
   }
-  throw Error(fmt::format("{}: more than {} redirects", host_of(request.url), most_redirects));
+  throw Error(fmt::format("{}: more than {} redirects", host_of(request.url), handle_->settings().redirects));
 }
 
 void HttpClient::beat() const {

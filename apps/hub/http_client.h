@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/socket.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -47,6 +49,10 @@ struct HttpSettings {
   int stall_seconds = 30;         ///< the longest time without a byte of the body
   std::uint64_t least_speed = 0;  ///< bytes of the body a second, in every `stall_seconds` of a transfer; 0: any
   std::function<void()> beat{};   ///< called at least once a second during a wait; an exception ends it
+  /// Whether a connection to that address may be made; also asked where a redirect leads. Proxies are not used then. Null:
+  /// to any.
+  bool (*may_reach)(const sockaddr& address) = nullptr;
+  int redirects = 10;  ///< the most that are followed
 };
 
 /// HTTP and HTTPS by libcurl; its environment variables set proxies. Not thread-safe.

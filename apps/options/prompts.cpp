@@ -4,12 +4,16 @@
 #include <fmt/ranges.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <utility>
 
 #include "base/json.h"
 #include "base/json_document.h"
+#include "base/printable.h"
 #include "chat/chat_format.h"
 #include "read_text.h"
+#include "service/image_files.h"
+#include "service/images.h"
 #include "service/service_error.h"
 #include "usage_error.h"
 
@@ -131,13 +135,33 @@ Turn tokens_turn(ModelInstance& model, const Engine& engine, const GenerationFla
   });
 }
 
+Message message_with_images(const std::vector<std::string>& files, std::string text) {
+  std::vector<Part> parts;
+  for (const std::string& file : files) {
+    parts.push_back(ImagePart{.url = url_of_file(std::filesystem::absolute(file).string()), .field = printable(file, 200)});
+  }
+  parts.push_back(TextPart{std::move(text)});
+  return {.role = Role::user, .content = content_of(std::move(parts))};
+}
+
+void check_image(const std::string& file) {
+  as_error([&] {
+    Reading reading = free_reading();
+    return read_images({.messages = {message_with_images({file}, "")}}, {.folder = "/"}, reading);
+  });
+}
+
 Turn prompt_turn(ModelInstance& model, const Engine& engine, const GenerationFlags& generation, const TemplateFlags& flags,
-                 bool raw, const std::string& text, OfferedTools offered) {
+                 bool raw, const std::string& text, OfferedTools offered, const std::vector<std::string>& images) {
   const auto templates = raw ? std::nullopt : choose_templates(engine, flags);
   const std::string& system = generation.system();
   if (!templates.has_value()) {
     if (!system.empty()) {
       throw UsageError("--system needs a chat template, and this model has none; --chat-format names one of " +
+                       chat_format_names());
+    }
+    if (!images.empty()) {
+      throw UsageError("--image needs a chat template, and this model has none; --chat-format names one of " +
                        chat_format_names());
     }
     if (offered.tools) {
@@ -153,7 +177,7 @@ Turn prompt_turn(ModelInstance& model, const Engine& engine, const GenerationFla
   if (!system.empty()) {
     asked.conversation.messages.push_back(text_message(Role::system, system));
   }
-  asked.conversation.messages.push_back(text_message(Role::user, text));
+  asked.conversation.messages.push_back(message_with_images(images, text));
   asked.conversation.arguments = flags.variables();
   asked.conversation.tools = std::move(offered.tools);
   asked.conversation.selection = std::move(offered.selection);

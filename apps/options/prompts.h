@@ -45,10 +45,15 @@ std::string chat_format_names();
 /// Makes a turn without limits of work and memory, for the program's own user. Throws Error.
 Turn local_turn(TurnRequest asked, ModelInstance& model);
 
+/// Throws Error where a file can't be read as an image.
+void check_image(const std::string& file);
+/// A user's message with image files before the text.
+Message message_with_images(const std::vector<std::string>& files, std::string text);
+
 /// The turn of `run`. If the model has a chat template, `text` is a user's message after the system message; otherwise, or
 /// with `raw`, it is plain text that is continued. Throws UsageError for a system message or tools without a template.
 Turn prompt_turn(ModelInstance& model, const Engine& engine, const GenerationFlags& generation, const TemplateFlags& flags,
-                 bool raw, const std::string& text, OfferedTools offered = {});
+                 bool raw, const std::string& text, OfferedTools offered = {}, const std::vector<std::string>& images = {});
 
 /// The turn of a plain text that is there as token ids.
 Turn tokens_turn(ModelInstance& model, const Engine& engine, const GenerationFlags& generation,

@@ -91,7 +91,7 @@ std::string read_image_file(std::string_view url, const std::string& folder, std
   const auto root = real_path(folder);
   const auto path = real_path(path_of(url));
   if (!root || !path || !is_below(*path, *root)) {
-    throw Error("there is no such file in the folder of images");
+    throw Error(folder == "/" ? "there is no such file" : "there is no such file in the folder of images");
   }
   // No link: the path was resolved. A pipe is not waited for.
   const CloseFile opened{::open(path->c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};

@@ -67,6 +67,26 @@ TEST_F(DemoProgram, RunTakesThePromptFromAFileOrAPipe) {
   EXPECT_EQ(run({"run", "-p", "-", "--greedy"}, "What is 20 + 30?").out, "50\n");
 }
 
+TEST_F(DemoProgram, ImagesAreRefusedInOneLine) {
+  const TemporaryFolder folder;
+  const std::string text = folder.write("notes.png", "no image");
+  const std::string image = test::test_data("golden/images/rgb.png");
+  const auto refusal = [](const std::string& file, std::vector<std::string> more = {}) {
+    std::vector<std::string> arguments = {"run", "-i", file, "-p", "What is this?"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const ProgramResult result = run_program(arguments);
+    EXPECT_NE(result.exit_code, 0);
+    return result.err;
+  };
+  EXPECT_EQ(refusal("missing.png"), "rocmforge: missing.png: there is no such file\n");
+  EXPECT_NE(refusal(text).find("notes.png: the image is of an unknown format; read are "), std::string::npos);
+  EXPECT_EQ(refusal(image), "rocmforge: the model reads text alone and can't see images\n");
+  EXPECT_NE(refusal(image, {"--raw"}).find("--image"), std::string::npos);
+  const ProgramResult chat = run_program({"chat", "--greedy"}, "/image " + image + "\nWhat is 20 + 30?\n");
+  EXPECT_EQ(chat.out, "50\n");
+  EXPECT_NE(chat.err.find("(the model reads text alone and can't see images)"), std::string::npos) << chat.err;
+}
+
 TEST_F(DemoProgram, RunTakesModelAndPromptByTheirPlaces) {
   const std::string question = "What is 20 + 30?";
   EXPECT_EQ(run({"run", model(), question, "--greedy"}).out, "50\n");

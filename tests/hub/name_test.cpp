@@ -88,6 +88,14 @@ TEST(HubChoice, TakesTheDefaultOrWhatIsNearest) {
             "a/b has several files: name one as a/b/FILE.gguf, of x-Q4_K_M.gguf, y-Q4_K_M.gguf");
 }
 
+TEST(HubChoice, TakesTheBestImageEncoder) {
+  EXPECT_EQ(choose_image_encoder({"m-Q8_0.gguf", "mmproj-F32.gguf", "mmproj-BF16.gguf", "mmproj-F16.gguf"}),
+            "mmproj-F16.gguf");
+  EXPECT_EQ(choose_image_encoder({"m-mmproj-f32.gguf", "a/m.mmproj-Q8_0.gguf", "mmproj.gguf"}), "a/m.mmproj-Q8_0.gguf");
+  EXPECT_EQ(choose_image_encoder({"mmproj-F32.gguf", "mmproj-model.gguf"}), "mmproj-model.gguf");
+  EXPECT_EQ(choose_image_encoder({"m-Q8_0.gguf", "mmproj.json"}), "");
+}
+
 TEST(HubChoice, PutsPartsInTheirOrder) {
   const Strings parts = {"m-00001-of-00002.gguf", "m-00002-of-00002.gguf"};
   EXPECT_EQ(choose_files({parts[1], "readme.md", parts[0]}, parse_model_name("a/b")), parts);

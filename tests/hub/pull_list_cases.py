@@ -19,6 +19,13 @@ class Lists(PullTest):
         self.quants("README.md", "tiny-Q8_0.gguf", "tiny-Q4_K_M.gguf", "tiny-Q2_K.gguf", "mmproj-tiny-Q4_K_M.gguf")
         self.assertEqual(self.pull().name, "tiny-Q4_K_M.gguf")
 
+    def test_the_image_encoder_beside_it(self):
+        self.quants("tiny-Q4_K_M.gguf", "mmproj-F32.gguf", "mmproj-F16.gguf")
+        model = self.pull()
+        self.assertEqual(model.name, "tiny-Q4_K_M.gguf")
+        self.assertEqual((model.parent / "mmproj-F16.gguf").read_bytes(), b"mmproj-F16.gguf")
+        self.assertFalse((model.parent / "mmproj-F32.gguf").exists())
+
     def test_the_nearest_to_it(self):
         self.quants("tiny-BF16.gguf", "tiny-Q8_0.gguf", "tiny-Q5_K_M.gguf", "tiny-Q2_K.gguf")
         self.assertEqual(self.pull().name, "tiny-Q5_K_M.gguf")

@@ -194,6 +194,7 @@ TEST(ImageFiles, AreReadBelowTheFolderAlone) {
   EXPECT_EQ(read(url_of_file(path(outside, "secret.png"))), none);
   EXPECT_EQ(read(url_of_file(path(folder, "link.png"))), none);
   EXPECT_EQ(read("file://" + root + "/../" + outside.path().filename().string() + "/secret.png"), none);
+  EXPECT_EQ(error_of([&] { read_image_file(url_of_file(path(folder, "missing.png")), "/", 10); }), "there is no such file");
   EXPECT_EQ(read("file://" + root), none);
   EXPECT_EQ(read(url_of_file(path(folder, "pipe.png"))), "the file can't be read, or is no regular file");
   EXPECT_THAT(read("file://host/a.png"), HasSubstr("is no file:// URL with a whole path"));

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "base/printable.h"
 #include "chat/conversation.h"
@@ -33,6 +34,7 @@ constexpr const char* chat_help =
     "/help          this list\n"
     "/clear         forget the conversation (the system message stays)\n"
     "/system TEXT   set the system message and begin anew\n"
+    "/image FILE    show an image with the next message\n"
     "/retry         answer the last message once more\n"
     "/stats         speed and memory of the last answer\n"
     "/exit          leave (or Ctrl-D, or Ctrl-C twice)\n"
@@ -63,7 +65,7 @@ class Chat {
         request_(flags.generation.request(engine_)),
         grammar_(flags.generation.grammar()),
         variables_(flags.chat_template.variables()),
-        reader_(history_path(), {"/help", "/clear", "/system ", "/retry", "/stats", "/exit"}) {
+        reader_(history_path(), {"/help", "/clear", "/system ", "/image ", "/retry", "/stats", "/exit"}) {
     if (reader_.interactive()) {  // in a pipe Ctrl-C ends the program
       interrupt_.emplace(InterruptScope::Second::also_flags);
     }
@@ -79,9 +81,10 @@ class Chat {
   bool obey(const std::string& line);
   void set_system(const std::string& text);
   void say(const std::string& text) {
-    messages_.push_back(text_message(Role::user, text));
+    messages_.push_back(message_with_images(std::exchange(images_, {}), text));
     answer();
   }
+  void add_image(const std::string& file);
   void retry();
   void answer();
   void answer_once();
@@ -104,6 +107,7 @@ class Chat {
   LineReader reader_;
   std::optional<InterruptScope> interrupt_;
   std::vector<Message> messages_;
+  std::vector<std::string> images_;  ///< files for the next message
   std::optional<Reply> last_;
   std::uint64_t calls_ = 0;  ///< whose results were asked for
 };
@@ -298,6 +302,19 @@ void Chat::show_end() const {
   }
 }
 
+void Chat::add_image(const std::string& file) {
+  if (!model_.instance->facts().images) {
+    fmt::print(stderr, "(the model reads text alone and can't see images)\n");
+    return;
+  }
+  try {
+    check_image(file);
+    images_.push_back(file);
+  } catch (const Error& error) {
+    fmt::print(stderr, "({})\n", error.what());
+  }
+}
+
 void Chat::retry() {
   if (messages_.empty() || messages_.back().role != Role::assistant) {
     fmt::print(stderr, "(there is nothing to answer once more)\n");
@@ -319,6 +336,8 @@ bool Chat::obey(const std::string& line) {
     set_system(has_system() ? text_of(messages_.front().content) : "");
   } else if (command == "/system") {
     set_system(rest);
+  } else if (command == "/image") {
+    add_image(rest);
   } else if (command == "/retry") {
     retry();
   } else if (command == "/stats") {

@@ -37,6 +37,7 @@ LocalModel load_local_model(const std::string& path, const EngineOptions& option
   Engine& engine = *loaded;
   ServiceOptions service;
   service.model_path = path;
+  service.image_sources.folder = "/";  // the program's own user names the files
   service.on_abandoned = end_after_timeout;
   return {engine, std::make_unique<ModelInstance>(std::move(loaded), service, std::make_shared<ServiceMetrics>())};
 }

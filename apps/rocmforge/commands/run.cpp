@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/json.h"
 #include "command.h"
@@ -25,6 +26,7 @@ struct RunFlags {
   ModelAndText words;
   std::optional<std::string> prompt;
   std::optional<std::string> file;
+  std::vector<std::string> images;
   bool raw = false;
   TemplateFlags chat_template;
   ToolFlags tools;
@@ -65,13 +67,16 @@ int run(const RunFlags& flags) {
   static_cast<void>(flags.chat_template.variables());
   OfferedTools offered = flags.tools.read();
   const std::optional<std::string> given = given_prompt(flags);
+  for (const std::string& image : flags.images) {
+    check_image(image);
+  }
   const EngineOptions options = flags.engine.options();
   const std::string path = find_model(flags.words.model(), options);
   const std::string text = read_prompt(flags, given);
   const LocalModel model = load_local_model(path, options);
   const Engine& engine = model.engine;
-  const Turn turn =
-      prompt_turn(*model.instance, engine, flags.generation, flags.chat_template, flags.raw, text, std::move(offered));
+  const Turn turn = prompt_turn(*model.instance, engine, flags.generation, flags.chat_template, flags.raw, text,
+                                std::move(offered), flags.images);
   tell_relaxed_tools(turn);
 
   const InterruptScope interrupt(InterruptScope::Second::ends);
@@ -120,6 +125,7 @@ Command run_command() {
       .examples = {"rocmforge run -p \"What is 127 + 458?\" --greedy",
                    "rocmforge run model.gguf \"Why is the sky blue?\" -n 200 --temp 0.7 --seed 1",
                    "rocmforge run -m model.gguf \"Name three colours\" --json-schema '{\"type\": \"array\"}'",
+                   "rocmforge run model.gguf -i photo.jpg \"What is this?\"",
                    "rocmforge run -p \"How warm is it in Rome?\" --tools-file tools.json --json",
                    "echo \"Once upon a time\" | rocmforge run model.gguf --raw --stop \"The end\"",
                    "rocmforge run -p \"Reverse the word stone.\" --greedy --json"},
@@ -132,12 +138,17 @@ Command run_command() {
                      .meaning = "Read the prompt from a file; -: standard input",
                      .value = "FILE",
                      .excludes = {"--prompt"}});
+  options.push_back({.names = "-i,--image",
+                     .target = &flags->images,
+                     .meaning = "Image that the prompt is about: PNG, JPEG, WebP or GIF (may be repeated)",
+                     .value = "FILE"});
   options.push_back(json_option(flags->json, "The answer and its statistics as JSON"));
   flags->generation.add_to(command);
   flags->chat_template.add_to(command);
   flags->tools.add_to(command);
   options.push_back(raw_option(flags->raw, command));
   command.option("--tools-file").excludes.push_back("--raw");
+  command.option("--image").excludes.push_back("--raw");
   flags->engine.add_to(command);
   return command;
 }

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstddef>
 #include <ctime>
 #include <exception>
 #include <future>
@@ -18,6 +19,7 @@
 #include "commands/pull_model.h"
 #include "commands/step_timeout.h"
 #include "flags.h"
+#include "hub/image_fetch.h"
 #include "model_path.h"
 #include "prompts.h"
 #include "serve_flags.h"
@@ -30,6 +32,8 @@ struct ServeFlags {
   ModelArgument model;
   ListenFlags listen;
   ServiceFlags service;
+  bool allow_image_urls = false;
+  std::string image_folder;
   bool allow_pull = false;
   bool pull_token = false;
   SamplingFlags sampling;
@@ -88,6 +92,12 @@ int serve(const ServeFlags& flags) {
   }
   ServerOptions server_options = flags.service.server_options(path, flags.sampling.choices(), flags.chat_template);
   flags.listen.apply(server_options);
+  server_options.image_sources.folder = flags.image_folder;
+  if (flags.allow_image_urls) {
+    server_options.image_sources.fetch = [](const std::string& url, std::size_t most_bytes) {
+      return hub::fetch_image(url, most_bytes);
+    };
+  }
   if (flags.allow_pull) {
     server_options.pull = pull_for_client;
     server_options.pull_token = flags.pull_token;
@@ -140,6 +150,16 @@ Command serve_command() {
   add_model(command, flags->model);
   flags->listen.add_to(command);
   flags->service.add_to(command);
+  command.options.push_back(
+      {.names = "--allow-image-urls",
+       .target = &flags->allow_image_urls,
+       .meaning = "Fetch images that requests name by http and https addresses, never from private ones",
+       .group = "Server"});
+  command.options.push_back({.names = "--image-folder",
+                             .target = &flags->image_folder,
+                             .meaning = "Read images that requests name by file:// addresses below this folder",
+                             .value = "FOLDER",
+                             .group = "Server"});
   command.options.push_back(
       {.names = "--allow-pull",
        .target = &flags->allow_pull,

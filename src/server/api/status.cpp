@@ -11,9 +11,22 @@
 namespace rocmforge {
 namespace {
 
+/// By the words of llama-server.
+Json capabilities_of(const ServedModel& model) {
+  Json names = Json::array({model.is_encoder ? "embedding" : "completion"});
+  if (model.images) {
+    names.push_back("multimodal");
+  }
+  return names;
+}
+
 Json describe(const ServedModel& model) {
-  return {
-      {"id", model.id}, {"object", "model"}, {"created", model.created}, {"owned_by", "rocmforge"}, {"meta", model.details}};
+  return {{"id", model.id},
+          {"object", "model"},
+          {"created", model.created},
+          {"owned_by", "rocmforge"},
+          {"capabilities", capabilities_of(model)},
+          {"meta", model.details}};
 }
 
 /// What the template that answers requests can do; null without one.
@@ -83,6 +96,7 @@ void serve_props(const std::shared_ptr<HttpExchange>& exchange, ServerState& sta
                            {"chat_template", model.tokenizer == nullptr ? "" : model.tokenizer->vocabulary().chat_template},
                            {"chat_template_caps", template_abilities(model)},
                            {"chat_template_kwargs", model.template_arguments},
+                           {"modalities", {{"vision", model.images.has_value()}, {"audio", false}}},
                            {"build_info", fmt::format("b-rocmforge {}", state.options.version)}});
 }
 

@@ -221,6 +221,9 @@ void serve_ollama_show(const std::shared_ptr<HttpExchange>& exchange, const Back
   if (model.tokenizer != nullptr && fills_gaps(model.tokenizer->vocabulary())) {
     capabilities.push_back("insert");
   }
+  if (model.images) {
+    capabilities.push_back("vision");
+  }
   if (model.templates != nullptr && !model.is_encoder) {
     const ChatAbilities& abilities = model.templates->choose({}).abilities();
     capabilities.push_back("tools");
