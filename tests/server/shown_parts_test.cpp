@@ -126,7 +126,7 @@ TEST(AnthropicAgents, SendMoreThanTexts) {
   EXPECT_EQ(made.chat.tools[2]["function"]["name"], "memory");
   EXPECT_THAT(made.named,
               ElementsAre("messages[2].content[0].server_tool_use", "messages[3].content[0].content[0].tool_reference",
-                          "messages[3].content[0].content[1].image", "tools[3].web_search_20250305"));
+                          "tools[3].web_search_20250305", "messages[3].content[0].content[1].image"));
 }
 
 TEST(AnthropicAgents, AreToldInTheHeaderAndTheLog) {
