@@ -2,9 +2,15 @@
 
 #include <limits>
 
+#include "base/error.h"
+#include "base/log.h"
 #include "flags.h"
+#include "image_encoder.h"
 #include "kernels/register_all.h"
+#include "models/config/model_config.h"
+#include "models/vision/vision_config.h"
 #include "usage_error.h"
+#include "weights/gguf_file.h"
 
 namespace rocmforge::app {
 namespace {
@@ -131,6 +137,19 @@ void EngineFlags::add_to(Command& command) {
        .meaning = "CPU: so many ranks share each layer (tensor parallel); each has a part of the threads, heads and weights",
        .value = "N",
        .range = {.least = 1, .most = AllReduce::most_ranks}});
+  add({.names = "--mmproj",
+       .target = &mmproj_,
+       .meaning = "Image encoder of the model; without it chat, serve and run --image take mmproj-*.gguf beside the model",
+       .value = "FILE",
+       .also = "-mm"});
+  add({.names = "--no-mmproj,--no-mmproj-auto",
+       .target = &no_mmproj_,
+       .meaning = "No image encoder, even where one lies beside the model",
+       .excludes = {"--mmproj"}});
+  add({.names = "--image-max-tokens",
+       .target = &image_tokens_,
+       .meaning = "The most tokens of an image whose size may be chosen",
+       .range = {.least = 0, .most = 65536, .note = fmt::format("0: {}", default_image_tokens)}});
   add({.names = "--draft-ngram,--spec-ngram-size-n,--spec-ngram-simple-size-n,--spec-ngram-mod-n-match",
        .target = &drafts_.ngram,
        .meaning = "Speculative decoding: draft what followed the last N tokens where they stood before, in any text; the "
@@ -213,7 +232,22 @@ EngineOptions EngineFlags::options() const {
   options.version = ROCMFORGE_VERSION;
   options.step_seconds = step_seconds_;
   options.drafts = drafts_;
+  options.mmproj = mmproj_;
+  options.image_tokens = image_tokens_;
   return options;
+}
+
+void EngineFlags::find_image_encoder(EngineOptions& options, const std::string& model_file) const {
+  const std::string found = no_mmproj_ || !options.mmproj.empty() ? "" : app::find_image_encoder(model_file);
+  if (found.empty()) {
+    return;
+  }
+  try {
+    VisionConfig::from_gguf(GgufFile(found), ModelConfig::from_gguf(GgufFile(model_file)), image_tokens_);
+    options.mmproj = found;
+  } catch (const Error& error) {
+    log_warning("images are not seen: {}", error.what());
+  }
 }
 
 std::string describe_device(const DeviceInfo& device, int threads) {

@@ -78,8 +78,14 @@ class EngineFlags {
   void add_to(Command& command);
   /// Throws UsageError for a kernel that does not exist.
   [[nodiscard]] EngineOptions options() const;
+  /// Adds the image encoder that lies beside the model, if none was named and none was declined. One that can't be used is
+  /// named in the log.
+  void find_image_encoder(EngineOptions& options, const std::string& model_file) const;
 
  private:
+  std::string mmproj_;
+  bool no_mmproj_ = false;
+  std::int32_t image_tokens_ = 0;
   std::int32_t context_ = 0;
   std::int32_t batch_ = 512;
   std::int32_t threads_ = 0;

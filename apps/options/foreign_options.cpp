@@ -24,7 +24,9 @@ constexpr std::string_view own_threads =
 constexpr std::string_view no_draft =
     "a draft model (--draft-model) runs with the options of the model; --draft-max says how much it drafts";
 constexpr std::string_view own_draft = "--draft-ngram and --draft-model say what drafts, --draft-max how much";
-constexpr std::string_view no_images = "images, audio and video are not read";
+constexpr std::string_view no_video = "audio and video are not read";
+constexpr std::string_view own_encoder =
+    "the image encoder is the file beside the model or that of --mmproj, and runs on the model's device";
 constexpr std::string_view no_adapter = "adapters are not applied while a model runs: merge them into its file";
 constexpr std::string_view file_rope = "the model's file says how positions are scaled";
 constexpr std::string_view one_batch = "--batch sets the tokens of a step, which is not divided further";
@@ -54,6 +56,8 @@ constexpr auto foreign_options = std::to_array<ForeignOption>({
     // The same under another name.
     {"", Kind::same, "--ctx-size", "LLAMA_ARG_CTX_SIZE,OLLAMA_CONTEXT_LENGTH"},
     {"", Kind::same, "--threads", "LLAMA_ARG_THREADS"},
+    {"", Kind::same, "--mmproj", "LLAMA_ARG_MMPROJ"},
+    {"", Kind::same, "--image-max-tokens", "LLAMA_ARG_IMAGE_MAX_TOKENS"},
     {"", Kind::same, "--max-tokens", "LLAMA_ARG_N_PREDICT"},
     {"", Kind::same, "--batch", "LLAMA_ARG_BATCH"},
     {"", Kind::same, "--model", "LLAMA_ARG_MODEL"},
@@ -119,7 +123,7 @@ constexpr auto foreign_options = std::to_array<ForeignOption>({
     {"--simple-io", Kind::always, "where there is no terminal, lines are read as they are"},
     {"-mli,--multiline-input", Kind::always, "a line that ends in \\ goes on in chat"},
     {"--offline", Kind::always, "a model is downloaded only where the hub's cache lacks it", "LLAMA_ARG_OFFLINE"},
-    {"--no-mmproj,--no-mmproj-auto", Kind::always, no_images},
+    {"--mmproj-auto,--mmproj-offload", Kind::always, own_encoder, "LLAMA_ARG_MMPROJ_AUTO,LLAMA_ARG_MMPROJ_OFFLOAD"},
     {"--no-host", Kind::always, by_layers, "LLAMA_ARG_NO_HOST"},
     {"--no-perf,--no-show-timings", Kind::instead, "the speed goes to standard error: 2> /dev/null"},
     {"--no-escape", Kind::always, "a text is always taken as the shell gives it"},
@@ -181,13 +185,13 @@ constexpr auto foreign_options = std::to_array<ForeignOption>({
      "LLAMA_ARG_ROPE_SCALING_TYPE,LLAMA_ARG_ROPE_SCALE,LLAMA_ARG_ROPE_FREQ_BASE,LLAMA_ARG_ROPE_FREQ_SCALE,"
      "LLAMA_ARG_YARN_ORIG_CTX,LLAMA_ARG_YARN_EXT_FACTOR,LLAMA_ARG_YARN_ATTN_FACTOR,LLAMA_ARG_YARN_BETA_SLOW,"
      "LLAMA_ARG_YARN_BETA_FAST,LLAMA_ARG_GRP_ATTN_N,LLAMA_ARG_GRP_ATTN_W"},
-    {"-mm,--mmproj,-mmu,--mmproj-url,--mmproj-auto,--mmproj-offload,--no-mmproj-offload,--image,--audio,--video,"
-     "--image-min-tokens,--image-max-tokens,--mtmd-batch-max-tokens,--video-fps,--video-timestamp-interval,"
-     "--video-ffmpeg-dir,--media-path",
-     Kind::instead, no_images,
-     "LLAMA_ARG_MMPROJ,LLAMA_ARG_MMPROJ_URL,LLAMA_ARG_MMPROJ_AUTO,LLAMA_ARG_MMPROJ_OFFLOAD,LLAMA_ARG_IMAGE_MIN_TOKENS,"
-     "LLAMA_ARG_IMAGE_MAX_TOKENS,LLAMA_ARG_MTMD_BATCH_MAX_TOKENS,LLAMA_ARG_VIDEO_FPS,LLAMA_ARG_VIDEO_TIMESTAMP_INTERVAL,"
-     "LLAMA_ARG_VIDEO_FFMPEG_DIR"},
+    {"--audio,--video,--video-fps,--video-timestamp-interval,--video-ffmpeg-dir", Kind::instead, no_video,
+     "LLAMA_ARG_VIDEO_FPS,LLAMA_ARG_VIDEO_TIMESTAMP_INTERVAL,LLAMA_ARG_VIDEO_FFMPEG_DIR"},
+    {"--image", Kind::instead, "rocmforge run --image FILE and /image FILE in chat show the model an image"},
+    {"--image-min-tokens,--mtmd-batch-max-tokens", Kind::instead, "--image-max-tokens is the one limit of an image's tokens",
+     "LLAMA_ARG_IMAGE_MIN_TOKENS,LLAMA_ARG_MTMD_BATCH_MAX_TOKENS"},
+    {"--media-path", Kind::instead, "serve --image-folder names the folder of file:// addresses"},
+    {"-mmu,--mmproj-url,--no-mmproj-offload", Kind::instead, own_encoder, "LLAMA_ARG_MMPROJ_URL"},
     {"--rpc,-sm,--split-mode,-ts,--tensor-split,-mg,--main-gpu", Kind::instead, one_device,
      "LLAMA_ARG_RPC,LLAMA_ARG_SPLIT_MODE,LLAMA_ARG_TENSOR_SPLIT,LLAMA_ARG_MAIN_GPU,OLLAMA_SCHED_SPREAD"},
     {"--list-devices", Kind::instead, "rocmforge devices lists them"},

@@ -11,7 +11,6 @@
 #include "base/printable.h"
 #include "images/decode.h"
 #include "service/image_files.h"
-#include "service/service_error.h"
 
 namespace rocmforge {
 namespace {
@@ -62,21 +61,6 @@ Image read_image(const ImagePart& part, const ImageSources& sources, std::int64_
   return decode_image({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()}, limits, cost);
 }
 
-/// A budget's end is none of the image's faults.
-template <class Body>
-auto with_field(const std::string& field, const Body& body) {
-  try {
-    return body();
-  } catch (const Interrupted&) {
-    throw;
-  } catch (const Postponed&) {
-    throw;
-  } catch (const Error& error) {
-    throw ServiceError(ServiceError::Kind::invalid,
-                       field.empty() ? error.what() : fmt::format("{}: {}", field, error.what()), field);
-  }
-}
-
 std::size_t count_of(std::string_view text, std::string_view part) {
   std::size_t count = 0;
   for (std::size_t at = text.find(part); at != std::string_view::npos; at = text.find(part, at + part.size())) {
@@ -98,7 +82,7 @@ std::vector<Image> read_images(const Conversation& conversation, const ImageSour
   std::int64_t pixels_left = most_image_pixels;
   for (const ImagePart* part : parts) {
     const std::int64_t before = reading.held();
-    images.push_back(with_field(part->field, [&] { return read_image(*part, sources, pixels_left, reading); }));
+    images.push_back(with_image_field(part->field, [&] { return read_image(*part, sources, pixels_left, reading); }));
     pixels_left -= static_cast<std::int64_t>(images.back().rgb.size()) / 3;
     reading.keep(before + static_cast<std::int64_t>(images.back().rgb.size()));
     reading.release();

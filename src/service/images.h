@@ -8,9 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
+#include "base/work_budget.h"
 #include "chat/conversation.h"
 #include "images/image.h"
 #include "service/reading.h"
+#include "service/service_error.h"
 #include "tokenizer/tokenizer.h"
 
 namespace rocmforge {
@@ -39,6 +42,20 @@ constexpr std::int64_t most_image_pixels = std::int64_t{1} << 28;  ///< of all i
 /// Reads and decodes the images of a conversation, in their order. Counts their work and memory. Throws ServiceError
 /// (invalid) with ImagePart::field for an image that can't be read or may not be, and Error where the work is too much.
 std::vector<Image> read_images(const Conversation& conversation, const ImageSources& sources, Reading& reading);
+
+/// Runs `body`. Its Error becomes a ServiceError (invalid) that names the image's field, but for a budget's end.
+template <class Body>
+auto with_image_field(const std::string& field, const Body& body) {
+  try {
+    return body();
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const Postponed&) {
+    throw;
+  } catch (const Error& error) {
+    throw ServiceError(ServiceError::Kind::invalid, field.empty() ? error.what() : field + ": " + error.what(), field);
+  }
+}
 
 /// Where the images of a conversation stand among the ids of its rendered prompt: one placeholder for each, in their order,
 /// written by the template. Throws ServiceError (invalid) with `field` where the template has not written as many, or a text

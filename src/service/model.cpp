@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "models/vision/vision_model.h"
 #include "service/service_error.h"
 
 namespace rocmforge {
@@ -91,6 +92,10 @@ ServedModel describe_model(const Engine& engine, const ServiceOptions& options) 
   options.sampling.apply(model.sampling);
   model.template_arguments = options.template_arguments;
   model.images = options.images;
+  model.vision = engine.vision();
+  if (model.vision != nullptr) {
+    model.images = ImageInput{.placeholder = model.vision->marks().placeholder};
+  }
   model.image_sources = options.image_sources;
   const ModelConfig& config = engine.model().config();
   model.hidden = config.state_width();

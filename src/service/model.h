@@ -41,6 +41,7 @@ struct ServedModel {
   SamplingParams sampling{};                         ///< defaults of requests
   std::variant<Pooling, NoPooling> pooling{};        ///< of embeddings, where a request names none
   std::optional<ImageInput> images{};                ///< empty: it reads text alone
+  const VisionModel* vision = nullptr;               ///< its image encoder, of the engine
   ImageSources image_sources{};
 
   /// Throws ServiceError (unsupported) where the file has none.
@@ -59,7 +60,7 @@ struct ServiceOptions {
   std::int32_t client_share = 50;            ///< percent of places that a client has beside others
   bool embeddings = true;                    ///< false: none are given where a request names no pooling
   std::optional<Pooling> pooling{};          ///< of embeddings; empty: as the model's file says, else mean
-  std::optional<ImageInput> images{};        ///< of an engine with an image encoder
+  std::optional<ImageInput> images{};        ///< where not the engine, but whoever takes Turn::images encodes them
   ImageSources image_sources{};
   /// Called when a step does not end in its time (EngineLoop::on_abandoned).
   std::function<void(const std::string& line)> on_abandoned{};

@@ -368,8 +368,9 @@ int chat(const ChatFlags& flags) {
   flags.generation.validate();
   static_cast<void>(flags.chat_template.variables());
   OfferedTools offered = flags.tools.read();
-  const EngineOptions options = flags.engine.options();
+  EngineOptions options = flags.engine.options();
   const std::string path = find_model(flags.model, options);
+  flags.engine.find_image_encoder(options, path);
   LocalModel model = load_local_model(path, options);
   auto templates = choose_templates(model.engine, flags.chat_template);
   if (!templates.has_value()) {

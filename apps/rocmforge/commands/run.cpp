@@ -70,8 +70,11 @@ int run(const RunFlags& flags) {
   for (const std::string& image : flags.images) {
     check_image(image);
   }
-  const EngineOptions options = flags.engine.options();
+  EngineOptions options = flags.engine.options();
   const std::string path = find_model(flags.words.model(), options);
+  if (!flags.images.empty()) {
+    flags.engine.find_image_encoder(options, path);
+  }
   const std::string text = read_prompt(flags, given);
   const LocalModel model = load_local_model(path, options);
   const Engine& engine = model.engine;

@@ -87,6 +87,7 @@ int serve(const ServeFlags& flags) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
   EngineOptions options = flags.service.engine_options(flags.engine);
+  flags.engine.find_image_encoder(options, path);
   if (options.kv_tokens == 0) {
     options.kv_tokens = usual_kv_tokens(options, path);
   }
