@@ -11,6 +11,7 @@
 #include "base/json_document.h"
 #include "base/printable.h"
 #include "terminal/text.h"
+#include "usage_error.h"
 
 namespace rocmforge::app {
 namespace {
@@ -56,6 +57,25 @@ std::string body_of(const LoadTarget& target, const LoadRequest& request) {
     body["logit_bias"][std::to_string(token)] = -100;
   }
   return body.dump();
+}
+
+HttpOrigin origin_of(const LoadTarget& target) {
+  try {
+    return HttpOrigin::parse(target.url);
+  } catch (const Error& error) {
+    throw UsageError(error.what());
+  }
+}
+
+HttpHeaders headers_of(const LoadTarget& target, bool has_body) {
+  HttpHeaders headers;
+  if (has_body) {
+    headers.emplace_back("Content-Type", "application/json");
+  }
+  if (!target.api_key.empty()) {
+    headers.emplace_back("Authorization", "Bearer " + target.api_key);
+  }
+  return headers;
 }
 
 /// Whether the text of a JSON object has a member of this name that is an object itself. JSON strings have escaped quotes,
@@ -135,7 +155,7 @@ class Reader {
 }  // namespace
 
 LoadClient::LoadClient(const LoadTarget& target, LoadClock clock)
-    : target_(&target), clock_(clock), connection_(HttpOrigin::parse(target.url), target.timeout_seconds) {}
+    : target_(&target), clock_(clock), connection_(origin_of(target), target.timeout_seconds) {}
 
 LoadSample LoadClient::send(const LoadRequest& request) {
   LoadSample sample;
@@ -144,14 +164,15 @@ LoadSample LoadClient::send(const LoadRequest& request) {
   const std::string body = body_of(*target_, request);
   sample.start = request.due > 0.0 ? request.due : clock_.now();
   try {
-    const int status =
-        connection_.request("POST", "/v1/completions", target_->api_key, body, [&](int code, std::string_view piece) {
-          if (code != 200) {
-            refusal += piece;
-            return true;
-          }
-          return reader.read(piece);
-        });
+    const HttpCall call = {
+        .method = "POST", .target = "/v1/completions", .headers = headers_of(*target_, true), .body = body};
+    const int status = connection_.request(call, [&](const HttpAnswer& head, std::string_view piece) {
+      if (head.status != 200) {
+        refusal += piece;
+        return true;
+      }
+      return reader.read(piece);
+    });
     if (status != 200) {
       sample.error = fmt::format("{}: {}", status, message_of(refusal));
     } else if (sample.dropped) {
@@ -167,9 +188,10 @@ LoadSample LoadClient::send(const LoadRequest& request) {
 }
 
 void find_model_of(LoadTarget& target) {
-  StreamingClient connection(HttpOrigin::parse(target.url), target.timeout_seconds);
+  StreamingClient connection(origin_of(target), target.timeout_seconds);
   std::string text;
-  const int status = connection.request("GET", "/v1/models", target.api_key, {}, [&](int, std::string_view piece) {
+  const HttpCall call = {.method = "GET", .target = "/v1/models", .headers = headers_of(target, false)};
+  const int status = connection.request(call, [&](const HttpAnswer&, std::string_view piece) {
     text += piece;
     return true;
   });

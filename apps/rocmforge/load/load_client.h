@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "load/load_clock.h"
-#include "load/streaming_client.h"
+#include "server/http/streaming_client.h"
 
 namespace rocmforge::app {
 
@@ -45,7 +45,7 @@ struct LoadSample {
 /// The model's name and vocabulary, as the server reports them. Throws Error when it can't be reached or no model is ready.
 void find_model_of(LoadTarget& target);
 
-/// A client with its own connection.
+/// A client with its own connection. Throws UsageError for a target that is no URL.
 class LoadClient {
  public:
   LoadClient(const LoadTarget& target, LoadClock clock);

@@ -1,4 +1,4 @@
-#include "load/streaming_client.h"
+#include "server/http/streaming_client.h"
 
 #include <fmt/format.h>
 #include <netdb.h>
@@ -6,6 +6,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/un.h>
 #include <unistd.h>
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/http/parser.hpp>
@@ -18,9 +19,9 @@
 #include <memory>
 
 #include "base/error.h"
-#include "usage_error.h"
+#include "server/http/http_server.h"
 
-namespace rocmforge::app {
+namespace rocmforge {
 namespace {
 
 namespace http = boost::beast::http;
@@ -30,13 +31,25 @@ std::string reason() {
   return late ? "no sign of life in time" : std::strerror(errno);
 }
 
+std::string host_header(const HttpOrigin& origin) {
+  return is_socket_path(origin.host) ? "localhost" : fmt::format("{}:{}", origin.host, origin.port);
+}
+
+HttpAnswer head_of(const http::response<http::string_body>& response) {
+  HttpAnswer head{.status = static_cast<int>(response.result_int())};
+  for (const auto& field : response) {
+    head.headers.emplace_back(std::string(field.name_string()), std::string(field.value()));
+  }
+  return head;
+}
+
 }  // namespace
 
 HttpOrigin HttpOrigin::parse(const std::string& url) {
   constexpr std::string_view scheme = "http://";
   std::string_view rest = url;
   if (!rest.starts_with(scheme)) {
-    throw UsageError(fmt::format("'{}' is not a URL like http://127.0.0.1:8080", url));
+    throw Error(fmt::format("'{}' is not a URL like http://127.0.0.1:8080", url));
   }
   rest.remove_prefix(scheme.size());
   const std::size_t slash = std::min(rest.find('/'), rest.size());
@@ -53,19 +66,66 @@ HttpOrigin HttpOrigin::parse(const std::string& url) {
   }
   const std::string_view port = colon == std::string_view::npos ? "80" : rest.substr(colon + 1);
   if (host.empty() || port.empty()) {
-    throw UsageError(fmt::format("'{}' is not a URL like http://127.0.0.1:8080", url));
+    throw Error(fmt::format("'{}' is not a URL like http://127.0.0.1:8080", url));
   }
   return {std::string(host), std::string(port), std::string(path)};
 }
 
 void StreamingClient::close() {
+  const std::lock_guard lock(mutex_);
   if (socket_ >= 0) {
     ::close(socket_);
     socket_ = -1;
   }
 }
 
-void StreamingClient::connect() {
+void StreamingClient::stop() {
+  const std::lock_guard lock(mutex_);
+  stopped_ = true;
+  if (socket_ >= 0) {
+    ::shutdown(socket_, SHUT_RDWR);
+  }
+}
+
+// connect() may wait: the socket is known to stop() before.
+bool StreamingClient::connect_to(int family, int protocol, const void* address, std::size_t size) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopped_) {
+      throw Error("the request was stopped");
+    }
+    socket_ = ::socket(family, SOCK_STREAM | SOCK_CLOEXEC, protocol);
+  }
+  if (socket_ < 0) {
+    return false;
+  }
+  const timeval timeout{timeout_seconds_, 0};
+  const int on = 1;
+  ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+  ::setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
+  ::setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // a unix socket has no such option
+  if (::connect(socket_, static_cast<const sockaddr*>(address), static_cast<socklen_t>(size)) == 0) {
+    return true;
+  }
+  const int failure = errno;
+  close();
+  errno = failure;
+  return false;
+}
+
+void StreamingClient::connect_to_socket() {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (origin_.host.size() >= sizeof address.sun_path) {
+    throw Error(fmt::format("{}: the path is too long for a unix socket", origin_.host));
+  }
+  origin_.host.copy(address.sun_path, origin_.host.size());
+  if (!connect_to(AF_UNIX, 0, &address, sizeof address)) {
+    throw Error(fmt::format("{} can't be reached: {}", origin_.host, reason()));
+  }
+}
+
+void StreamingClient::connect_to_host() {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
@@ -74,24 +134,14 @@ void StreamingClient::connect() {
   }
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> addresses(found, &::freeaddrinfo);
   for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
-    socket_ = ::socket(address->ai_family, address->ai_socktype | SOCK_CLOEXEC, address->ai_protocol);
-    if (socket_ < 0) {
-      continue;
-    }
-    const timeval timeout{timeout_seconds_, 0};
-    const int on = 1;
-    ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
-    ::setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
-    ::setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    if (::connect(socket_, address->ai_addr, address->ai_addrlen) == 0) {
+    if (connect_to(address->ai_family, address->ai_protocol, address->ai_addr, address->ai_addrlen)) {
       return;
     }
-    const int failure = errno;
-    close();
-    errno = failure;
   }
   throw Error(fmt::format("{}:{} can't be reached: {}", origin_.host, origin_.port, reason()));
 }
+
+void StreamingClient::connect() { is_socket_path(origin_.host) ? connect_to_socket() : connect_to_host(); }
 
 void StreamingClient::send(std::string_view text) {
   while (!text.empty()) {
@@ -124,6 +174,7 @@ int StreamingClient::read_answer(const Take& take) {
   parser.eager(true);
   std::array<char, 16384> memory{};
   std::size_t used = 0;
+  HttpAnswer head;
   while (!parser.is_done()) {
     const std::size_t count = receive(memory.data() + used, memory.size() - used);
     boost::system::error_code error;
@@ -147,33 +198,34 @@ int StreamingClient::read_answer(const Take& take) {
       throw Error("the answer's header is too long");
     }
     std::string& piece = parser.get().body();
-    if (!piece.empty() && !take(static_cast<int>(parser.get().result_int()), piece)) {
+    const bool head_came = parser.is_header_done() && head.status == 0;
+    if (head_came) {
+      head = head_of(parser.get());
+    }
+    if ((head_came && !take(head, {})) || (!piece.empty() && !take(head, piece))) {
       close();
-      return static_cast<int>(parser.get().result_int());
+      return head.status;
     }
     piece.clear();
   }
   if (!parser.keep_alive()) {
     close();
   }
-  return static_cast<int>(parser.get().result_int());
+  return head.status;
 }
 
-int StreamingClient::request(std::string_view method, std::string_view path, std::string_view api_key, const std::string& body,
-                        const Take& take) {
+int StreamingClient::request(const HttpCall& call, const Take& take) {
   if (socket_ < 0) {
     connect();
   }
   try {
-    std::string head = fmt::format("{} {}{} HTTP/1.1\r\nHost: {}:{}\r\nContent-Length: {}\r\n", method, origin_.path, path,
-                                   origin_.host, origin_.port, body.size());
-    if (!body.empty()) {
-      head += "Content-Type: application/json\r\n";
+    std::string head = fmt::format("{} {}{} HTTP/1.1\r\nHost: {}\r\nContent-Length: {}\r\n", call.method, origin_.path,
+                                   call.target, host_header(origin_), call.body.size());
+    for (const auto& [name, value] : call.headers) {
+      head += fmt::format("{}: {}\r\n", name, value);
     }
-    if (!api_key.empty()) {
-      head += fmt::format("Authorization: Bearer {}\r\n", api_key);
-    }
-    send(head + "\r\n" + body);
+    send(head + "\r\n");
+    send(call.body);
     return read_answer(take);
   } catch (...) {
     close();
@@ -181,4 +233,4 @@ int StreamingClient::request(std::string_view method, std::string_view path, std
   }
 }
 
-}  // namespace rocmforge::app
+}  // namespace rocmforge
