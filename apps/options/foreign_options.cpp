@@ -37,7 +37,6 @@ constexpr std::string_view no_sampler = "this sampler does not exist; `rocmforge
 constexpr std::string_view own_page = "the page at / is built in; --no-page turns it off";
 constexpr std::string_view no_tls = "serve has no TLS: put a proxy before it";
 constexpr std::string_view no_agent = "serve runs no tools and no MCP servers: the client runs them";
-constexpr std::string_view one_model = "serve serves the one model that it was started with";
 constexpr std::string_view talks = "rocmforge chat is the conversation, run answers once";
 constexpr std::string_view raw_text = "run --raw continues plain text";
 constexpr std::string_view reasoning =
@@ -100,7 +99,13 @@ constexpr auto foreign_options = std::to_array<ForeignOption>({
     {"--chat-template", Kind::same, "--chat-format", "LLAMA_ARG_CHAT_TEMPLATE"},
     {"", Kind::same, "--chat-template-file", "LLAMA_ARG_CHAT_TEMPLATE_FILE"},
     {"--no-cache-prompt", Kind::same, "--no-prefix-cache"},
+    {"", Kind::same, "--models-dir", "LLAMA_ARG_MODELS_DIR"},
+    {"", Kind::same, "--models-preset", "LLAMA_ARG_MODELS_PRESET"},
+    {"", Kind::same, "--models-max", "LLAMA_ARG_MODELS_MAX,OLLAMA_MAX_LOADED_MODELS"},
+    {"", Kind::same, "--keep-alive", "OLLAMA_KEEP_ALIVE"},
+    {"--sleep-idle-seconds", Kind::same, "--sleep-idle"},
     // What is always so.
+    {"--models-autoload", Kind::always, "a model is loaded when a request names it", "LLAMA_ARG_MODELS_AUTOLOAD"},
     {"-fa,--flash-attn", Kind::on, fused, "LLAMA_ARG_FLASH_ATTN,OLLAMA_FLASH_ATTENTION"},
     {"--jinja", Kind::always, "chat templates are always rendered as Jinja", "LLAMA_ARG_JINJA"},
     {"-cb,--cont-batching", Kind::always, "requests are always batched as they come", "LLAMA_ARG_CONT_BATCHING"},
@@ -217,10 +222,8 @@ constexpr auto foreign_options = std::to_array<ForeignOption>({
     {"--ssl-key-file,--ssl-cert-file", Kind::instead, no_tls, "LLAMA_ARG_SSL_KEY_FILE,LLAMA_ARG_SSL_CERT_FILE"},
     {"--sse-ping-interval", Kind::instead, "the interval of a stream's comments is fixed", "LLAMA_ARG_SSE_PING_INTERVAL"},
     {"--props", Kind::instead, "/props is read only: the options of serve set the defaults", "LLAMA_ARG_ENDPOINT_PROPS"},
-    {"--models-dir,--models-preset,--models-max,--models-autoload,--no-models-autoload,--sleep-idle-seconds", Kind::instead,
-     one_model,
-     "LLAMA_ARG_MODELS_DIR,LLAMA_ARG_MODELS_PRESET,LLAMA_ARG_MODELS_MAX,LLAMA_ARG_MODELS_AUTOLOAD,OLLAMA_MAX_LOADED_MODELS,"
-     "OLLAMA_KEEP_ALIVE,OLLAMA_LOAD_TIMEOUT"},
+    {"--no-models-autoload", Kind::instead, "a model is loaded when a request names it"},
+    {"", Kind::instead, "a request waits for its model as long as --request-timeout says", "OLLAMA_LOAD_TIMEOUT"},
     {"--reasoning-preserve,--no-reasoning-preserve,--reasoning-effort", Kind::instead, reasoning,
      "LLAMA_ARG_REASONING_PRESERVE,LLAMA_ARG_REASONING_EFFORT"},
     {"--reasoning-budget,--reasoning-budget-message", Kind::instead, budget,

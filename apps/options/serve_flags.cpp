@@ -176,9 +176,16 @@ void ListenFlags::add_to(Command& command) {
   add({"--log-requests", &log_requests, "Log what is asked and answered as well"});
   add({"--no-page", &no_page, "No web page at /"});
   add({"--no-slots", &no_slots, "No /slots"});
+  add({"--behind-router", &behind_router,
+       "As serve starts a process for each of several models: the router that opens the unix socket says by headers whose a "
+       "request is, and by a line on standard input when to load"});
 }
 
 void ListenFlags::apply(ServerOptions& options) const {
+  if (behind_router && !is_socket_path(host)) {
+    throw UsageError("--behind-router trusts who asks, and takes --host with the path of a unix socket");
+  }
+  options.behind_router = behind_router;
   options.host = host;
   options.port = port;
   options.http.connections = max_connections;

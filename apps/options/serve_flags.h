@@ -55,6 +55,7 @@ struct ListenFlags {
   bool share_prefixes = false;
   std::int64_t request_memory_mib = 0;
   double request_work_millions = 200.0;
+  bool behind_router = false;
 
   void add_to(Command& command);
   /// Adds these flags to the options. Throws UsageError, and Error for a file of keys that can't be read.

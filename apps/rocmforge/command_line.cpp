@@ -91,6 +91,9 @@ class CommandLine {
       added->multi_option_policy(std::holds_alternative<std::vector<std::string>*>(option.target)
                                      ? CLI::MultiOptionPolicy::TakeAll
                                      : CLI::MultiOptionPolicy::TakeLast);
+      if (option.is_argument() && std::holds_alternative<std::vector<std::string>*>(option.target)) {
+        added->expected(CLI::detail::expected_max_vector_size);
+      }
       if (!option.is_flag()) {
         added->type_name(value_name(option));
       }

@@ -57,7 +57,8 @@ std::string option_names(const Option& option) {
 std::string usage(const Command& command, const std::string& full_name) {
   std::string line = full_name;
   for (const Option& option : command.options) {
-    line += option.is_argument() ? (option.required ? " " + option.names : fmt::format(" [{}]", option.names)) : "";
+    const std::string name = option.names + (std::holds_alternative<std::vector<std::string>*>(option.target) ? "..." : "");
+    line += option.is_argument() ? (option.required ? " " + name : fmt::format(" [{}]", name)) : "";
   }
   const bool has_options = std::ranges::any_of(command.options, [](const Option& o) { return !o.is_argument(); });
   line += has_options ? " [OPTIONS]" : "";

@@ -11,6 +11,8 @@
 #include <utility>
 
 #include "server/access.h"
+#include "server/api/status.h"
+#include "server/forwarded_client.h"
 #include "server/model_service.h"
 #include "server/router.h"
 #include "service/workers.h"
@@ -33,11 +35,11 @@ HttpLimits http_limits(const ServerOptions& options) {
 
 class Server::Implementation {
  public:
-  Implementation(const ServerOptions& options, std::shared_ptr<ModelService> service)
+  Implementation(const ServerOptions& options, std::shared_ptr<ModelService> service, std::vector<Route> routes)
       : state_{.options = options, .service = std::move(service)},
         log_(std::make_shared<RequestLog>(options.log)),
         access_(options.keys, options.cors_origins, options.hosts),
-        router_(server_routes(options)),
+        router_(std::move(routes)),
         memory_(std::make_shared<RequestMemory>(options.request_memory, options.client_share)),
         http_(std::make_unique<HttpServer>(options.host, options.port, http_limits(options), handler(), memory_)) {
     log_->event(fmt::format("listening at {}", url()));
@@ -74,6 +76,8 @@ class Server::Implementation {
     state_.service->start(std::move(engine), state_.options);
     log_->event(fmt::format("serving {}", state_.options.model_id));
   }
+
+  [[nodiscard]] Json description() const { return describe_model(state_.needed_backend().model); }
 
   bool drain(std::chrono::milliseconds limit, const std::function<bool()>& hurry) {
     state_.draining = true;
@@ -170,6 +174,9 @@ class Server::Implementation {
         request.owner = fmt::format("key {}", *key);
         request.account = request.owner;
       }
+      if (state_.options.behind_router) {
+        take_forwarded_client(request);
+      }
     } catch (const ApiError& problem) {
       auto response = std::make_unique<HttpResponse>(
           refusal(problem, {{"client", request.client}, {"method", request.method}, {"path", request.path}},
@@ -193,6 +200,9 @@ class Server::Implementation {
     }
     if (options.keys.size() > 1 && !options.share_prefixes) {
       limits.prefix_space = request.owner;
+    }
+    if (options.behind_router) {
+      take_forwarded_limits(request, limits);
     }
     return limits;
   }
@@ -254,12 +264,15 @@ class Server::Implementation {
 
 Server::Server(const ServerOptions& options) : Server(options, std::make_shared<ModelService>()) {}
 Server::Server(const ServerOptions& options, std::shared_ptr<ModelService> service)
-    : implementation_(std::make_unique<Implementation>(options, std::move(service))) {}
+    : implementation_(std::make_unique<Implementation>(options, std::move(service), server_routes(options))) {}
+Server::Server(const ServerOptions& options, std::vector<Route> routes)
+    : implementation_(std::make_unique<Implementation>(options, std::make_shared<ModelService>(), std::move(routes))) {}
 Server::~Server() = default;
 std::uint16_t Server::port() const { return implementation_->port(); }
 std::string Server::url() const { return implementation_->url(); }
 RequestLog& Server::log() { return implementation_->log(); }
 void Server::serve(std::unique_ptr<Engine> engine) { implementation_->serve(std::move(engine)); }
+Json Server::description() const { return implementation_->description(); }
 bool Server::drain(std::chrono::milliseconds limit, const std::function<bool()>& hurry) {
   return implementation_->drain(limit, hurry);
 }

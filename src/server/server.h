@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "server/access.h"
+#include "server/api/json.h"
 #include "server/http/http_server.h"
 #include "server/request_log.h"
 #include "service/model.h"
@@ -16,6 +17,7 @@
 namespace rocmforge {
 
 struct ModelService;
+struct Route;
 
 /// Progress of a model's download, in Ollama's words.
 struct PullStatus {
@@ -49,6 +51,7 @@ struct ServerOptions : ServiceOptions {
   std::optional<std::chrono::milliseconds> request_time{};  ///< the longest that a request may take
   bool strict_fields = false;                               ///< unknown fields are refused, not ignored
   PullFunction pull{};                                      ///< of /api/pull; empty: clients may download nothing
+  bool behind_router = false;                               ///< see server/forwarded_client.h; only at a unix socket
   bool pull_token = false;                                  ///< clients without a key may use the operator's token too
   bool page = true;
   bool slots = true;
@@ -65,6 +68,8 @@ class Server {
   /// The same for a model that others in the process use too. If `service` has been started, serve() is not
   /// called, and the options of the model have no effect.
   Server(const ServerOptions& options, std::shared_ptr<ModelService> service);
+  /// A server with other routes.
+  Server(const ServerOptions& options, std::vector<Route> routes);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -75,6 +80,8 @@ class Server {
 
   /// Call when the model has been loaded.
   void serve(std::unique_ptr<Engine> engine);
+  /// The model as /v1/models describes it. Call after serve().
+  [[nodiscard]] Json description() const;
 
   /// Accepts no more requests, waits for the running ones up to `limit` or until `hurry` is true, and cancels the rest (if
   /// others use the model too, in the destructor). Returns whether none had to be cancelled.

@@ -1,35 +1,44 @@
 #include <fmt/format.h>
-#include <pthread.h>
 #include <unistd.h>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 
+#include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <cstddef>
-#include <ctime>
-#include <exception>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <future>
+#include <iostream>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include "base/json_document.h"
 #include "command.h"
 #include "commands/pull_model.h"
 #include "commands/step_timeout.h"
+#include "engine/plan_model.h"
 #include "flags.h"
 #include "hub/image_fetch.h"
 #include "model_path.h"
 #include "prompts.h"
+#include "serve/gateway_flags.h"
+#include "serve/model_choices.h"
+#include "serve/serve_gateway.h"
+#include "serve/server_process.h"
 #include "serve_flags.h"
 #include "server/server.h"
+#include "usage_error.h"
 
 namespace rocmforge::app {
 namespace {
 
 struct ServeFlags {
-  ModelArgument model;
+  std::vector<std::string> models;  ///< none: the demo model, or that of the hub
+  std::string hub_name;
   ListenFlags listen;
   ServiceFlags service;
   bool allow_image_urls = false;
@@ -39,53 +48,31 @@ struct ServeFlags {
   SamplingFlags sampling;
   TemplateFlags chat_template;
   EngineFlags engine;
+  GatewayFlags gateway;
 };
 
-std::chrono::milliseconds milliseconds(double seconds) {
-  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000.0));
+/// Tells the router what the model needs, and waits until it may load. Plans again when the router asks, as others may have
+/// freed memory. Ends the program with the router.
+void wait_for_place(const std::string& path, const EngineOptions& options) {
+  for (std::string answer; answer != "load";) {
+    {
+      const PlannedModel planned = plan_model(path, options);
+      const std::int64_t bytes =
+          planned.memory.total_bytes() + (planned.host_memory ? planned.host_memory->total_bytes() : 0);
+      const bool fits = planned.lacking() == nullptr && (!planned.placement || options.placement.any());
+      fmt::print("needs {} {} {}\n", bytes, fits ? "fits" : "lacks", planned.device->info().is_gpu() ? "gpu" : "cpu");
+      std::fflush(stdout);
+    }
+    if (!std::getline(std::cin, answer)) {
+      std::quick_exit(1);
+    }
+  }
 }
 
-sigset_t end_signals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  return signals;
-}
-
-/// Waits at most `time` for a signal that ends the program. Returns whether one arrived.
-bool signal_came(std::chrono::nanoseconds time = std::chrono::milliseconds(100)) {
-  const sigset_t signals = end_signals();
-  const auto seconds = std::chrono::floor<std::chrono::seconds>(time);
-  const timespec wait = {.tv_sec = seconds.count(), .tv_nsec = (time - seconds).count()};
-  return sigtimedwait(&signals, nullptr, &wait) > 0;
-}
-
-/// Makes the allocator return the freed memory of requests to the system. By default it keeps freed blocks of up to 32 MiB
-/// in many heaps, so that resident memory exceeds the limit of requests. Only one thread at a time can use a heap: with two
-/// heaps, the network thread would wait for the threads that read requests.
-void limit_heaps() {
-#ifdef __GLIBC__
-  constexpr int mapped_bytes = 128 << 10, most_heaps = 8;
-  mallopt(M_MMAP_THRESHOLD, mapped_bytes);
-  mallopt(M_ARENA_MAX, most_heaps);
-#endif
-}
-
-/// Returns free pages between used ones to the system.
-void return_freed_memory() {
-#ifdef __GLIBC__
-  malloc_trim(0);
-#endif
-}
-
-int serve(const ServeFlags& flags) {
-  limit_heaps();                                                             // before any thread begins
-  const std::string path = find_model(flags.model, flags.engine.options());  // Ctrl-C ends a download
-  // Before any other thread begins, so that all of them leave these signals to signal_came().
-  const sigset_t signals = end_signals();
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  std::signal(SIGPIPE, SIG_IGN);
+int serve_one(const ServeFlags& flags) {
+  const std::string path = find_model({.file = flags.models.empty() ? "" : flags.models.front(), .hub_name = flags.hub_name},
+                                      flags.engine.options());  // Ctrl-C ends a download
+  prepare_server_process();
   EngineOptions options = flags.service.engine_options(flags.engine);
   flags.engine.find_image_encoder(options, path);
   if (options.kv_tokens == 0) {
@@ -111,6 +98,9 @@ int serve(const ServeFlags& flags) {
   fmt::print("{}\n", server.url());
   std::fflush(stdout);
 
+  if (flags.listen.behind_router) {
+    wait_for_place(path, options);
+  }
   auto loading = std::async(std::launch::async, [&] { return load_model(path, options); });
   while (loading.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
     if (signal_came()) {
@@ -123,9 +113,11 @@ int serve(const ServeFlags& flags) {
     static_cast<void>(choose_templates(*engine, flags.chat_template));  // throws if the template has no such choice
   }
   server.serve(std::move(engine));
-  while (!signal_came(std::chrono::seconds(1))) {
-    return_freed_memory();
+  if (flags.listen.behind_router) {
+    fmt::print("loaded {}\n", json_text(server.description()));
+    std::fflush(stdout);
   }
+  wait_for_signal();
   server.log().event(fmt::format("shutting down: running requests have {} s to end; another signal ends them at once",
                                  flags.listen.drain_seconds));
   const bool all_ended =
@@ -134,21 +126,58 @@ int serve(const ServeFlags& flags) {
   return 0;
 }
 
+int serve(const ServeFlags& flags, const GivenOptions& given) {
+  if (!flags.gateway.are_needed(flags.models)) {
+    return serve_one(flags);
+  }
+  if (flags.allow_pull || !flags.service.alias.empty()) {
+    throw UsageError(fmt::format("{} is for one model", flags.allow_pull ? "--allow-pull" : "--alias"));
+  }
+  const std::vector<std::string> options = given.arguments(options_of_the_port());
+  std::vector<ModelChoice> choices;
+  const auto add = [&](std::vector<ModelChoice> more) { std::ranges::move(more, std::back_inserter(choices)); };
+  if (!flags.hub_name.empty()) {
+    add(choices_of_models({find_model({.file = "", .hub_name = flags.hub_name})}, options));
+  }
+  if (!flags.gateway.folder.empty()) {
+    add(choices_of_folder(flags.gateway.folder, options));
+  }
+  if (!flags.gateway.preset.empty()) {
+    add(choices_of_preset(flags.gateway.preset, options));
+  }
+  add(choices_of_models(flags.models.empty() && choices.empty() ? std::vector<std::string>{""} : flags.models, options));
+  check_names(choices);
+  return serve_gateway(std::move(choices), flags.gateway, flags.listen, flags.service);
+}
+
+/// The models as arguments, or one as the value of -m or -hf.
+void add_models(Command& command, ServeFlags& flags) {
+  ModelArgument unused;
+  add_model(command, unused);
+  Option& models = command.option("MODEL");
+  models.target = &flags.models;
+  models.meaning =
+      "GGUF file, or the name of one, or a folder of them; several are served behind one port; without it the demo "
+      "model";
+  command.option("--model").target = &flags.models;
+  command.option("--hf-repo").target = &flags.hub_name;
+}
+
 }  // namespace
 
 Command serve_command() {
   auto flags = std::make_shared<ServeFlags>();
   Command command = {
       .name = "serve",
-      .summary = "Serve a model over HTTP, by the APIs of OpenAI, Anthropic and Ollama",
+      .summary = "Serve models over HTTP, by the APIs of OpenAI, Anthropic and Ollama",
       .notes =
           "The address is printed once the server listens; requests are answered with 503 until the model is loaded. "
           "What is said here of sampling and the chat template holds where a request says nothing.",
       .examples = {"rocmforge serve", "rocmforge serve model.gguf --port 9000 --parallel 64 --ctx-size 4096 --temp 0.6",
                    "curl http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' -d '{\"messages\": "
                    "[{\"role\": \"user\", \"content\": \"What is 127 + 458?\"}]}'"},
-      .action = [flags] { return serve(*flags); }};
-  add_model(command, flags->model);
+  };
+  add_models(command, *flags);
   flags->listen.add_to(command);
   flags->service.add_to(command);
   command.options.push_back(
@@ -173,6 +202,8 @@ Command serve_command() {
   flags->sampling.add_to(command);
   flags->chat_template.add_to(command);
   flags->engine.add_to(command);
+  flags->gateway.add_to(command);
+  command.action = [flags, given = GivenOptions(command.options)] { return serve(*flags, given); };
   return command;
 }
 

@@ -20,15 +20,6 @@ Json capabilities_of(const ServedModel& model) {
   return names;
 }
 
-Json describe(const ServedModel& model) {
-  return {{"id", model.id},
-          {"object", "model"},
-          {"created", model.created},
-          {"owned_by", "rocmforge"},
-          {"capabilities", capabilities_of(model)},
-          {"meta", model.details}};
-}
-
 /// What the template that answers requests can do; null without one.
 Json template_abilities(const ServedModel& model) {
   if (model.templates == nullptr) {
@@ -47,6 +38,15 @@ void require_working(const ServerState& state) {
 }
 
 }  // namespace
+
+Json describe_model(const ServedModel& model) {
+  return {{"id", model.id},
+          {"object", "model"},
+          {"created", model.created},
+          {"owned_by", "rocmforge"},
+          {"capabilities", capabilities_of(model)},
+          {"meta", model.details}};
+}
 
 void serve_health(const std::shared_ptr<HttpExchange>& exchange, ServerState& state) {
   require_working(state);
@@ -71,7 +71,7 @@ void serve_metrics(const std::shared_ptr<HttpExchange>& exchange, ServerState& s
 }
 
 void serve_models(const std::shared_ptr<HttpExchange>& exchange, ServerState& state) {
-  exchange->send_json(Json{{"object", "list"}, {"data", Json::array({describe(state.needed_backend().model)})}});
+  exchange->send_json(Json{{"object", "list"}, {"data", Json::array({describe_model(state.needed_backend().model)})}});
 }
 
 void serve_model(const std::shared_ptr<HttpExchange>& exchange, ServerState& state) {
@@ -81,7 +81,7 @@ void serve_model(const std::shared_ptr<HttpExchange>& exchange, ServerState& sta
   if (id != model.id) {
     throw ApiError(404, fmt::format("there is no model '{}'", id.substr(0, 64)), "model", "model_not_found");
   }
-  exchange->send_json(describe(model));
+  exchange->send_json(describe_model(model));
 }
 
 void serve_props(const std::shared_ptr<HttpExchange>& exchange, ServerState& state) {

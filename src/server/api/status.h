@@ -6,6 +6,9 @@
 
 namespace rocmforge {
 
+/// An entry of /v1/models.
+Json describe_model(const ServedModel& model);
+
 // The routes that report state and compute nothing.
 void serve_health(const std::shared_ptr<HttpExchange>& exchange, ServerState& state);
 void serve_ready(const std::shared_ptr<HttpExchange>& exchange, ServerState& state);

@@ -17,8 +17,7 @@
 namespace rocmforge {
 namespace {
 
-std::string time_text(std::time_t time) { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(time)); }
-std::string now_text() { return time_text(std::chrono::system_clock::to_time_t(std::chrono::system_clock::now())); }
+std::string now_text() { return ollama_time(std::chrono::system_clock::to_time_t(std::chrono::system_clock::now())); }
 
 std::int64_t nanoseconds(double seconds) { return static_cast<std::int64_t>(seconds * 1e9); }
 
@@ -153,9 +152,20 @@ Turn read_raw(Fields& fields, const OllamaText& text, Request request, Reading& 
   return turn;
 }
 
-Json details_of(const ServedModel& model) {
-  const std::string family = model.details.value("architecture", "");
-  const double parameters = model.details.value("n_params", 0.0);
+Json description_of(const ServedModel& model) {
+  return {{"name", model.id},
+          {"model", model.id},
+          {"size", model.details.value("size", std::int64_t{0})},
+          {"details", ollama_details(model.details)}};
+}
+
+}  // namespace
+
+Json ollama_error(const ApiError& error) { return {{"error", error.message}}; }
+
+Json ollama_details(const Json& meta) {
+  const std::string family = meta.value("architecture", "");
+  const double parameters = meta.value("n_params", 0.0);
   return {{"parent_model", ""},
           {"format", "gguf"},
           {"family", family},
@@ -164,16 +174,7 @@ Json details_of(const ServedModel& model) {
            parameters >= 1e9 ? fmt::format("{:.1f}B", parameters / 1e9) : fmt::format("{:.1f}M", parameters / 1e6)}};
 }
 
-Json description_of(const ServedModel& model) {
-  return {{"name", model.id},
-          {"model", model.id},
-          {"size", model.details.value("size", std::int64_t{0})},
-          {"details", details_of(model)}};
-}
-
-}  // namespace
-
-Json ollama_error(const ApiError& error) { return {{"error", error.message}}; }
+std::string ollama_time(std::time_t time) { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(time)); }
 
 void serve_ollama_chat(const std::shared_ptr<HttpExchange>& exchange, const Backend& backend) {
   const Document document = exchange->take_json();
@@ -204,7 +205,7 @@ void serve_ollama_generate(const std::shared_ptr<HttpExchange>& exchange, const 
 
 void serve_ollama_tags(const std::shared_ptr<HttpExchange>& exchange, const Backend& backend) {
   Json model = description_of(backend.model);
-  model["modified_at"] = time_text(static_cast<std::time_t>(backend.model.created));
+  model["modified_at"] = ollama_time(static_cast<std::time_t>(backend.model.created));
   exchange->send_json({{"models", Json::array({std::move(model)})}});
 }
 
@@ -234,14 +235,14 @@ void serve_ollama_show(const std::shared_ptr<HttpExchange>& exchange, const Back
   exchange->send_json({{"modelfile", ""},
                        {"parameters", ""},
                        {"template", model.templates == nullptr ? "" : model.templates->choose({}).source()},
-                       {"details", details_of(model)},
+                       {"details", ollama_details(model.details)},
                        {"model_info",
                         {{"general.architecture", family},
                          {"general.parameter_count", model.details.value("n_params", std::int64_t{0})},
                          {family + ".context_length", model.details.value("n_ctx_train", 0)},
                          {family + ".embedding_length", model.hidden}}},
                        {"capabilities", std::move(capabilities)},
-                       {"modified_at", time_text(static_cast<std::time_t>(model.created))}});
+                       {"modified_at", ollama_time(static_cast<std::time_t>(model.created))}});
 }
 
 }  // namespace rocmforge

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <ctime>
 #include <memory>
+#include <string>
 
 #include "server/api/generation.h"
 
@@ -10,6 +12,11 @@ namespace rocmforge {
 
 /// {"error": message}
 Json ollama_error(const ApiError& error);
+
+/// `details` of a model, from ServedModel::details.
+Json ollama_details(const Json& meta);
+/// "2026-03-01T12:00:00Z"
+std::string ollama_time(std::time_t time);
 
 /// POST /api/chat, /api/generate. Throw ApiError.
 void serve_ollama_chat(const std::shared_ptr<HttpExchange>& exchange, const Backend& backend);

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace rocmforge::app {
+
+/// For a process that serves: makes SIGINT and SIGTERM wait for signal_came(), ignores SIGPIPE, and makes the allocator
+/// return the freed memory of requests to the system. Call before any other thread begins.
+void prepare_server_process();
+
+/// Waits at most `time` for a signal that ends the program. Returns whether one arrived.
+bool signal_came(std::chrono::nanoseconds time = std::chrono::milliseconds(100));
+
+/// Waits for such a signal, and returns free memory to the system meanwhile.
+void wait_for_signal();
+
+/// Of a flag in seconds.
+std::chrono::milliseconds milliseconds(double seconds);
+
+}  // namespace rocmforge::app
