@@ -72,10 +72,8 @@ void Forwarder::post(const std::shared_ptr<HttpExchange>& exchange, ServerState&
 /// Never throws: where even the refusal fails, the reply is dropped.
 void Forwarder::run(Passage& passage, const std::shared_ptr<HttpExchange>& exchange, ServerState& state) noexcept {
   try {
-    Route route = *exchange->request.route;
-    route.serve = [&passage](const std::shared_ptr<HttpExchange>&, ServerState&) { passage.run(); };
-    if (const std::optional<ApiError> problem = Router::serve(route, exchange, state)) {
-      Router::refuse(route, *exchange, state, *problem);
+    if (const std::optional<ApiError> problem = Router::error_of([&passage] { passage.run(); })) {
+      Router::refuse(*exchange->request.route, *exchange, state, *problem);
     }
   } catch (const std::exception&) {  // no memory even for the reason
     exchange->drop();

@@ -30,8 +30,8 @@ class Forwarder {
   Forwarder(const Forwarder&) = delete;
   Forwarder& operator=(const Forwarder&) = delete;
 
-  /// Passes a request on to the model that it names, or to the only one there is. Returns at once. Throws ApiError: 429
-  /// where too many wait, 503 during stop().
+  /// Passes a request on to the model that it names, or to the only one there is. One that only asks (GET) loads no model,
+  /// and does not keep it loaded. Returns at once. Throws ApiError: 429 where too many wait, 503 during stop().
   void forward(const std::shared_ptr<HttpExchange>& exchange, ServerState& state);
   /// Passes a request on to one loaded model after another, until one answers with another status than 404.
   void ask_loaded(const std::shared_ptr<HttpExchange>& exchange, ServerState& state);

@@ -9,6 +9,7 @@
 
 #include "gateway/model_lists.h"
 #include "server/api/fields.h"
+#include "server/api/sampling_fields.h"
 #include "server/api/status.h"
 
 namespace rocmforge {
@@ -68,21 +69,28 @@ OwnRoutes own_routes(ModelPool& pool, Forwarder& forwarder) {
   return own;
 }
 
-/// /props without a model's name describes the server.
-RouteFunction props(Forwarder& forwarder) {
-  return [&forwarder](const Exchange& exchange, ServerState& state) {
-    if (("&" + exchange->request.query).find("&model=") != std::string::npos) {
-      return forwarder.forward(exchange, state);
-    }
-    exchange->send_json(Json{{"role", "router"}, {"build_info", fmt::format("b-rocmforge {}", state.options.version)}});
+/// Asks the model that the query names, or without one answers for the router.
+RouteFunction of_model_or(void (*serve)(const Exchange&, ServerState&), Forwarder& forwarder) {
+  return [&forwarder, serve](const Exchange& exchange, ServerState& state) {
+    const bool names_model = ("&" + exchange->request.query).find("&model=") != std::string::npos;
+    names_model ? forwarder.forward(exchange, state) : serve(exchange, state);
   };
+}
+
+void serve_router_props(const Exchange& exchange, ServerState& state) {
+  Json params = sampling_json({});
+  params["n_predict"] = -1;
+  exchange->send_json(Json{{"role", "router"},
+                           {"default_generation_settings", {{"params", std::move(params)}}},
+                           {"build_info", fmt::format("b-rocmforge {}", state.options.version)}});
 }
 
 }  // namespace
 
 std::vector<Route> gateway_routes(const ServerOptions& options, ModelPool& pool, Forwarder& forwarder) {
   OwnRoutes own = own_routes(pool, forwarder);
-  own["GET /props"] = props(forwarder);
+  own["GET /props"] = of_model_or(serve_router_props, forwarder);
+  own["GET /metrics"] = of_model_or(serve_metrics, forwarder);
   std::vector<Route> routes = server_routes(options);
   for (Route& route : routes) {
     const auto found = own.find(fmt::format("{} {}", route.method, route.path));

@@ -131,23 +131,33 @@ std::unique_ptr<ModelPool::Use> ModelPool::acquire(std::string_view name, Waiter
   throw Interrupted{!in_time ? Interruption::time : stopping_ ? Interruption::shutdown : waiter.interrupted.load()};
 }
 
+std::unique_ptr<ModelPool::Use> ModelPool::loaded(std::string_view name) {
+  Model& model = find(name);
+  const std::lock_guard lock(mutex_);
+  if (model.state != ModelState::loaded || model.is_ending) {
+    return nullptr;
+  }
+  ++model.users;
+  return std::make_unique<Use>(*this, model, false);
+}
+
 std::vector<std::unique_ptr<ModelPool::Use>> ModelPool::loaded() {
   std::vector<std::unique_ptr<Use>> uses;
   const std::lock_guard lock(mutex_);
   for (Model* model : order_) {
     if (model->takes_requests()) {
       ++model->users;
-      uses.push_back(std::make_unique<Use>(*this, *model));
+      uses.push_back(std::make_unique<Use>(*this, *model, false));
     }
   }
   return uses;
 }
 
-void ModelPool::release(Model& model) {
+void ModelPool::release(Model& model, bool keeps) {
   {
     const std::lock_guard lock(mutex_);
     --model.users;
-    model.last_use = Clock::now();
+    model.last_use = keeps ? Clock::now() : model.last_use;
   }
   wake();
 }
@@ -169,7 +179,7 @@ bool ModelPool::unload(std::string_view name) {
   Model& model = find(name);
   {
     const std::lock_guard lock(mutex_);
-    if (model.state != ModelState::loaded) {
+    if (model.state != ModelState::loaded && model.state != ModelState::loading) {
       return false;
     }
     model.is_leaving = true;
@@ -225,7 +235,8 @@ ModelStatus ModelPool::status(std::string_view name) const {
   return status_of(model);
 }
 
-ModelPool::Use::Use(ModelPool& pool, Model& model) : pool_(&pool), model_(&model), run_(model.runs) {}
+ModelPool::Use::Use(ModelPool& pool, Model& model, bool keeps)
+    : pool_(&pool), model_(&model), run_(model.runs), keeps_(keeps) {}
 
 const std::string& ModelPool::Use::socket() const { return model_->choice.socket; }
 

@@ -81,8 +81,8 @@ class ModelPool {
   class Use {
    public:
     /// Called with the mutex held; the model counts this use already.
-    Use(ModelPool& pool, Model& model);
-    ~Use() { pool_->release(*model_); }
+    Use(ModelPool& pool, Model& model, bool keeps = true);
+    ~Use() { pool_->release(*model_, keeps_); }
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
     /// Where its server listens.
@@ -94,6 +94,7 @@ class ModelPool {
     ModelPool* pool_;
     Model* model_;
     std::uint64_t run_;
+    bool keeps_;  ///< the model counts as used
   };
 
   /// Somebody who waits for a model. `wake` of the pool has to be called after a change of it.
@@ -108,12 +109,14 @@ class ModelPool {
   /// `keep_alive`: how long the model stays loaded after this request; empty: as PoolOptions says.
   std::unique_ptr<Use> acquire(std::string_view name, Waiter& waiter, const std::optional<KeepAlive>& keep_alive);
   void wake();
-  /// The loaded models, for requests that concern any. They are not waited for.
+  // For requests that load no model and keep none loaded.
+  /// Null where the model is not loaded.
+  std::unique_ptr<Use> loaded(std::string_view name);
   std::vector<std::unique_ptr<Use>> loaded();
 
   /// Loads a model as if it were asked for. False where it is loaded already.
   bool load(std::string_view name);
-  /// Ends a model after its answers. False where it is not loaded.
+  /// Ends a model after its answers, or while it is loading. False where it is not loaded.
   bool unload(std::string_view name);
 
   [[nodiscard]] std::vector<ModelStatus> status() const;
@@ -131,9 +134,9 @@ class ModelPool {
   using Clock = std::chrono::steady_clock;
   struct Request;
 
-  void release(Model& model);
+  void release(Model& model, bool keeps);
   Model& find(std::string_view name) const;
-  // The functions below are called with the mutex held, except run() and wait_for_events().
+  // The functions below are called with the mutex held, except run(), wait_for_events() and read().
   [[nodiscard]] ModelStatus status_of(const Model& model) const;
   void enqueue(Model& model);
   void grant(Model& model);
@@ -147,7 +150,7 @@ class ModelPool {
   void read(Model& model);
   void take_line(Model& model, std::string_view line);
   void take_error_lines(Model& model);
-  void take_end(Model& model);
+  void take_end(Model& model, int status);
   void end_what_is_due();
   void begin_next();
   void start(Model& model);

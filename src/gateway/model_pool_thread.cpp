@@ -31,6 +31,11 @@ std::string_view take_word(std::string_view& text) {
   return word;
 }
 
+bool is_readable(const LineReader& reader) {
+  pollfd waited = {reader.descriptor(), POLLIN, 0};
+  return ::poll(&waited, 1, 0) > 0;
+}
+
 }  // namespace
 
 void ModelPool::log(const Model& model, std::string_view text) const {
@@ -78,11 +83,31 @@ void ModelPool::wait_for_events() {
   ::poll(waited.data(), waited.size(), time);
   std::uint64_t count = 0;
   static_cast<void>(!::read(wake_event_, &count, sizeof count));
-  const std::lock_guard lock(mutex_);
   for (std::size_t i = 0; i < models.size(); ++i) {
     if (waited[2 * i + 1].revents != 0 || waited[2 * i + 2].revents != 0) {
       read(*models[i]);
     }
+  }
+}
+
+// Only this thread uses a process, so that others need not wait while it reads or ends one.
+void ModelPool::read(Model& model) {
+  ModelProcess& process = *model.process;
+  std::optional<int> status;
+  process.errors().read();
+  if (!process.output().read()) {
+    while (!process.errors().has_ended() && is_readable(process.errors())) {
+      process.errors().read();
+    }
+    status = process.end(time_to_exit);
+  }
+  const std::lock_guard lock(mutex_);
+  take_error_lines(model);
+  while (const auto line = process.output().next()) {
+    take_line(model, *line);
+  }
+  if (status) {
+    take_end(model, *status);
   }
 }
 
@@ -104,18 +129,6 @@ int ModelPool::time_to_next() const {
   }
   const auto rest = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now()).count();
   return static_cast<int>(std::clamp<std::int64_t>(rest, 0, std::numeric_limits<int>::max()));
-}
-
-void ModelPool::read(Model& model) {
-  const bool goes_on = model.process->output().read();
-  model.process->errors().read();
-  take_error_lines(model);
-  while (const auto line = model.process->output().next()) {
-    take_line(model, *line);
-  }
-  if (!goes_on) {
-    take_end(model);
-  }
 }
 
 void ModelPool::take_error_lines(Model& model) {
@@ -162,14 +175,8 @@ void ModelPool::grant(Model& model) {
   std::erase(queue_, &model);
 }
 
-void ModelPool::take_end(Model& model) {
-  for (bool goes_on = true; goes_on && !model.process->errors().has_ended();) {
-    pollfd waited = {model.process->errors().descriptor(), POLLIN, 0};
-    goes_on = ::poll(&waited, 1, 0) > 0 && model.process->errors().read();
-  }
-  take_error_lines(model);
+void ModelPool::take_end(Model& model, int status) {
   const bool was_loading = model.state == ModelState::loading;
-  const int status = model.process->end(time_to_exit);
   model.process.reset();
   model.state = model.is_ending ? model.after_end : ModelState::unloaded;
   if (!model.is_ending) {
@@ -181,10 +188,10 @@ void ModelPool::take_end(Model& model) {
     model.has_failed = true;
     log(model, was_loading ? fmt::format("can't be loaded: {}", model.problem) : model.problem);
   }
-  const bool has_failed_to_load = was_loading && !model.is_ending;
-  model.is_ending = model.is_leaving = false;
-  if (has_failed_to_load) {
-    fail(model, model.problem);
+  const bool was_told_to_end = std::exchange(model.is_ending, false);
+  model.is_leaving = false;
+  if (was_loading) {
+    fail(model, was_told_to_end ? "it was told to end while it was loading" : model.problem);
   } else if (!model.waiting.empty()) {
     enqueue(model);
   }

@@ -91,6 +91,11 @@ void Forwarder::Passage::run() {
   asks_loaded_ ? ask_all_loaded() : ask_named();
 }
 
+// Where the client wants the head alone, the connection leaves out the body.
+std::string_view Forwarder::Passage::method() const {
+  return exchange_->request.method == "HEAD" ? std::string_view("GET") : exchange_->request.method;
+}
+
 std::string Forwarder::Passage::model_of(const AskedModel& asked) const {
   constexpr std::string_view latest = ":latest";
   std::optional<std::string> name = asked.name;
@@ -151,7 +156,10 @@ void Forwarder::Passage::ask_named() {
   const AskedModel asked = read_asked_model(body_);
   const std::string name = model_of(asked);
   exchange_->note("model", name);
-  const std::unique_ptr<ModelPool::Use> use = acquire(name, asked);
+  const std::unique_ptr<ModelPool::Use> use = method() == "GET" ? pool_.loaded(name) : acquire(name, asked);
+  if (use == nullptr) {
+    throw ApiError(503, fmt::format("the model '{}' is not loaded", name), "model");
+  }
   finish(pass(*use, false));
 }
 
@@ -183,7 +191,7 @@ int Forwarder::Passage::request(const ModelPool::Use& use) {
   if (const Interruption reason = waiter_.interrupted; reason != Interruption::none) {
     throw stopped(reason);
   }
-  return client.request({.method = request.method, .target = target, .headers = std::move(headers), .body = body_},
+  return client.request({.method = method(), .target = target, .headers = std::move(headers), .body = body_},
                         [this](const HttpAnswer& head, std::string_view piece) { return take(head, piece); });
 }
 

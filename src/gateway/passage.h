@@ -4,6 +4,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "gateway/forwarder.h"
 #include "server/http/streaming_client.h"
@@ -21,6 +22,7 @@ class Forwarder::Passage : public std::enable_shared_from_this<Forwarder::Passag
   void interrupt(Interruption reason);
 
  private:
+  [[nodiscard]] std::string_view method() const;
   void ask_named();
   void ask_all_loaded();
   /// The model of the request. Throws ApiError for one that is not known, and where several are and none is named.

@@ -85,15 +85,9 @@ ApiError Router::unserved(const Found& found, std::string_view method, std::stri
                           : ApiError(404, fmt::format("there is no {}", path.substr(0, 64)));
 }
 
-std::optional<ApiError> Router::serve(const Route& route, const std::shared_ptr<HttpExchange>& exchange,
-                                      ServerState& state) {
+std::optional<ApiError> Router::error_of(const std::function<void()>& function) {
   try {
-    if (exchange->log().shows_texts() && !exchange->request.body.empty()) {
-      exchange->note("body", exchange->request.body);
-    }
-    exchange->reading.budget.spend(0);
-    route.serve(exchange, state);
-    exchange->settle();
+    function();
     return std::nullopt;
   } catch (const ApiError& problem) {
     return problem;
@@ -106,6 +100,18 @@ std::optional<ApiError> Router::serve(const Route& route, const std::shared_ptr<
   } catch (const std::exception& problem) {
     return ApiError(500, fmt::format("internal error: {}", problem.what()));
   }
+}
+
+std::optional<ApiError> Router::serve(const Route& route, const std::shared_ptr<HttpExchange>& exchange,
+                                      ServerState& state) {
+  return error_of([&] {
+    if (exchange->log().shows_texts() && !exchange->request.body.empty()) {
+      exchange->note("body", exchange->request.body);
+    }
+    exchange->reading.budget.spend(0);
+    route.serve(exchange, state);
+    exchange->settle();
+  });
 }
 
 void Router::refuse(const Route& route, HttpExchange& exchange, const ServerState& state, const ApiError& found) {

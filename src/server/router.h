@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -29,6 +30,8 @@ class Router {
   /// The refusal of a request that no route serves: 405 for a known path, else 404.
   static ApiError unserved(const Found& found, std::string_view method, std::string_view path);
 
+  /// Calls the function. Returns the error for a client that its exception stands for.
+  static std::optional<ApiError> error_of(const std::function<void()>& function);
   /// Runs the route in this thread. Returns why the request is refused, if it is.
   static std::optional<ApiError> serve(const Route& route, const std::shared_ptr<HttpExchange>& exchange,
                                        ServerState& state);

@@ -1,5 +1,7 @@
 #include "serve/gateway_flags.h"
 
+#include <fmt/format.h>
+
 #include <filesystem>
 
 #include "base/error.h"
@@ -46,7 +48,7 @@ KeepAlive GatewayFlags::keep_alive_time() const {
   try {
     return read_keep_alive(keep_alive);
   } catch (const Error& error) {
-    throw UsageError(error.what()).in("--keep-alive");
+    throw UsageError(fmt::format("--keep-alive: {}", error.what()));
   }
 }
 

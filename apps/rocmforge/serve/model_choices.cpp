@@ -228,7 +228,7 @@ std::vector<ModelChoice> choices_of_models(const std::vector<std::string>& model
 std::vector<ModelChoice> choices_of_folder(const std::string& folder, const std::vector<std::string>& given) {
   const ModelFiles found = find_model_files(folder);
   if (found.files.empty()) {
-    throw UsageError("there is no .gguf file below this folder").in(folder);
+    throw UsageError(fmt::format("{}: there is no .gguf file below this folder", folder));
   }
   std::vector<ModelChoice> choices;
   for (const fs::path& file : found.files) {

@@ -36,7 +36,9 @@ class PresetReader {
   }
 
  private:
-  [[noreturn]] void fail(int line, const std::string& problem) const { throw UsageError(problem).in(preset_.place(line)); }
+  [[noreturn]] void fail(int line, const std::string& problem) const {
+    throw UsageError(fmt::format("{}: {}", preset_.place(line), problem));
+  }
 
   void begin_section(std::string_view text, int line) {
     const std::string_view name = trimmed(text.substr(1, text.size() - 2));
@@ -84,7 +86,7 @@ ModelPreset ModelPreset::read(const std::string& path) {
   ModelPreset preset = {.path = path, .common = {.name = "*"}};
   const std::string text = read_text(path);
   if (text.size() > most_bytes) {
-    throw UsageError(fmt::format("the file has {} bytes, at most {}", text.size(), most_bytes)).in(path);
+    throw UsageError(fmt::format("{}: the file has {} bytes, at most {}", path, text.size(), most_bytes));
   }
   PresetReader reader(preset);
   std::string_view rest = text;
@@ -94,7 +96,7 @@ ModelPreset ModelPreset::read(const std::string& path) {
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   if (preset.models.empty()) {
-    throw UsageError("the file has no section of a model, like [NAME]").in(path);
+    throw UsageError(fmt::format("{}: the file has no section of a model, like [NAME]", path));
   }
   return preset;
 }
