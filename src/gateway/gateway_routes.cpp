@@ -11,6 +11,7 @@
 #include "server/api/fields.h"
 #include "server/api/sampling_fields.h"
 #include "server/api/status.h"
+#include "server/router.h"
 
 namespace rocmforge {
 namespace {

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/printable.h"
 #include "server/forwarded_client.h"
+#include "server/router.h"
 
 namespace rocmforge {
 namespace {

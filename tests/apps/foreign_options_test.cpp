@@ -117,8 +117,11 @@ TEST(ForeignOptions, VariablesAreTakenBehindOptions) {
   EXPECT_TRUE(error({"serve"}, "OLLAMA_HOST=http://[::1]:99999/").starts_with("rocmforge: OLLAMA_HOST: --port is 99999"));
   EXPECT_TRUE(error({"serve"}, "LLAMA_ARG_PORT=x").starts_with("rocmforge: LLAMA_ARG_PORT: --port is x"));
   EXPECT_TRUE(error({"serve"}, "OLLAMA_NUM_PARALLEL=0").starts_with("rocmforge: OLLAMA_NUM_PARALLEL: --parallel is 0"));
-  EXPECT_TRUE(error({"serve", "no-such-model"}, "OLLAMA_KEEP_ALIVE=5m")
-                  .starts_with("rocmforge: OLLAMA_KEEP_ALIVE has no effect: serve serves the one model"));
+  EXPECT_TRUE(error({"serve", "no-such-model"}, "OLLAMA_LOAD_TIMEOUT=5m")
+                  .starts_with("rocmforge: OLLAMA_LOAD_TIMEOUT has no effect: a request waits for its model"));
+  EXPECT_TRUE(error({"serve"}, "OLLAMA_KEEP_ALIVE=soon").starts_with("rocmforge: --keep-alive: 'soon' is no time"));
+  EXPECT_TRUE(
+      error({"serve"}, "OLLAMA_MAX_LOADED_MODELS=-1").starts_with("rocmforge: OLLAMA_MAX_LOADED_MODELS: --models-max is"));
   EXPECT_EQ(run_program({"run", "-p", "hi", "-m", "no-such-model"}, "", {"LLAMA_ARG_MODEL=other"}).err.find("other"),
             std::string::npos);
   EXPECT_NE(error({"run", "-p", "hi"}, "LLAMA_ARG_MODEL=no-such-model").find("no-such-model"), std::string::npos);

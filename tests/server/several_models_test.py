@@ -304,6 +304,23 @@ class Failures(WithModels):
         router.wait_until(lambda: router.state("a")["answering"] == 0, "has no request under way")
         self.assertEqual(router.chat("b")["model"], "b")
 
+    def test_who_waits_for_a_model_has_a_deadline_and_may_leave(self):
+        router = self.router("--models-max", "1", "--request-timeout", "3", models=["a", "b"])
+        stream = OpenStream(router.url, "a")
+        child = router.child()
+        os.kill(child, signal.SIGSTOP)  # so that its answer lasts
+        self.assertEqual(refusal(lambda: router.chat("b")), (504, "the request took longer than 3 s"))
+        host, port = router.url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port))) as waiting:
+            waiting.sendall(b'POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 27\r\n\r\n'
+                            b'{"model":"b","content":"a"}')
+            router.wait_until(lambda: router.state("b")["waiting"] == 1, "has somebody who waits")
+        router.wait_until(lambda: router.state("b")["waiting"] == 0, "has nobody who waits")
+        os.kill(child, signal.SIGCONT)
+        self.assertIn("data: [DONE]", stream.rest())
+        router.wait_for_state("a", "unloaded")  # it was to make way, and has answered before
+        router.chat("b")
+
     def test_command_lines_that_are_refused(self):
         twin = self.folder / "below"
         twin.mkdir()

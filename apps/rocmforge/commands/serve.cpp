@@ -37,8 +37,14 @@ namespace rocmforge::app {
 namespace {
 
 struct ServeFlags {
-  std::vector<std::string> models;  ///< none: the demo model, or that of the hub
+  std::vector<std::string> models;
+  std::string file;  ///< the only model in another place
   std::string hub_name;
+
+  /// None: the demo model, or that of the hub.
+  [[nodiscard]] std::vector<std::string> all_models() const {
+    return file.empty() ? models : std::vector<std::string>{file};
+  }
   ListenFlags listen;
   ServiceFlags service;
   bool allow_image_urls = false;
@@ -70,7 +76,8 @@ void wait_for_place(const std::string& path, const EngineOptions& options) {
 }
 
 int serve_one(const ServeFlags& flags) {
-  const std::string path = find_model({.file = flags.models.empty() ? "" : flags.models.front(), .hub_name = flags.hub_name},
+  const std::vector<std::string> models = flags.all_models();
+  const std::string path = find_model({.file = models.empty() ? "" : models.front(), .hub_name = flags.hub_name},
                                       flags.engine.options());  // Ctrl-C ends a download
   prepare_server_process();
   EngineOptions options = flags.service.engine_options(flags.engine);
@@ -127,7 +134,8 @@ int serve_one(const ServeFlags& flags) {
 }
 
 int serve(const ServeFlags& flags, const GivenOptions& given) {
-  if (!flags.gateway.are_needed(flags.models)) {
+  const std::vector<std::string> models = flags.all_models();
+  if (!flags.gateway.are_needed(models)) {
     return serve_one(flags);
   }
   if (flags.allow_pull || !flags.service.alias.empty()) {
@@ -145,7 +153,7 @@ int serve(const ServeFlags& flags, const GivenOptions& given) {
   if (!flags.gateway.preset.empty()) {
     add(choices_of_preset(flags.gateway.preset, options));
   }
-  add(choices_of_models(flags.models.empty() && choices.empty() ? std::vector<std::string>{""} : flags.models, options));
+  add(choices_of_models(models.empty() && choices.empty() ? std::vector<std::string>{""} : models, options));
   check_names(choices);
   return serve_gateway(std::move(choices), flags.gateway, flags.listen, flags.service);
 }
@@ -159,7 +167,7 @@ void add_models(Command& command, ServeFlags& flags) {
   models.meaning =
       "GGUF file, or the name of one, or a folder of them; several are served behind one port; without it the demo "
       "model";
-  command.option("--model").target = &flags.models;
+  command.option("--model").target = &flags.file;
   command.option("--hf-repo").target = &flags.hub_name;
 }
 
