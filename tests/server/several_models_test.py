@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -33,7 +34,7 @@ class Router(DemoServer):
                    "--threads", "1", "--ctx-size", "2048", "--parallel", "4", *flags]
         with open(self.log_file.name, "w") as log:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True,
-                                            env={**os.environ, **(environment or {})})
+                                            env={**os.environ, "XDG_RUNTIME_DIR": str(folder), **(environment or {})})
         self.url = self.process.stdout.readline().strip()
         if not self.url:
             raise RuntimeError(f"the server has ended with {self.process.wait()}: {self.log()}")
@@ -254,6 +255,8 @@ class Failures(WithModels):
         self.assertTrue(is_alive(other))
 
     def test_no_model_outlives_a_killed_router(self):
+        for earlier in self.folder.glob("rocmforge-models-*"):
+            shutil.rmtree(earlier)
         router = self.router()
         router.chat("a")
         router.chat("b")
@@ -261,6 +264,10 @@ class Failures(WithModels):
         self.assertEqual(len(children), 2)
         router.kill()
         router.wait_until(lambda: not any(map(is_alive, children)), "leaves no process")
+        [left] = self.folder.glob("rocmforge-models-*")
+        os.utime(left, (0, 0))
+        self.assertEqual(self.router().stop(), 0)
+        self.assertEqual(list(self.folder.glob("rocmforge-models-*")), [], "folders of sockets")
 
     def test_a_broken_file_among_good_ones(self):
         broken = self.folder / "broken.gguf"

@@ -1,8 +1,11 @@
 #include "serve/serve_gateway.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -21,6 +24,36 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* folder_prefix = "rocmforge-models-";
+
+/// Opens a folder and locks it; -1 where another process holds the lock, or it is another user's.
+int lock_folder(const fs::path& path) {
+  const int folder = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (folder >= 0 && ::flock(folder, LOCK_EX | LOCK_NB) != 0) {
+    ::close(folder);
+    return -1;
+  }
+  return folder;
+}
+
+/// Removes what killed routers have left: folders that nobody has locked, unless one is so new that its router may not have
+/// come to that.
+void remove_old_folders(const fs::path& place) {
+  constexpr std::chrono::seconds time_to_lock{10};
+  std::error_code problem, ignored;
+  for (fs::directory_iterator entry(place, problem); !problem && entry != fs::directory_iterator();
+       entry.increment(problem)) {
+    const auto age = fs::file_time_type::clock::now() - fs::last_write_time(entry->path(), ignored);
+    if (!entry->path().filename().string().starts_with(folder_prefix) || age < time_to_lock) {
+      continue;
+    }
+    if (const int folder = lock_folder(entry->path()); folder >= 0) {
+      fs::remove_all(entry->path(), ignored);
+      ::close(folder);
+    }
+  }
+}
+
 /// A folder that only this user can open, for the sockets of the models' processes.
 class SocketFolder {
  public:
@@ -28,15 +61,19 @@ class SocketFolder {
     const char* runtime = std::getenv("XDG_RUNTIME_DIR");
     std::error_code ignored;
     const bool has_runtime = runtime != nullptr && fs::is_directory(runtime, ignored);
-    std::string path = ((has_runtime ? fs::path(runtime) : fs::temp_directory_path()) / "rocmforge-XXXXXX").string();
+    const fs::path place = has_runtime ? fs::path(runtime) : fs::temp_directory_path();
+    remove_old_folders(place);
+    std::string path = (place / fmt::format("{}XXXXXX", folder_prefix)).string();
     if (::mkdtemp(path.data()) == nullptr) {
       throw Error("no folder for sockets can be made there").in(path);
     }
     path_ = path;
+    lock_ = lock_folder(path_);
   }
   ~SocketFolder() {
     std::error_code ignored;
     fs::remove_all(path_, ignored);
+    ::close(lock_);
   }
   SocketFolder(const SocketFolder&) = delete;
   SocketFolder& operator=(const SocketFolder&) = delete;
@@ -44,6 +81,7 @@ class SocketFolder {
 
  private:
   std::string path_;
+  int lock_ = -1;
 };
 
 void add_sockets(std::vector<ModelChoice>& choices, const std::string& folder) {
