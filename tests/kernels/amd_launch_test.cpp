@@ -11,6 +11,8 @@
 
 #include "device/fake_driver.h"
 #include "device/temporary_folder.h"
+#include "kernels/experts/amd/experts_args.h"
+#include "kernels/experts/kernels.h"
 #include "kernels/matmul/amd/matvec_args.h"
 #include "kernels/matmul/amd/product_groups.h"
 #include "kernels/matmul/kernels.h"
@@ -26,9 +28,11 @@ using testing::ElementsAre;
 class AmdLaunch : public testing::Test {
  protected:
   AmdLaunch() {
-    folder_.write("gfx1100/matvec_packed.hsaco",
-                  "\x7f"
-                  "ELF code");
+    for (const std::string object : {"matvec_packed", "experts_packed"}) {
+      folder_.write("gfx1100/" + object + ".hsaco",
+                    "\x7f"
+                    "ELF code");
+    }
     device_ =
         std::make_unique<Device>(std::make_unique<FakeDriver>(log_, "gfx1100"), KernelLibrary::from_folder(folder_.path()));
     device_->stream().allow_merging(true);
@@ -39,6 +43,24 @@ class AmdLaunch : public testing::Test {
     const MatmulOutput output{.dtype = type, .weight = place(0), .n = rows, .out = place(1), .stride = rows};
     ExecutionContext context{.stream = &device_->stream()};
     kernel_->run({.x = place(2), .tokens = tokens, .k = 512, .x_stride = 512, .outputs = {&output, 1}}, context);
+  }
+
+  /// Gate and up, or down, of three of eight experts.
+  void experts(bool down, std::int64_t tokens = 1) {
+    const ExpertWeight weight{DType::q4_k, place(0), 512, 1 << 20};
+    const std::array weights{weight, weight};
+    ExpertMatmul::Args args{};
+    args.x = place(1);
+    args.tokens = tokens;
+    args.k = 512;
+    args.used = 3;
+    args.experts = 8;
+    args.ids = reinterpret_cast<const std::int32_t*>(place(3));
+    args.weights = std::span(weights).first(down ? 1 : 2);
+    args.shares = down ? place(4) : nullptr;
+    args.out = place(2);
+    ExecutionContext context{.stream = &device_->stream()};
+    experts_->run(args, context);
   }
 
   [[nodiscard]] MatvecChainArgs chain(std::size_t launch) const {
@@ -54,6 +76,7 @@ class AmdLaunch : public testing::Test {
   std::shared_ptr<FakeDriver::Log> log_ = std::make_shared<FakeDriver::Log>();
   std::unique_ptr<Device> device_;
   std::unique_ptr<MatmulKernel> kernel_ = make_amd_matmul();
+  std::unique_ptr<ExpertMatmulKernel> experts_ = make_amd_expert_matmul();
 };
 
 /// Of one token alone: several tokens have one work-group a unit.
@@ -79,12 +102,12 @@ TEST_F(AmdLaunch, ProductsInARowAreOneLaunch) {
   device_->stream().synchronize();
   ASSERT_THAT(log_->kernels, ElementsAre("matvec_chain"));
   const MatvecChainArgs args = chain(0);
-  EXPECT_EQ(args.count, 3);
+  EXPECT_EQ(args.order.count, 3);
   // The fake device has one unit, so that each call has one work-group.
-  EXPECT_THAT(args.ends, ElementsAre(1, 2, 3, std::numeric_limits<std::int32_t>::max()));
+  EXPECT_THAT(args.order.ends, ElementsAre(1, 2, 3, std::numeric_limits<std::int32_t>::max()));
   EXPECT_EQ(log_->shapes[0].grid[0], 3);
   EXPECT_EQ(args.calls[1].parts[0].n, 256);
-  EXPECT_EQ(args.counters, device_->stream().counters());
+  EXPECT_EQ(args.order.counters, device_->stream().counters());
 }
 
 TEST_F(AmdLaunch, AProductAloneIsAKernelOfItsOwn) {
@@ -99,8 +122,8 @@ TEST_F(AmdLaunch, AFullLaunchIsFollowedByAnother) {
   }
   device_->stream().synchronize();
   ASSERT_THAT(log_->kernels, ElementsAre("matvec_chain_halves", "matvec_chain_halves"));
-  EXPECT_EQ(chain(0).count, amd::most_chained);
-  EXPECT_EQ(chain(1).count, 2);
+  EXPECT_EQ(chain(0).order.count, amd::most_chained);
+  EXPECT_EQ(chain(1).order.count, 2);
 }
 
 TEST_F(AmdLaunch, KernelsOfOtherKindsDoNotJoin) {
@@ -110,6 +133,40 @@ TEST_F(AmdLaunch, KernelsOfOtherKindsDoNotJoin) {
   product(DType::q4_k, 64);
   device_->stream().synchronize();
   EXPECT_THAT(log_->kernels, ElementsAre("matvec_packed_1_halves", "matvec_packed_1", "matvec_packed_8", "matvec_packed_1"));
+}
+
+TEST_F(AmdLaunch, ExpertsAndTheProductBehindThemAreOneLaunch) {
+  experts(false);
+  experts(true);
+  product(DType::q4_0, 64);
+  product(DType::q4_0, 128);
+  device_->stream().synchronize();
+  ASSERT_THAT(log_->kernels, ElementsAre("expert_chain_halves", "matvec_packed_1_halves"));
+  amd::ExpertChainArgs args{};
+  ASSERT_EQ(log_->arguments[0].size(), sizeof args);
+  std::memcpy(&args, log_->arguments[0].data(), sizeof args);
+  EXPECT_EQ(args.order.count, 3);
+  EXPECT_THAT(args.order.ends, ElementsAre(1, 2, 3, std::numeric_limits<std::int32_t>::max()));
+  EXPECT_EQ(args.order.counters, device_->stream().counters());
+  EXPECT_EQ(args.gate_up.parts, 2);
+  EXPECT_EQ(args.down.parts, 3);
+  EXPECT_EQ(args.dense.parts[0].n, 64);
+}
+
+TEST_F(AmdLaunch, ExpertsJoinInTheirOrderAlone) {
+  product(DType::q4_k, 64);
+  experts(true);
+  experts(false);
+  product(DType::q4_k, 64);
+  experts(false);
+  experts(true);
+  experts(true);
+  experts(false, 2);
+  experts(true, 2);
+  device_->stream().synchronize();
+  EXPECT_THAT(log_->kernels,
+              ElementsAre("matvec_packed_1", "expert_packed_down", "expert_packed_gate_up", "matvec_packed_1",
+                          "expert_chain", "expert_packed_down", "expert_packed_gate_up", "expert_packed_down"));
 }
 
 /// On CDNA the end of a call in a chain takes longer than a launch.

@@ -35,7 +35,7 @@ ALLOW, FORBID, LOAD, LAUNCH, UNLOAD = 1, 2, 3, 4, 5
 INSTRUCTION_SETS = {"gfx1100": "rdna3", "gfx1101": "rdna3", "gfx1102": "rdna3", "gfx1151": "rdna3", "gfx1200": "rdna4",
                     "gfx1201": "rdna4", "gfx942": "cdna", "gfx10-as-gfx1100": "rdna3"}
 (UNKNOWN, CALL, CALL_BARRIER, SKIP, WMMA_RDNA3, WMMA_RDNA4, MFMA_16X16X16, MEMORY, LDS_CHECKED_CALL, READ_PC, WAIT,
- BPERMUTE, WMMA_RDNA4_BYTES, MFMA_16X16X32_BYTES, PERMUTE_ROWS) = range(15)  # Kind of amd_emulator_loop.c
+ BPERMUTE, WMMA_RDNA4_BYTES, MFMA_16X16X32_BYTES, PERMUTE_ROWS, JUMP) = range(16)  # Kind of amd_emulator_loop.c
 MEMORY_STORE, MEMORY_SHARED, MEMORY_SIGNED, MEMORY_LOW_HALF, MEMORY_HIGH_HALF, MEMORY_TWO_ADDRESSES = (1 << i for i in range(6))
 FINISHED, NEEDS_DECODING, MEMORY_FAULT, SHARED_FAULT, TOO_LONG, BAD_PC = range(6)
 COUNTS_STORES, COUNTS_SHARED = 1, 2
@@ -336,8 +336,8 @@ class Emulator:
             entry.bfloat = "BF16" in name
             entry.kind = kind
             return True
-        if name == "S_GETPC_B64":  # how kernels find the constants of their code object
-            entry.destination, entry.kind = operand(instruction.sdst), READ_PC
+        if name in ("S_GETPC_B64", "S_SETPC_B64"):  # how kernels find the constants of their code object, and jump far
+            entry.destination, entry.kind = (operand(instruction.sdst), READ_PC) if name == "S_GETPC_B64" else (operand(instruction.ssrc0), JUMP)
             return True
         if name == "V_PERMLANEX16_B32" and int(instruction.opsel) & 3 == 0:  # the emulator's reads no literal
             entry.destination, entry.kind = register(instruction.vdst), PERMUTE_ROWS

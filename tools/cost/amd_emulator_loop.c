@@ -23,7 +23,7 @@
 
 enum Kind {
   UNKNOWN, CALL, CALL_BARRIER, SKIP, WMMA_RDNA3, WMMA_RDNA4, MFMA_16X16X16, MEMORY, LDS_CHECKED_CALL, READ_PC, WAIT, BPERMUTE,
-  WMMA_RDNA4_BYTES, MFMA_16X16X32_BYTES, PERMUTE_ROWS
+  WMMA_RDNA4_BYTES, MFMA_16X16X32_BYTES, PERMUTE_ROWS, JUMP
 };
 enum Counter { OF_STORES = 1, OF_SHARED = 2 };
 enum MemoryFlags { STORE = 1, SHARED = 2, SIGNED = 4, LOW_HALF = 8, HIGH_HALF = 16, TWO_ADDRESSES = 32 };
@@ -39,7 +39,7 @@ typedef struct {
   uint8_t kind;
   uint8_t size;          /* bytes */
   int32_t offset[2];     /* memory: bytes; the second of two addresses */
-  uint16_t destination;  /* vector register; what memory is loaded to or stored from; scalar register of READ_PC */
+  uint16_t destination;  /* vector register; what memory is loaded to or stored from; scalar register of READ_PC and JUMP */
   uint16_t source[3];    /* operand codes: 256 and above are vector registers. Memory: address register, scalar base (124 and
                             above: none), register of the second store */
   uint8_t accumulators;  /* bit 0: source 0, bit 1: source 1, bit 2: source 2 and the destination live in accumulators */
@@ -486,6 +486,10 @@ static enum Stop run_wave(Launch* l, Group* g, uint32_t index, int* answer) {
         w->sgpr[in->destination] = (uint32_t)(pc + in->size);
         w->sgpr[in->destination + 1] = (uint32_t)((pc + in->size) >> 32);
         break;
+      case JUMP:
+        w->sgpr[PC] = w->sgpr[in->destination];
+        w->sgpr[PC + 1] = w->sgpr[in->destination + 1];
+        continue;
       default:
         break;
     }

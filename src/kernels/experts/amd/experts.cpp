@@ -4,6 +4,7 @@
 #include "base/math.h"
 #include "kernels/check/arguments/arguments.h"
 #include "kernels/experts/amd/experts_args.h"
+#include "kernels/experts/amd/experts_chain_launch.h"
 #include "kernels/experts/kernels.h"
 #include "kernels/experts/portable/experts_tiles.h"
 #include "kernels/formats/amd/pack.h"
@@ -16,9 +17,6 @@ namespace {
 
 using amd::WeightFormat;
 using amd::WeightLayout;
-
-constexpr Kernel<amd::ExpertVectorArgs> gate_up_kernel{"experts_packed", "expert_packed_gate_up", LaunchOrder::by_kernel};
-constexpr Kernel<amd::ExpertVectorArgs> down_kernel{"experts_packed", "expert_packed_down", LaunchOrder::by_kernel};
 
 /// By WeightFormat.
 constexpr Kernel<gpu::ExpertTileArgs> expert_tile_kernels[] = {
@@ -121,7 +119,9 @@ class AmdExpertMatmul final : public ExpertMatmulKernel {
     launch.part_divisor = amd::divisor(launch.parts);
     launch.cuts = launch.row_tiles * (down ? 1 : launch.used);
     const LaunchShape shape = share_out(args.tokens, down ? launch.used : 1, stream.device().info().compute_units, launch);
-    (down ? down_kernel : gate_up_kernel).launch(stream, shape, launch);
+    if (args.tokens > 1 || !amd::join_expert_chain(down, launch, shape, stream)) {
+      amd::packed_expert_kernel(down).launch(stream, shape, launch);
+    }
   }
 
   /// Sets the cuts of a work-group and of a batch, and the part of `rows` rows of x in shared memory at a time. The tokens

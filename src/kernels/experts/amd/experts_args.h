@@ -38,6 +38,14 @@ struct ExpertVectorArgs {
   std::int32_t unused;
 };
 
+/// The products of one token's experts, and of dense weights that follow them, in one launch (experts_chain.h).
+struct ExpertChainArgs {
+  ExpertVectorArgs gate_up;
+  ExpertVectorArgs down;
+  MatvecArgs dense;  ///< where order.count is 3
+  ChainOrder order;
+};
+
 /// value / by without a division, as value * divisor(by) / 2^31: exact while value * by is less than 2^31.
 constexpr std::uint32_t divisor(std::int32_t by) { return (1u << 31) / static_cast<std::uint32_t>(by) + 1; }
 constexpr int divided(int value, std::uint32_t divisor) {

@@ -29,7 +29,7 @@ struct ExpertPlace {
   int slot;  ///< of the token
   int tile;
 
-  __device__ ExpertPlace(const ExpertVectorArgs& args, int item, int first, int count) {
+  __device__ __forceinline__ ExpertPlace(const ExpertVectorArgs& args, int item, int first, int count) {
     if constexpr (down) {
       matrix = 0;
       tile = divided(item, args.part_divisor);
@@ -43,10 +43,10 @@ struct ExpertPlace {
     }
   }
 
-  __device__ int expert(const ExpertVectorArgs& args) const {
+  __device__ __forceinline__ int expert(const ExpertVectorArgs& args) const {
     return ((Global<const std::int32_t>)args.ids)[static_cast<int>(blockIdx.y) * args.used + slot];
   }
-  __device__ const std::uint8_t* address(const ExpertVectorArgs& args, int expert) const {
+  __device__ __forceinline__ const std::uint8_t* address(const ExpertVectorArgs& args, int expert) const {
     const std::uint8_t* weight = matrix == 0 ? args.weights[0] : args.weights[1];
     const std::int64_t bytes = matrix == 0 ? args.expert_bytes[0] : args.expert_bytes[1];
     return weight + expert * bytes + std::int64_t{tile} * args.tile_bytes;
@@ -62,7 +62,7 @@ struct ItemTable {
   std::int32_t image[parts];
 
   template <class T>
-  __device__ static T of_item(const T (&values)[parts], int item) {
+  __device__ __forceinline__ static T of_item(const T (&values)[parts], int item) {
     const auto lane = [item](T value, int part) {
       return static_cast<T>(
           __builtin_amdgcn_readlane(static_cast<int>(value), static_cast<unsigned>(item - part * gpu::wave_size)));
@@ -93,11 +93,11 @@ struct ExpertRun {
     return reinterpret_cast<const std::uint8_t*>(high << 32 | ItemTable::of_item(table.low, item));
   }
   template <MatvecWay>
-  __device__ static int part_of_tile(int) {
+  __device__ __forceinline__ static int part_of_tile(int) {
     return 0;
   }
-  __device__ int sums(int item) const { return item * item_sums; }
-  __device__ int image(int item) const { return down ? ItemTable::of_item(table.image, item) : 0; }
+  __device__ __forceinline__ int sums(int item) const { return item * item_sums; }
+  __device__ __forceinline__ int image(int item) const { return down ? ItemTable::of_item(table.image, item) : 0; }
 };
 
 /// The operands for finishing an item's row, loaded by its thread before the products are made.
@@ -119,8 +119,10 @@ class ExpertVectors {
         rows_(down ? args.used : 1),
         shared_(expert_shared(rows_, args.chunk_records, all_records_, args.parts * args.batch_cuts)) {}
 
-  __device__ __forceinline__ void run() {
-    const int begin = static_cast<int>(blockIdx.x) * args_.group_cuts;
+  /// Work-group `group` of the call. `order`: as for matvec().
+  template <class Order>
+  __device__ __forceinline__ void run(int group, const Order& order) {
+    const int begin = group * args_.group_cuts;
     const int end = min(begin + args_.group_cuts, args_.cuts);
     const int wave = uniform(gpu::wave_index());
     const bool whole = args_.chunk_records >= all_records_;  // the image is made once
@@ -128,14 +130,23 @@ class ExpertVectors {
     const int team = gpu::thread_index() / team_lanes;
     const ExpertRows rows = input();
     Activations loaded[rounds];
+    const auto load_first = [&]() __attribute__((always_inline)) {
 #pragma unroll
-    for (int i = 0; i < rounds; ++i) {
-      load(rows, min(team + i * teams, rows_ * padded() - 1), loaded[i]);
+      for (int i = 0; i < rounds; ++i) {
+        load(rows, min(team + i * teams, rows_ * padded() - 1), loaded[i]);
+      }
+    };
+    if (order.is_first()) {
+      load_first();
     }
     ItemTable table = find_items(begin, min(args_.batch_cuts, end - begin));
     FirstStep<way> weights;
     weights.load(run_of(table, args_, min(args_.batch_cuts, end - begin)), chunk_.steps, wave);
     ItemFinish finish = begin_batch(begin, min(args_.batch_cuts, end - begin));
+    if (!order.is_first()) {
+      order.wait();
+      load_first();
+    }
 #pragma unroll
     for (int i = 0; i < rounds; ++i) {
       if (const int at = team + i * teams; at < rows_ * padded()) {
@@ -313,10 +324,10 @@ class ExpertVectors {
   Chunk chunk_{};
 };
 
-template <bool down>
-__device__ __forceinline__ void expert_vectors(const ExpertVectorArgs& args) {
+template <bool down, class Order>
+__device__ __forceinline__ void expert_vectors(const ExpertVectorArgs& args, int group, const Order& order) {
   HIP_DYNAMIC_SHARED(uint4, dynamic)
-  ExpertVectors<down>(args, reinterpret_cast<std::uint8_t*>(dynamic)).run();
+  ExpertVectors<down>(args, reinterpret_cast<std::uint8_t*>(dynamic)).run(group, order);
 }
 
 }  // namespace rocmforge::amd

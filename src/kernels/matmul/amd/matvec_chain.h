@@ -15,23 +15,23 @@ namespace rocmforge::amd {
 /// A work-group of a chain: which call it belongs to, and what it waits for.
 class Chained {
  public:
-  __device__ explicit Chained(const MatvecChainArgs& args) : args_(args), call_(0) {
+  __device__ __forceinline__ explicit Chained(const ChainOrder& order) : order_(order), call_(0) {
 #pragma unroll
     for (int i = 0; i + 1 < most_chained; ++i) {
-      call_ += static_cast<int>(static_cast<int>(blockIdx.x) >= args.ends[i]);
+      call_ += static_cast<int>(static_cast<int>(blockIdx.x) >= order.ends[i]);
     }
   }
-  __device__ const MatvecArgs& call() const { return args_.calls[call_]; }
-  __device__ int group() const { return static_cast<int>(blockIdx.x) - begin(call_); }
-  __device__ bool is_first() const { return call_ == 0; }
-  __device__ void wait() const { gpu::wait_for_arrivals(counter(call_ - 1), groups(call_ - 1)); }
+  __device__ __forceinline__ int call() const { return call_; }
+  __device__ __forceinline__ int group() const { return static_cast<int>(blockIdx.x) - begin(call_); }
+  __device__ __forceinline__ bool is_first() const { return call_ == 0; }
+  __device__ __forceinline__ void wait() const { gpu::wait_for_arrivals(counter(call_ - 1), groups(call_ - 1)); }
   /// Behind the last store. The last work-group of a call knows that all of them have seen the counter of the call before.
-  __device__ void arrive() const {
+  __device__ __forceinline__ void arrive() const {
     gpu::sync_stores();
     if (gpu::thread_index() != 0) {
       return;
     }
-    const bool final = call_ + 1 == args_.count;
+    const bool final = call_ + 1 == order_.count;
     if (gpu::announce(counter(call_), !final) + 1 == groups(call_)) {
       if (call_ > 0) {
         *counter(call_ - 1) = 0;
@@ -43,19 +43,21 @@ class Chained {
   }
 
  private:
-  __device__ gpu::Counter counter(int call) const { return (gpu::Counter)(args_.counters + call); }
-  __device__ int begin(int call) const { return call == 0 ? 0 : args_.ends[call - 1]; }
-  __device__ std::uint32_t groups(int call) const { return static_cast<std::uint32_t>(args_.ends[call] - begin(call)); }
+  __device__ __forceinline__ gpu::Counter counter(int call) const { return (gpu::Counter)(order_.counters + call); }
+  __device__ __forceinline__ int begin(int call) const { return call == 0 ? 0 : order_.ends[call - 1]; }
+  __device__ __forceinline__ std::uint32_t groups(int call) const {
+    return static_cast<std::uint32_t>(order_.ends[call] - begin(call));
+  }
 
-  const MatvecChainArgs& args_;
+  const ChainOrder& order_;
   int call_;
 };
 
 template <MatvecWay way>
 __device__ __forceinline__ void run_chained(const MatvecChainArgs& args) {
-  const Chained own(args);
-  matvec<way>(own.call(), own.group(), own);
-  Chained(read_again(args)).arrive();  // anew: nothing of it is kept in registers during the products
+  const Chained own(args.order);
+  matvec<way>(args.calls[own.call()], own.group(), own);
+  Chained(read_again(args.order)).arrive();  // anew: nothing of it is kept in registers during the products
 }
 
 }  // namespace rocmforge::amd

@@ -21,57 +21,64 @@ constexpr std::array<Kernel<MatvecArgs>, 4> kernels{{{"matvec_packed", "matvec_p
 constexpr Kernel<MatvecChainArgs> chain{"matvec_packed", "matvec_chain", LaunchOrder::by_kernel};
 constexpr Kernel<MatvecChainArgs> chain_halves{"matvec_packed", "matvec_chain_halves", LaunchOrder::by_kernel};
 
-/// Calls for one launch.
-class MatvecChain final : public HeldLaunch {
+/// Products of dense weights.
+class MatvecChain final : public HeldChain {
  public:
-  MatvecChain(MatvecWay way, std::uint32_t* counters) : way_(way) {
-    args_.counters = counters;
-    std::ranges::fill(args_.ends, std::numeric_limits<std::int32_t>::max());
-  }
+  explicit MatvecChain(MatvecWay way) : way_(way) {}
 
-  /// Whether there is room for another call of this kind.
-  [[nodiscard]] bool takes(MatvecWay way) const { return way == way_ && args_.count < most_chained; }
-
-  void add(const MatvecArgs& call, const LaunchShape& shape) {
-    const std::uint32_t before = shape_.grid[0];
-    shape_.grid[0] = (args_.count == 0 ? 0 : before) + shape.grid[0];
-    shape_.block = shape.block;
-    shape_.shared_bytes = std::max(shape_.shared_bytes, shape.shared_bytes);
-    args_.ends[args_.count] = static_cast<std::int32_t>(shape_.grid[0]);
-    args_.calls[args_.count++] = call;
+  bool join(MatvecWay way, const MatvecArgs& call, const LaunchShape& shape) override {
+    if (way != way_ || shape_.order.count == most_chained) {
+      return false;
+    }
+    calls_[shape_.order.count] = call;
+    shape_.add(shape);
+    return true;
   }
 
   void put_on(Stream& stream) override {
-    if (args_.count == 1) {
-      packed_matvec_kernel(way_).launch(stream, shape_, args_.calls[0]);
-    } else {
-      (way_ == MatvecWay::one_token_halves ? chain_halves : chain).launch(stream, shape_, args_);
+    if (shape_.order.count == 1) {
+      packed_matvec_kernel(way_).launch(stream, shape_.launch, calls_[0]);
+      return;
     }
+    MatvecChainArgs args{.calls = {}, .order = shape_.order};
+    std::ranges::copy(calls_, args.calls);
+    args.order.counters = stream.counters();
+    (way_ == MatvecWay::one_token_halves ? chain_halves : chain).launch(stream, shape_.launch, args);
   }
 
  private:
   MatvecWay way_;
-  MatvecChainArgs args_{};
-  LaunchShape shape_;
+  std::array<MatvecArgs, most_chained> calls_{};
+  ChainShape shape_;
 };
 
 }  // namespace
 
 const Kernel<MatvecArgs>& packed_matvec_kernel(MatvecWay way) { return kernels[static_cast<std::size_t>(way)]; }
 
+ChainShape::ChainShape() { std::ranges::fill(order.ends, std::numeric_limits<std::int32_t>::max()); }
+
+void ChainShape::add(const LaunchShape& call) {
+  const std::uint32_t before = order.count == 0 ? 0 : launch.grid[0];
+  launch.grid[0] = before + call.grid[0];
+  launch.block = call.block;
+  launch.shared_bytes = std::max(launch.shared_bytes, call.shared_bytes);
+  order.ends[order.count++] = static_cast<std::int32_t>(launch.grid[0]);
+}
+
+bool may_chain(const Stream& stream) {
+  return stream.counters() != nullptr && stream.may_hold() && merges_launches(stream.device().info());
+}
+
 bool join_chain(MatvecWay way, const MatvecArgs& call, const LaunchShape& shape, Stream& stream) {
-  std::uint32_t* const counters = stream.counters();
-  if (counters == nullptr || !stream.may_hold() || !merges_launches(stream.device().info())) {
+  if (!may_chain(stream)) {
     return false;
   }
-  auto* held = dynamic_cast<MatvecChain*>(stream.held());
-  if (held == nullptr || !held->takes(way)) {
-    auto fresh = std::make_unique<MatvecChain>(way, counters);
-    held = fresh.get();
-    held->add(call, shape);
+  auto* const held = dynamic_cast<HeldChain*>(stream.held());
+  if (held == nullptr || !held->join(way, call, shape)) {
+    auto fresh = std::make_unique<MatvecChain>(way);
+    fresh->join(way, call, shape);
     stream.hold(std::move(fresh));
-  } else {
-    held->add(call, shape);
   }
   return true;
 }

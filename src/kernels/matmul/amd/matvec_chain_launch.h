@@ -8,8 +8,28 @@ namespace rocmforge::amd {
 /// The kernel of matvec_packed.hip for a call that is a launch of its own.
 [[nodiscard]] const Kernel<MatvecArgs>& packed_matvec_kernel(MatvecWay way);
 
+/// The work-groups of several calls in one launch.
+struct ChainShape {
+  ChainShape();
+  /// Puts a call of this shape behind the others.
+  void add(const LaunchShape& call);
+
+  ChainOrder order{};
+  LaunchShape launch;
+};
+
+/// Calls that a stream holds back for one launch.
+class HeldChain : public HeldLaunch {
+ public:
+  /// Takes in a call of one token that follows; false when it can't.
+  virtual bool join(MatvecWay way, const MatvecArgs& call, const LaunchShape& shape) = 0;
+};
+
+/// Whether the stream may hold launches back, and the device has kernels for several in one.
+[[nodiscard]] bool may_chain(const Stream& stream);
+
 /// Puts a call of one token into the launch with the calls before it that the stream still holds back, or begins such a
-/// launch (matvec_chain.h). False when the stream holds no launches back.
+/// launch (matvec_chain.h). False unless may_chain().
 bool join_chain(MatvecWay way, const MatvecArgs& call, const LaunchShape& shape, Stream& stream);
 
 }  // namespace rocmforge::amd

@@ -58,7 +58,7 @@ struct PackedFormat {
   };
 
   /// The piece that is `behind` pieces after piece lane.piece of the record.
-  __device__ static Raw load(GlobalBytes record, const LanePlace& lane, int behind) {
+  __device__ __forceinline__ static Raw load(GlobalBytes record, const LanePlace& lane, int behind) {
     Raw raw;
     constexpr int code_bytes = sizeof(Codes);
     raw.quants[0] = load_at<Codes>(record, lane.record + code_bytes * lane.piece, code_bytes * behind);
@@ -82,7 +82,7 @@ struct PackedFormat {
   }
 
   /// Codes 16 part + 4 w to 16 part + 4 w + 3. `part` need not be a constant.
-  __device__ static std::uint32_t code_word(const Raw& raw, int part, int w) {
+  __device__ __forceinline__ static std::uint32_t code_word(const Raw& raw, int part, int w) {
     const auto word = [w](const uint4& four) { return w == 0 ? four.x : w == 1 ? four.y : w == 2 ? four.z : four.w; };
     if constexpr (is_bytes) {
       return part == 0 ? word(raw.quants[0]) : word(raw.quants[1]);
@@ -132,7 +132,7 @@ struct PackedFormat {
     return word;
   }
 
-  __device__ static PieceAffine affine(const Raw& raw) {
+  __device__ __forceinline__ static PieceAffine affine(const Raw& raw) {
     const std::uint32_t scales = raw.scales;
     if constexpr (format == WeightFormat::mxfp4) {
       const float scale = mxfp4_half_scale(static_cast<std::uint8_t>(scales));

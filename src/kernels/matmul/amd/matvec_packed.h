@@ -42,17 +42,17 @@ struct CutRun {
 
   /// Where the tile of cut `cut` of the run begins.
   template <MatvecWay way>
-  __device__ const std::uint8_t* tile(int cut) const {
+  __device__ __forceinline__ const std::uint8_t* tile(int cut) const {
     return weight + std::int64_t{(first + cut) / (weight_tile_rows / cut_rows<way>)} * tile_bytes;
   }
   /// Which part of its tile the cut is.
   template <MatvecWay way>
-  __device__ int part_of_tile(int cut) const {
+  __device__ __forceinline__ int part_of_tile(int cut) const {
     return (first + cut) % (weight_tile_rows / cut_rows<way>);
   }
   /// The first of the cut's partial sums, and bytes to the image of its activations.
-  __device__ int sums(int cut) const { return (slot + cut) * partial_sums; }
-  __device__ static int image(int) { return 0; }
+  __device__ __forceinline__ int sums(int cut) const { return (slot + cut) * partial_sums; }
+  __device__ __forceinline__ static int image(int) { return 0; }
 };
 
 /// Calls body(i) with the part that cut `cut` of the launch belongs to, and before that with each earlier part. With one
@@ -123,7 +123,7 @@ __device__ __forceinline__ void for_each_run(const MatvecArgs& args, CutRun run,
 /// modulo the waves.
 class Walk {
  public:
-  __device__ Walk(int earlier, int steps, int wave)
+  __device__ __forceinline__ Walk(int earlier, int steps, int wave)
       : cut(0), step((wave - earlier + matvec_waves) % matvec_waves), steps_(steps), cuts_(0), rest_(matvec_waves) {
     for (; step >= steps; step -= steps) {  // at most a step for each wave
       ++cut;
@@ -132,7 +132,7 @@ class Walk {
       ++cuts_;
     }
   }
-  __device__ void advance() {
+  __device__ __forceinline__ void advance() {
     cut += cuts_;
     step += rest_;
     if (step >= steps_) {
@@ -141,7 +141,7 @@ class Walk {
     }
   }
   /// Advances, but not past the run's `count` cuts.
-  __device__ void advance_within(int count) {
+  __device__ __forceinline__ void advance_within(int count) {
     const int old_cut = cut;
     const int old_step = step;
     advance();
@@ -150,7 +150,7 @@ class Walk {
     step = left ? old_step : step;
   }
   /// The number of the step among those of the run.
-  __device__ int number() const { return cut * steps_ + step; }
+  __device__ __forceinline__ int number() const { return cut * steps_ + step; }
   int cut;
   int step;
 
@@ -318,7 +318,7 @@ struct FirstStep {
   std::uint32_t rest;
 
   template <class Run>
-  __device__ void load(const Run& run, int steps, int wave) {
+  __device__ __forceinline__ void load(const Run& run, int steps, int wave) {
     Walk walk(run.earlier, steps, wave);
     walk.cut = min(walk.cut, run.count - 1);  // a wave without work takes another's
     const GlobalBytes at = step_address<way>(run, walk, 0);
@@ -332,7 +332,7 @@ struct FirstStep {
     const unsigned own = static_cast<unsigned>(gpu::lane_index()) % team_lanes * apart;
     rest = load_at<std::uint32_t>(at, lane.record + min(own, last), code_plane_bytes);
   }
-  __device__ void keep() const {
+  __device__ __forceinline__ void keep() const {
 #pragma unroll
     for (const uint4& own : quants) {
       amd::keep(own);
@@ -397,7 +397,7 @@ struct Output {
 
   /// Adds up the partial sums; leaves zeros where `again`. `up`: from the gate's sums to those of up.
   template <MatvecWay way>
-  __device__ void write(const MatvecArgs& args, const Chunk& chunk, int tokens, int up, bool again) const {
+  __device__ __forceinline__ void write(const MatvecArgs& args, const Chunk& chunk, int tokens, int up, bool again) const {
     if (out == nullptr) {
       return;
     }
@@ -438,8 +438,8 @@ __device__ __forceinline__ void read_first(const MatvecArgs& args) {
 
 /// A call that is a launch of its own.
 struct OwnLaunch {
-  __device__ static constexpr bool is_first() { return true; }
-  __device__ static void wait() {}
+  __device__ __forceinline__ static constexpr bool is_first() { return true; }
+  __device__ __forceinline__ static void wait() {}
 };
 
 /// Work-group `group` of the call. `order`: whether the call is the launch's first, and the wait for the call before it.
