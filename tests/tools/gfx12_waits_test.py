@@ -186,6 +186,15 @@ class MachineCode(unittest.TestCase):
         self.assertEqual(added, 2)
         self.assertEqual(gfx12_scan.scan(self.assembled(done_text), self.disassembler), (count + added, []))
 
+    def test_what_a_far_jump_leads_to_is_reached(self):
+        far = ["s_getpc_b64 s[8:9]", ".Lpost_getpc0:", "s_add_co_u32 s8, s8, (.LBB0_2-.Lpost_getpc0)&4294967295",
+               "s_add_co_ci_u32 s9, s9, (.LBB0_2-.Lpost_getpc0)>>32", "s_setpc_b64 s[8:9]"]
+        # The first instruction of LBB0_2 needs no wait: nothing on the way there has written s4.
+        lines = ["s_cbranch_scc1 .LBB0_1", *far, ".LBB0_1:", "s_endpgm", ".LBB0_2:", "s_add_co_i32 s4, s4, 1", "s_mov_b32 s5, s4", "s_endpgm"]
+        text, added = with_waits(metadata(kernel(lines)))
+        self.assertNotIn("s_wait_alu", text.split(".LBB0_2:")[1].split("s_add_co_i32")[0])
+        self.assertEqual(gfx12_scan.scan(self.assembled(text), self.disassembler), (9 + added, []))
+
     def test_the_script(self):
         script = [sys.executable, ROOT / "tools/build/gfx12_scan.py", self.folder]
         self.assertEqual(subprocess.run(script, capture_output=True).returncode, 2, "there is no object yet")

@@ -17,11 +17,24 @@ from gfx12_waits import MARK
 
 START = re.compile(r"[0-9a-f]+ <([^>]+)>:")
 LINE = re.compile(r"\t(.*?)\s*// ([0-9A-F]+):.*?(?:<([^>]+)>)?$")
+# A jump that is too far for a branch.
+FAR = re.compile(r"\ts_getpc_b64 s\[(\d+):\d+\]\s*// ([0-9A-F]+):.*\n(?:\ts_wait_alu .*\n)?\ts_add_co_u32 s\1, s\1, (0x[0-9a-f]+|-?\d+) ")
+GETPC_BYTES = 4
+
+
+def far_targets(text):
+    """Addresses of instructions that jumps lead to whose targets the disassembly does not name."""
+    found = set()
+    for _, address, offset in FAR.findall(text):
+        low = int(offset, 0) & 0xffffffff
+        found.add(int(address, 16) + GETPC_BYTES + low - (low >> 31 << 32))
+    return found
 
 
 def read_disassembly(text, kernels):
     """Functions of what llvm-objdump -d prints. Labels are written as its comments name a branch's target: NAME+0x1c."""
     targets = set(re.findall(r"\ts_c?branch.*<([^>]+)>$", text, re.MULTILINE))
+    far = far_targets(text)
     found, function, begin, ended = [], None, 0, False
     for line in text.splitlines():
         if match := START.match(line):
@@ -35,7 +48,7 @@ def read_disassembly(text, kernels):
                 continue
             offset = address - begin
             name = f"{function.name}+0x{offset:x}" if offset else function.name
-            if name in targets:
+            if name in targets or address in far:
                 function.labels[name] = len(function.instructions)
             if code.startswith(("s_branch", "s_cbranch")):
                 code = f"{code.split()[0]} {target}"

@@ -58,7 +58,7 @@ struct PackedFormat {
   };
 
   /// The piece that is `behind` pieces after piece lane.piece of the record.
-  __device__ __forceinline__ static Raw load(GlobalBytes record, const LanePlace& lane, int behind) {
+  __device__ static Raw load(GlobalBytes record, const LanePlace& lane, int behind) {
     Raw raw;
     constexpr int code_bytes = sizeof(Codes);
     raw.quants[0] = load_at<Codes>(record, lane.record + code_bytes * lane.piece, code_bytes * behind);
@@ -132,7 +132,7 @@ struct PackedFormat {
     return word;
   }
 
-  __device__ __forceinline__ static PieceAffine affine(const Raw& raw) {
+  __device__ static PieceAffine affine(const Raw& raw) {
     const std::uint32_t scales = raw.scales;
     if constexpr (format == WeightFormat::mxfp4) {
       const float scale = mxfp4_half_scale(static_cast<std::uint8_t>(scales));

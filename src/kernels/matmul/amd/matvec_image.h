@@ -19,7 +19,7 @@ struct Activations {
   float weights[lane_elems];
 };
 
-__device__ __forceinline__ void load_eight(const float* from, float (&values)[lane_elems]) {
+__device__ inline void load_eight(const float* from, float (&values)[lane_elems]) {
 #pragma unroll
   for (int i = 0; i < lane_elems; ++i) {  // becomes loads of 16 bytes, which need no more than the alignment of a float
     values[i] = ((Global<const float>)from)[i];
@@ -28,8 +28,8 @@ __device__ __forceinline__ void load_eight(const float* from, float (&values)[la
 
 /// Loads record `record` of token t; zeros from k on. Rows are whole pieces. `Args` has x, x_stride, norm_weight and k.
 template <class Args>
-__device__ __forceinline__ void load_activations(const Args& args, int t, int record, Activations& loaded,
-                                                 int thread = gpu::thread_index()) {
+__device__ inline void load_activations(const Args& args, int t, int record, Activations& loaded,
+                                        int thread = gpu::thread_index()) {
   const int first = record * record_elems + (thread % team_lanes) * lane_elems;
   if (first < args.k) {
     load_eight(args.x + t * args.x_stride + first, loaded.values);
@@ -50,7 +50,7 @@ struct PieceSums {
   int low;
   int high;
 };
-__device__ __forceinline__ PieceSums piece_sums(int sum, int thread = gpu::thread_index()) {
+__device__ inline PieceSums piece_sums(int sum, int thread = gpu::thread_index()) {
   sum += exchange<1>(sum);
   const int other = exchange<2>(sum);
   return (thread & 2) == 0 ? PieceSums{sum, other} : PieceSums{other, sum};
@@ -102,7 +102,7 @@ __device__ __forceinline__ void quantise_to(const Args& args, Activations& loade
 
 /// Quantises a lane's elements into its record of the image.
 template <class Args>
-__device__ __forceinline__ void quantise(const Args& args, Activations& loaded, std::uint8_t* record, float* square) {
+__device__ inline void quantise(const Args& args, Activations& loaded, std::uint8_t* record, float* square) {
   quantise_to(
       args, loaded, square, gpu::thread_index(),
       [&](int lane, int piece, const std::uint32_t(&upper)[2], const std::uint32_t(&lower)[2], float magnitude,
@@ -129,7 +129,7 @@ struct Stage {
   int count;
   int all_records;
 
-  __device__ __forceinline__ int padded() const { return (count + 1) / 2 * 2; }
+  __device__ int padded() const { return (count + 1) / 2 * 2; }
 
   /// Stores record `record` of the chunk, held in `loaded`.
   __device__ __forceinline__ void put(int t, int record, Activations& loaded) const {
@@ -153,8 +153,8 @@ struct Stage {
 };
 
 /// The factors of the norm, from the squares of all records.
-__device__ __forceinline__ void find_factors(const MatvecArgs& args, const MatvecShared& shared, std::uint8_t* memory,
-                                             int tokens, int all_records, int thread = gpu::thread_index()) {
+__device__ inline void find_factors(const MatvecArgs& args, const MatvecShared& shared, std::uint8_t* memory, int tokens,
+                                    int all_records, int thread = gpu::thread_index()) {
   const int team = thread / team_lanes;
   const int lane = thread % team_lanes;
   if (team >= tokens) {

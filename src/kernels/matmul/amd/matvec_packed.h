@@ -42,17 +42,17 @@ struct CutRun {
 
   /// Where the tile of cut `cut` of the run begins.
   template <MatvecWay way>
-  __device__ __forceinline__ const std::uint8_t* tile(int cut) const {
+  __device__ const std::uint8_t* tile(int cut) const {
     return weight + std::int64_t{(first + cut) / (weight_tile_rows / cut_rows<way>)} * tile_bytes;
   }
   /// Which part of its tile the cut is.
   template <MatvecWay way>
-  __device__ __forceinline__ int part_of_tile(int cut) const {
+  __device__ int part_of_tile(int cut) const {
     return (first + cut) % (weight_tile_rows / cut_rows<way>);
   }
   /// The first of the cut's partial sums, and bytes to the image of its activations.
-  __device__ __forceinline__ int sums(int cut) const { return (slot + cut) * partial_sums; }
-  __device__ __forceinline__ static int image(int) { return 0; }
+  __device__ int sums(int cut) const { return (slot + cut) * partial_sums; }
+  __device__ static int image(int) { return 0; }
 };
 
 /// Calls body(i) with the part that cut `cut` of the launch belongs to, and before that with each earlier part. With one
@@ -150,7 +150,7 @@ class Walk {
     step = left ? old_step : step;
   }
   /// The number of the step among those of the run.
-  __device__ __forceinline__ int number() const { return cut * steps_ + step; }
+  __device__ int number() const { return cut * steps_ + step; }
   int cut;
   int step;
 
@@ -332,7 +332,7 @@ struct FirstStep {
     const unsigned own = static_cast<unsigned>(gpu::lane_index()) % team_lanes * apart;
     rest = load_at<std::uint32_t>(at, lane.record + min(own, last), code_plane_bytes);
   }
-  __device__ __forceinline__ void keep() const {
+  __device__ void keep() const {
 #pragma unroll
     for (const uint4& own : quants) {
       amd::keep(own);
@@ -438,8 +438,8 @@ __device__ __forceinline__ void read_first(const MatvecArgs& args) {
 
 /// A call that is a launch of its own.
 struct OwnLaunch {
-  __device__ __forceinline__ static constexpr bool is_first() { return true; }
-  __device__ __forceinline__ static void wait() {}
+  __device__ static constexpr bool is_first() { return true; }
+  __device__ static void wait() {}
 };
 
 /// Work-group `group` of the call. `order`: whether the call is the launch's first, and the wait for the call before it.
