@@ -49,19 +49,31 @@ std::int64_t LayerProducts::rows(LayerProduct product) const {
   return rows;
 }
 
+std::int64_t LayerProducts::gate_elems() const {
+  return experts ? experts->gate_up.used * experts->gate_up.n : (*this)[LayerProduct::gate_up][0].n;
+}
+
 bool LayerProducts::fits_together() const {
-  for (const std::vector<Matmul::Spec>& call : calls) {
-    if (call.empty() || std::ranges::any_of(call, [&](const Matmul::Spec& spec) { return spec.k != call[0].k; })) {
-      return false;
-    }
-  }
+  const auto of_one_input = [](const std::vector<Matmul::Spec>& call) {
+    return !call.empty() && std::ranges::all_of(call, [&](const Matmul::Spec& spec) { return spec.k == call[0].k; });
+  };
   const std::vector<Matmul::Spec>& output = (*this)[LayerProduct::attention_output];
   const std::vector<Matmul::Spec>& up = (*this)[LayerProduct::gate_up];
   const std::vector<Matmul::Spec>& down = (*this)[LayerProduct::down];
+  const std::vector<Matmul::Spec>& qkv = (*this)[LayerProduct::qkv];
+  if (!of_one_input(output) || output.size() != 1 || !of_one_input(qkv)) {
+    return false;
+  }
   const std::int64_t hidden = output[0].n;
-  return output.size() == 1 && up.size() == 2 && up[0].n == up[1].n && up[0].k == hidden && down.size() == 1 &&
-         down[0].k == up[0].n && down[0].n == hidden && (*this)[LayerProduct::qkv][0].k == hidden &&
-         rows(LayerProduct::qkv) >= output[0].k;
+  if (qkv[0].k != hidden || rows(LayerProduct::qkv) < output[0].k) {
+    return false;
+  }
+  if (experts) {
+    return up.empty() && down.empty() && experts->gate_up.k == hidden && rows(LayerProduct::qkv) >= hidden &&
+           experts->down.k == experts->gate_up.n && experts->down.n == hidden;
+  }
+  return of_one_input(up) && up.size() == 2 && up[0].n == up[1].n && up[0].k == hidden && of_one_input(down) &&
+         down.size() == 1 && down[0].k == up[0].n && down[0].n == hidden;
 }
 
 std::string LayerProducts::spec() const {
@@ -71,7 +83,7 @@ std::string LayerProducts::spec() const {
       text += (i > 0 ? " + " : text.empty() ? "" : "; ") + to_string(call[i]);
     }
   }
-  return text;
+  return experts ? text + "; experts " + to_string(experts->gate_up) + ", " + to_string(experts->down) : text;
 }
 
 std::vector<LayerProducts> layers_of_models(const KernelRegistry& registry, const DeviceInfo& device,
@@ -85,6 +97,28 @@ std::vector<LayerProducts> layers_of_models(const KernelRegistry& registry, cons
     }
   }
   return layers;
+}
+
+std::vector<LayerProducts> expert_layers_of_models(const KernelRegistry& registry, const DeviceInfo& device,
+                                                   const WantsKernel& wanted) {
+  // Qwen3 30B-A3B, with as many experts as a token takes.
+  constexpr std::int64_t hidden = 2048, q = 4096, kv = 512, width = 768, used = 8;
+  LayerProducts layer{.name = "Qwen3 30B-A3B",
+                      .calls = {{{{DType::q4_k, hidden, q}},
+                                 {},
+                                 {},
+                                 {{DType::q4_k, q, hidden}, {DType::q4_k, kv, hidden}, {DType::q6_k, kv, hidden}}}}};
+  LayerExperts experts{.gate_up = {DType::q4_k, used, width, hidden, used},
+                       .down = {DType::q6_k, used, hidden, width, used}};
+  const Candidates<ExpertMatmul> up = registry.candidates<ExpertMatmul>(experts.gate_up, device);
+  const Candidates<ExpertMatmul> down = registry.candidates<ExpertMatmul>(experts.down, device);
+  layer = with_kernel(std::move(layer), registry, device, wanted);
+  if (layer.kernel == nullptr || up.able.empty() || down.able.empty() || up.able.front() != down.able.front()) {
+    return {};
+  }
+  experts.kernel = up.able.front();
+  layer.experts = experts;
+  return {std::move(layer)};
 }
 
 std::optional<LayerProducts> layer_of_plan(const std::vector<PlannedOperation>& plan, const WantsKernel& wanted) {

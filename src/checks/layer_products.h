@@ -22,17 +22,27 @@ inline constexpr std::array all_layer_products = {LayerProduct::attention_output
 /// The last part of its operation's name in a plan: "attn_output".
 std::string_view name(LayerProduct product);
 
+/// A token's experts in place of gate and up, and of down. They read what Q, K and V wrote, where a model's read what the
+/// router normed: so every layer depends on the one before it, and no value grows without bound.
+struct LayerExperts {
+  ExpertMatmul::Spec gate_up, down;
+  const ExpertMatmulKernel* kernel = nullptr;
+};
+
 /// The weights of these products. Those of a call have one input; all have one kernel.
 struct LayerProducts {
   std::string name;  ///< "Llama 3 8B"
   std::array<std::vector<Matmul::Spec>, all_layer_products.size()> calls;
   const MatmulKernel* kernel = nullptr;
+  std::optional<LayerExperts> experts{};  ///< where gate_up and down have no weights
 
   [[nodiscard]] const std::vector<Matmul::Spec>& operator[](LayerProduct product) const {
     return calls[static_cast<std::size_t>(product)];
   }
   /// Rows of all weights of a call.
   [[nodiscard]] std::int64_t rows(LayerProduct product) const;
+  /// What gate and up write: elements of the layer, or of all of a token's experts.
+  [[nodiscard]] std::int64_t gate_elems() const;
   /// Whether each call reads what the one before it writes.
   [[nodiscard]] bool fits_together() const;
   /// "Q4_0 [4096, 4096]; Q4_0 [11008, 4096] + Q4_0 [11008, 4096]; ..."
@@ -44,6 +54,9 @@ using WantsKernel = std::function<bool(const MatmulKernel&)>;
 /// Layers of models that people run, where the device's kernel for all of their weights is `wanted`.
 std::vector<LayerProducts> layers_of_models(const KernelRegistry& registry, const DeviceInfo& device,
                                             const WantsKernel& wanted);
+/// The same of models with experts.
+std::vector<LayerProducts> expert_layers_of_models(const KernelRegistry& registry, const DeviceInfo& device,
+                                                   const WantsKernel& wanted);
 /// The first layer of a plan that has these products, of one kernel that is `wanted`. Empty for other models.
 std::optional<LayerProducts> layer_of_plan(const std::vector<PlannedOperation>& plan, const WantsKernel& wanted);
 

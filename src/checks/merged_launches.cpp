@@ -78,15 +78,13 @@ void compare_merged(CheckBench& bench, PlacedLayer& tested, const LayerState& fi
   bench.load().wait();
 }
 
-CallResult check_layer(CheckBench& bench, const LayerProducts& layer, const MatmulKernel& oracle) {
+CallResult check_layer(CheckBench& bench, const LayerProducts& layer, const LayerKernels& oracle) {
   CallResult result;
-  result.oracle = oracle.name();
+  result.oracle = oracle.dense->name();
   bench.on_phase(CheckPhase::inputs);
   const LayerInputs inputs(layer);
-  for (const std::vector<std::byte>& weight : inputs.weights) {
-    result.bytes += static_cast<double>(weight.size());
-  }
-  PlacedLayer tested(bench, layer, inputs, *layer.kernel);
+  result.bytes = inputs.bytes;
+  PlacedLayer tested(bench, layer, inputs, kernels_of(layer));
   {
     PlacedLayer plain(bench, layer, inputs, oracle);
     if (!compare_products(bench, layer, tested, plain, result)) {
@@ -108,6 +106,18 @@ CallResult check_layer(CheckBench& bench, const LayerProducts& layer, const Matm
   return result;
 }
 
+/// On one device; none where an operation has no oracle there.
+LayerKernels oracles_of(const LayerProducts& layer, const KernelRegistry& registry, const DeviceInfo& device) {
+  LayerKernels found{.dense = oracle_of<Matmul>(registry, layer[LayerProduct::attention_output][0], device)};
+  if (layer.experts && found.dense != nullptr) {
+    found.experts = oracle_of<ExpertMatmul>(registry, layer.experts->gate_up, device);
+    if (found.experts == nullptr || found.experts->device() != found.dense->device()) {
+      return {};
+    }
+  }
+  return found;
+}
+
 }  // namespace
 
 std::vector<KernelCase> merged_launch_cases(const std::vector<LayerProducts>& layers, const KernelRegistry& registry,
@@ -115,13 +125,13 @@ std::vector<KernelCase> merged_launch_cases(const std::vector<LayerProducts>& la
   std::vector<KernelCase> cases;
   for (const LayerProducts& layer : layers) {
     check(layer.fits_together(), "products that don't follow each other");
-    const MatmulKernel* const oracle = oracle_of<Matmul>(registry, layer[LayerProduct::attention_output][0], device);
-    if (oracle != nullptr) {
+    const LayerKernels oracle = oracles_of(layer, registry, device);
+    if (oracle.dense != nullptr) {
       cases.push_back({.operation = std::string(merged_launches_operation),
                        .spec = layer.spec(),
                        .kernel = std::string(layer.kernel->name()),
                        .shape = fmt::format("layers of {}", layer.name),
-                       .run = [layer, oracle](CheckBench& bench) { return check_layer(bench, layer, *oracle); }});
+                       .run = [layer, oracle](CheckBench& bench) { return check_layer(bench, layer, oracle); }});
     }
   }
   return cases;

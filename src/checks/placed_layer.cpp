@@ -17,6 +17,21 @@ const std::vector<float>& written(const LayerState& state, LayerProduct product)
   return product == LayerProduct::gate_up ? state.gate : product == LayerProduct::qkv ? state.qkv : state.hidden;
 }
 
+/// Of the elements that a product writes. Gate and up of experts are two products, each with an error of its own.
+double tolerance_of(const LayerProducts& layer, LayerProduct product) {
+  if (layer.experts && product == LayerProduct::gate_up) {
+    return 4.0 * type_tolerance(layer.experts->gate_up.weight);
+  }
+  if (layer.experts && product == LayerProduct::down) {
+    return 2.0 * type_tolerance(layer.experts->down.weight);
+  }
+  double tolerance = 0.0;
+  for (const Matmul::Spec& spec : layer[product]) {
+    tolerance = std::max(tolerance, matmul_tolerance(spec.weight, true));
+  }
+  return tolerance;
+}
+
 }  // namespace
 
 bool same_bits(const LayerState& a, const LayerState& b) {
@@ -31,20 +46,31 @@ LayerInputs::LayerInputs(const LayerProducts& layer) {
   for (const std::vector<Matmul::Spec>& call : layer.calls) {
     for (const Matmul::Spec& spec : call) {
       weights.push_back(random_weight(spec.weight, spec.n, spec.k, random));
+      bytes += static_cast<double>(weights.back().size());
+    }
+  }
+  if (layer.experts) {
+    experts.emplace(*layer.experts);
+    for (const std::vector<std::byte>& weight : experts->weights) {
+      bytes += static_cast<double>(weight.size());
     }
   }
   const std::int64_t hidden = layer.rows(LayerProduct::attention_output);
   norm = random.uniforms(hidden, 0.5f, 1.5f);
-  state = {random.uniforms(hidden, -1.0f, 1.0f), random.uniforms(layer[LayerProduct::down][0].k, -1.0f, 1.0f),
+  state = {random.uniforms(hidden, -1.0f, 1.0f), random.uniforms(layer.gate_elems(), -1.0f, 1.0f),
            random.uniforms(layer.rows(LayerProduct::qkv), -1.0f, 1.0f)};
 }
 
+LayerKernels kernels_of(const LayerProducts& layer) {
+  return {layer.kernel, layer.experts ? layer.experts->kernel : nullptr};
+}
+
 PlacedLayer::PlacedLayer(CheckBench& bench, const LayerProducts& layer, const LayerInputs& inputs,
-                         const MatmulKernel& kernel)
+                         const LayerKernels& kernels)
     : layer_(&layer),
-      kernel_(&kernel),
-      device_(kernel.device() == DeviceKind::cpu ? &bench.host() : &bench.device()),
-      context_(kernel.device() == DeviceKind::cpu ? &bench.host_context() : &bench.context()),
+      kernel_(kernels.dense),
+      device_(kernel_->device() == DeviceKind::cpu ? &bench.host() : &bench.device()),
+      context_(kernel_->device() == DeviceKind::cpu ? &bench.host_context() : &bench.context()),
       norm_(place(inputs.norm)),
       hidden_(place(inputs.state.hidden)),
       gate_(place(inputs.state.gate)),
@@ -52,12 +78,15 @@ PlacedLayer::PlacedLayer(CheckBench& bench, const LayerProducts& layer, const La
   auto rows = inputs.weights.begin();
   std::size_t workspace = 1;
   for (const std::vector<Matmul::Spec>& call : layer.calls) {
-    workspace = std::max(workspace, kernel.workspace_bytes(1, call[0].k));
     for (const Matmul::Spec& spec : call) {
+      workspace = std::max(workspace, kernel_->workspace_bytes(1, spec.k));
       weights_.push_back(place_weight(spec, *rows++, bench.host_context()));
     }
   }
   workspace_ = device_->allocate(workspace, "a check's workspace");
+  if (layer.experts) {
+    experts_.emplace(*device_, bench.host_context(), *layer.experts, *inputs.experts, *kernels.experts);
+  }
 }
 
 void PlacedLayer::set(const LayerState& state) {
@@ -79,9 +108,11 @@ void PlacedLayer::call(LayerProduct product) {
     case LayerProduct::attention_output:
       return call(product, qkv_, hidden_, false);
     case LayerProduct::gate_up:
-      return call(product, hidden_, gate_, true);
+      return experts_ ? experts_->gate_up(qkv_.as<float>(), gate_.as<float>(), *context_)
+                      : call(product, hidden_, gate_, true);
     case LayerProduct::down:
-      return call(product, gate_, hidden_, false);
+      return experts_ ? experts_->down(gate_.as<float>(), hidden_.as<float>(), *context_)
+                      : call(product, gate_, hidden_, false);
     case LayerProduct::qkv:
       return call(product, hidden_, qkv_, true);
   }
@@ -160,14 +191,10 @@ bool compare_products(CheckBench& bench, const LayerProducts& layer, PlacedLayer
     const LayerState expected = oracle.state();
     bench.on_phase(CheckPhase::call);
     tested.call(product);
-    double tolerance = 0.0;
-    for (const Matmul::Spec& spec : layer[product]) {
-      tolerance = std::max(tolerance, matmul_tolerance(spec.weight, true));
-    }
     const std::vector<float>& wanted = written(expected, product);
     const OutputDifference found =
-        compare_outputs(written(tested.state(), product), wanted, static_cast<std::int64_t>(wanted.size()), tolerance,
-                        bench.host_context().pool);
+        compare_outputs(written(tested.state(), product), wanted, static_cast<std::int64_t>(wanted.size()),
+                        tolerance_of(layer, product), bench.host_context().pool);
     result.elements += found.elements;
     if (!found.right()) {
       result.difference = found;

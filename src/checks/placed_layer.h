@@ -6,6 +6,7 @@
 
 #include "checks/cases.h"
 #include "checks/layer_products.h"
+#include "checks/placed_experts.h"
 
 namespace rocmforge {
 
@@ -21,15 +22,24 @@ struct LayerInputs {
   explicit LayerInputs(const LayerProducts& layer);
 
   std::vector<std::vector<std::byte>> weights;  ///< as files have them, call by call
+  std::optional<ExpertInputs> experts;
   std::vector<float> norm;
   LayerState state;
+  double bytes = 0;  ///< of all weights
 };
 
-/// A layer in the memory of the device of one kernel.
+/// What computes a layer's products, on one device. `experts`: null where the layer has none.
+struct LayerKernels {
+  const MatmulKernel* dense = nullptr;
+  const ExpertMatmulKernel* experts = nullptr;
+};
+LayerKernels kernels_of(const LayerProducts& layer);
+
+/// A layer in the memory of the device of its kernels.
 class PlacedLayer {
  public:
-  /// `bench`, `layer` and `kernel` must outlive it.
-  PlacedLayer(CheckBench& bench, const LayerProducts& layer, const LayerInputs& inputs, const MatmulKernel& kernel);
+  /// `bench`, `layer` and the kernels must outlive it.
+  PlacedLayer(CheckBench& bench, const LayerProducts& layer, const LayerInputs& inputs, const LayerKernels& kernels);
 
   void set(const LayerState& state);
   LayerState state();
@@ -55,6 +65,7 @@ class PlacedLayer {
   ExecutionContext* context_;
   DeviceBuffer norm_, hidden_, gate_, qkv_, workspace_;
   std::vector<DeviceBuffer> weights_;
+  std::optional<PlacedExperts> experts_;
 };
 
 /// Compares each product of `tested` with the oracle's, on the inputs that `tested` has. False at the first that is wrong,

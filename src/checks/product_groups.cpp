@@ -32,10 +32,8 @@ CallResult check_choice(CheckBench& bench, const LayerProducts& layer, double fi
   result.oracle = fmt::format("{:g} a unit", first);
   bench.on_phase(CheckPhase::inputs);
   const LayerInputs inputs(layer);
-  for (const std::vector<std::byte>& weight : inputs.weights) {
-    result.bytes += static_cast<double>(weight.size());
-  }
-  PlacedLayer tested(bench, layer, inputs, *layer.kernel);
+  result.bytes = inputs.bytes;
+  PlacedLayer tested(bench, layer, inputs, kernels_of(layer));
   bench.on_phase(CheckPhase::call);
   tested.run(2);
   const LayerState expected = tested.state();

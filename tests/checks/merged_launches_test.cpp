@@ -237,6 +237,30 @@ TEST_P(MergedLaunchesOnDevice, AreRight) {
   EXPECT_EQ(result.elements, 256 + 768 + 256 + 768);
 }
 
+/// Experts, and the dense product behind them.
+TEST_P(MergedLaunchesOnDevice, AreRightWithExperts) {
+  const auto [usual, better] = GetParam();
+  const LayerExperts shapes{.gate_up = {usual, 4, 256, 256, 3}, .down = {better, 4, 256, 256, 3}};
+  const Candidates<Matmul> dense = registry_.candidates<Matmul>({usual, 256, 256}, device().info());
+  const Candidates<ExpertMatmul> experts = registry_.candidates<ExpertMatmul>(shapes.gate_up, device().info());
+  if (!device().is_gpu() || !dense.able.at(0)->merges_launches(device().info())) {
+    GTEST_SKIP() << "no kernel of this device merges launches";
+  }
+  const auto merging = [&](const MatmulKernel& one) { return one.merges_launches(device().info()); };
+  EXPECT_EQ(expert_layers_of_models(registry_, device().info(), merging).size(), 1u);
+  LayerProducts layer = small_layer(*dense.able.at(0), usual, better);
+  layer.calls[1] = layer.calls[2] = {};
+  layer.experts = shapes;
+  layer.experts->kernel = experts.able.at(0);
+  CheckBench bench(device(), registry_, pool_);
+  const auto cases = merged_launch_cases(std::vector{layer}, registry_, device().info());
+  ASSERT_EQ(cases.size(), 1u);
+  const CallResult result = cases[0].run(bench);
+  EXPECT_EQ(result.problem, "");
+  EXPECT_EQ(result.skipped, "");
+  EXPECT_EQ(result.elements, 256 + 3 * 256 + 256 + 768);
+}
+
 INSTANTIATE_TEST_SUITE_P(DeviceCases, MergedLaunchesOnDevice,
                          testing::Values(std::pair(DType::q4_0, DType::q4_0), std::pair(DType::q4_k, DType::q6_k)));
 

@@ -1,0 +1,87 @@
+#include "checks/placed_experts.h"
+
+#include <algorithm>
+#include <numeric>
+#include <span>
+
+#include "checks/inputs.h"
+
+namespace rocmforge {
+namespace {
+
+template <class T>
+DeviceBuffer placed(Device& device, const std::vector<T>& values) {
+  DeviceBuffer buffer = device.allocate(values.size() * sizeof(T), "a check's experts");
+  device.upload(buffer.data(), values.data(), values.size() * sizeof(T));
+  return buffer;
+}
+
+}  // namespace
+
+ExpertInputs::ExpertInputs(const LayerExperts& experts) {
+  Random random(37);
+  const ExpertMatmul::Spec& up = experts.gate_up;
+  const ExpertMatmul::Spec& down = experts.down;
+  weights = {random_weight(up.weight, up.experts * up.n, up.k, random),
+             random_weight(up.weight, up.experts * up.n, up.k, random),
+             random_weight(down.weight, down.experts * down.n, down.k, random)};
+  ids.resize(static_cast<std::size_t>(up.used));
+  std::iota(ids.rbegin(), ids.rend(), 0);
+  shares = random.uniforms(up.used, 0.1f, 0.3f);
+}
+
+PlacedExperts::PlacedExperts(Device& device, ExecutionContext& host, const LayerExperts& experts, const ExpertInputs& inputs,
+                             const ExpertMatmulKernel& kernel)
+    : device_(&device),
+      experts_(&experts),
+      kernel_(&kernel),
+      ids_(placed(device, inputs.ids)),
+      shares_(placed(device, inputs.shares)) {
+  weights_ = {place(experts.gate_up, inputs.weights[0], host), place(experts.gate_up, inputs.weights[1], host),
+              place(experts.down, inputs.weights[2], host)};
+  const auto larger = [&](auto bytes) {
+    return std::max({std::size_t{1}, (kernel.*bytes)(experts.gate_up, 1), (kernel.*bytes)(experts.down, 1)});
+  };
+  workspace_ = device.allocate(larger(&ExpertMatmulKernel::workspace_bytes), "a check's workspace");
+  order_ = device.allocate(larger(&ExpertMatmulKernel::order_bytes), "a check's order of experts");
+}
+
+void PlacedExperts::gate_up(const float* x, float* out, ExecutionContext& context) const {
+  run(experts_->gate_up, std::span(weights_).first(2), x, out, context);
+}
+
+void PlacedExperts::down(const float* x, float* out, ExecutionContext& context) const {
+  run(experts_->down, std::span(weights_).last(1), x, out, context);
+}
+
+ExpertWeight PlacedExperts::place(const ExpertMatmul::Spec& spec, const std::vector<std::byte>& rows,
+                                  ExecutionContext& host) {
+  const auto experts = static_cast<std::size_t>(spec.experts);
+  const std::size_t file_bytes = rows.size() / experts;
+  const std::size_t packed_bytes = kernel_->packed_bytes(spec);
+  std::vector<std::byte> packed(packed_bytes * experts);
+  for (std::size_t e = 0; packed_bytes > 0 && e < experts; ++e) {
+    kernel_->pack(spec, rows.data() + e * file_bytes, packed.data() + e * packed_bytes, host);
+  }
+  memory_.push_back(placed(*device_, packed.empty() ? rows : packed));
+  return {spec.weight, memory_.back().data(), spec.n, static_cast<std::int64_t>(packed.empty() ? file_bytes : packed_bytes)};
+}
+
+void PlacedExperts::run(const ExpertMatmul::Spec& spec, std::span<const ExpertWeight> weights, const float* x, float* out,
+                        ExecutionContext& context) const {
+  ExpertMatmul::Args args{};
+  args.x = x;
+  args.tokens = 1;
+  args.k = spec.k;
+  args.used = spec.used;
+  args.experts = spec.experts;
+  args.ids = ids_.as<std::int32_t>();
+  args.weights = weights;
+  args.shares = weights.size() == 1 ? shares_.as<float>() : nullptr;
+  args.out = out;
+  args.workspace = workspace_.data();
+  args.order = order_.data();
+  kernel_->run(args, context);
+}
+
+}  // namespace rocmforge
