@@ -84,7 +84,7 @@ def main():
         command.set_defaults(run=run)
     own = commands.add_parser("own", help="the portable kernels of this project, modelled")
     own.add_argument("--kernels", default="build/kernels", help="folder that ./forge kernels fills")
-    own.add_argument("--only", nargs="+", choices=("decode", "prefill", "experts", "steps", "kernels", "several"), default=("decode", "prefill", "experts", "kernels"), help="parts of the table")
+    own.add_argument("--only", nargs="+", choices=("decode", "prefill", "experts", "steps", "kernels", "several", "chains"), default=("decode", "prefill", "experts", "kernels"), help="parts of the table")
     own.add_argument("--chips", nargs="+", default=[], help="default: all whose code objects are there")
     own.set_defaults(run=own_command)
     options = parser.parse_args()

@@ -100,6 +100,8 @@ MODELS = {model.name: model for model in (
 EXPERT_MODELS = {model.name: model for model in (
     ExpertModel("Qwen3.6 35B-A3B Q4_K_M", 40, 4, 2048, 16, 2, 256, 248320, 256, 8, 1, 512, 16, 32, 128, 4),
 )}
+# Attention in every layer; the numbers of a delta net are not used.
+CHAINED_EXPERTS = ExpertModel("Qwen3 30B-A3B Q4_K_M", 48, 1, 2048, 32, 4, 128, 151936, 128, 8, 0, 768, 1, 1, 128, 4)
 # (model, chip, decode: tokens a second lowest and highest): kyuz0/amd-strix-halo-toolboxes (Q4_K_XL, HIP lowest, Vulkan highest), issue 26220 of ggml-org/llama.cpp.
 MEASURED_EXPERTS = (
     ("Qwen3.6 35B-A3B Q4_K_M", "strix-halo", (51.5, 60.4)),

@@ -8,7 +8,7 @@ from .cost import predict
 from .kernel import Buffer, Launch
 from .models import BLOCK
 from .own import CODED, TYPES, WAVE_ROWS
-from .own_packed import FORMAT, GROUP_LDS, IMAGE, MOST_CHUNK, PACKED, RECORD, THREADS, OwnPacked
+from .own_packed import FORMAT, GROUP_LDS, IMAGE, MATVEC_ARGUMENTS, MOST_CHUNK, PACKED, RECORD, THREADS, OwnPacked, chained_call
 
 EXPERT_PAIRS = {name: max(1, rows // 2) for name, rows in WAVE_ROWS.items()}  # rows of gate, and of up, that a wave of the portable kernels takes
 SAMPLE_CHUNKS, SCAN_CHUNKS = 1024, 8
@@ -86,8 +86,8 @@ class OwnExperts:
         return self.one("experts", kernel.name, (-(-rows // group_rows), count, 1), 256, one, buffers, 4 * chunk)
 
     @functools.lru_cache(None)
-    def packed_experts(self, model, name, down):
-        """The tuned kernels, as src/kernels/experts/amd/experts.cpp launches them."""
+    def packed_experts(self, model, name, down, chained=False):
+        """The tuned kernels, as src/kernels/experts/amd/experts.cpp launches them. `chained`: the call's part of a launch of experts_chain.h."""
         rows, columns = (model.hidden, model.width) if down else (model.width, model.hidden)
         taken, tiles, records = model.used + model.shared, -(-rows // 8), -(-columns // 256)
         parts, inputs = (taken, taken) if down else (2, 1)
@@ -103,7 +103,12 @@ class OwnExperts:
         one = struct.pack("<2Q2q", 0, 0, expert_bytes, expert_bytes) + 2 * FINISH + struct.pack(
             "<4Q13i2I4x", 0, 0, 0, 0, rows, columns, taken, tiles, records * RECORD[name], RECORD[name], cuts, parts, each, batch, chunk, FORMAT[name], 0, (1 << 31) // tiles + 1, (1 << 31) // parts + 1)
         buffers = {0: Buffer(), 8: Buffer(), 80: self.ids(model), 88: Buffer(), 96: Buffer(), 104: Buffer()}
-        return self.one("experts_packed", f"expert_packed_{'down' if down else 'gate_up'}", (-(-cuts // each), 1, 1), THREADS, one, buffers, image + batch * of_cut)
+        groups, lds = -(-cuts // each), image + batch * of_cut
+        if chained:
+            before, behind = (len(one), 0) if down else (0, len(one))
+            one, pointers = chained_call(one, list(buffers.items()), groups, int(down), before, behind + MATVEC_ARGUMENTS)
+            return self.one("experts_packed", "expert_chain", (groups, 1, 1), THREADS, one, dict(pointers), lds)
+        return self.one("experts_packed", f"expert_packed_{'down' if down else 'gate_up'}", (groups, 1, 1), THREADS, one, buffers, lds)
 
     def at_least(self, microseconds, name, weights):
         """What a launch takes, and no less than its weights at the rate of long reads: of some portable kernels the model leaves out bytes."""

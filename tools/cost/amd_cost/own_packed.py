@@ -19,6 +19,7 @@ PACKED = {"tq1_0": "q2_k", "tq2_0": "q2_k", "iq3_xxs": "iq3", "iq3_s": "iq3", "i
 DENSE = ("f16", "bf16")
 HALVES = ("q4_0", "q4_1", "q5_1", "iq4_nl")  # of which half tiles are taken with one token and waves of 32: takes_halves()
 PART = struct.Struct("<QQQqiiiiiifi")
+MATVEC_ARGUMENTS = 4 * PART.size + 64  # bytes of MatvecArgs
 IMAGE, ROW_SUMS = 640, 16 * 4  # shared memory of a record of activations, of a row's partial sums
 DENSE_IMAGE, MOST_DENSE_CHUNK = 1024, 12288 // 256
 MOST_CHUNK, GROUP_LDS, THREADS = 16384 // 256, 64 << 10, 512
@@ -26,7 +27,18 @@ MATRIX_BEGIN = 256  # factors and zeros before the image of matvec_matrix.h
 LEAST_MATRIX_TOKENS = {"gfx942": 2, "gfx1200": 8, "gfx1201": 8}  # that are multiplied on matrix instructions: matvec.cpp
 LARGE_TILE = {32: TILE[True], 64: (64, 128, 512)}  # by the size of a wave: matmul_tiles.h
 MOST_CHAINED, NEVER, POLL_CYCLES = 4, 2**31 - 1, 64  # calls of a launch of matvec_chain.h, the end of one that it has not, and a wave's sleep between two polls
+EXPERT_ARGUMENTS = 176  # bytes of ExpertVectorArgs of experts_args.h
 APPEND = struct.Struct("<13Q3q12i3fi")  # what attention's call begins with: RopeAppendArgs
+
+
+def chained_call(arguments, pointers, groups, call, before, behind):
+    """(arguments, pointers) of a launch of several calls, of which only the work-groups of call number `call` start: those before have ended. `before`, `behind`: bytes of
+    the other calls' arguments."""
+    ends = [groups if i == call else 0 if i < call else NEVER for i in range(MOST_CHAINED)]
+    arguments = bytes(before) + arguments + bytes(behind)
+    pointers = [(offset + before, buffer) for offset, buffer in pointers]
+    pointers.append((len(arguments) + 4 * MOST_CHAINED, Buffer(np.zeros(MOST_CHAINED, np.int32))))
+    return arguments + struct.pack("<4iQii", *ends, 0, MOST_CHAINED, 0), pointers
 
 
 class OwnPacked:
@@ -34,9 +46,9 @@ class OwnPacked:
         self.own, self.chip = own, own.chip
 
     @functools.lru_cache(None)
-    def matvec(self, weights, columns, norm=False, gated=False, tokens=1, chained=None):
+    def matvec(self, weights, columns, norm=False, gated=False, tokens=1, chained=None, behind_experts=False):
         """`weights`: (format, rows) of each output of the call. `chained`: the call's number in a launch of several, of which this is the part of that call's
-        work-groups; its first weights are counted as if they were not on their way before it begins."""
+        work-groups; its first weights are counted as if they were not on their way before it begins. `behind_experts`: the last call of experts_chain.h."""
         dense = weights[0][0] in DENSE
         assert not dense or tokens == 1
         matrix = not dense and tokens >= LEAST_MATRIX_TOKENS.get(self.chip.architecture, 9)
@@ -49,6 +61,8 @@ class OwnPacked:
             kernel = self.own.load("matvec_packed", "matvec_packed_1_halves")
         if chained is not None:
             kernel = self.own.load("matvec_packed", "matvec_chain_halves" if halves else "matvec_chain")
+        if behind_experts:
+            kernel = self.own.load("experts_packed", "expert_chain_halves" if halves else "expert_chain")
         cut = 4 if halves else 16 if matrix else 8  # rows
         sums = cut * ROW_SUMS * tokens
         records, tiles, parts, pointers = -(-columns // 256), 0, b"", []
@@ -75,11 +89,9 @@ class OwnPacked:
         arguments = parts + struct.pack("<QqQfiiiiiiiii", 0, columns, 0, 1e-5, columns, tokens, len(weights), tiles, int(gated), each, batch, chunk, 0)
         groups = -(-tiles // each)
         if chained is not None:
-            pointers = [(offset + chained * len(arguments), buffer) for offset, buffer in pointers]
-            ends = [groups if call == chained else 0 if call < chained else NEVER for call in range(MOST_CHAINED)]  # the calls before have ended
-            arguments = b"".join(arguments if call == chained else bytes(len(arguments)) for call in range(MOST_CHAINED))
-            pointers.append((len(arguments) + 4 * MOST_CHAINED, Buffer(np.zeros(MOST_CHAINED, np.int32))))
-            arguments += struct.pack("<4iQii", *ends, 0, MOST_CHAINED, 0)
+            arguments, pointers = chained_call(arguments, pointers, groups, chained, chained * len(arguments), (MOST_CHAINED - 1 - chained) * len(arguments))
+        if behind_experts:
+            arguments, pointers = chained_call(arguments, pointers, groups, 2, 2 * EXPERT_ARGUMENTS, 0)
         launch = Launch(kernel, (groups, 1, 1), (THREADS, 1, 1), [arguments], lds, pointers)
         return predict(kernel, launch, self.chip)
 

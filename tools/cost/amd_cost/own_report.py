@@ -3,6 +3,7 @@ from .chips import CHIPS
 from .isa import Unknown
 from .models import BAND, BLOCK, EXPERT_MODELS, MEASURED, MEASURED_EXPERTS, MODELS, TUNED_BAND, VULKAN
 from .own import Own
+from .own_chains import chain_rows
 from .own_experts import OwnExperts
 from .own_packed import OwnPacked
 
@@ -14,6 +15,7 @@ def report(folder, chips, only=("decode", "prefill", "kernels")):
     lines = ["| model | chip | | published: HIP | published: Vulkan | modelled | with the band | to the better one | at most |",
              "|---|---|---|---:|---:|---:|---:|---:|---:|"]
     shapes = ["| chip | kernel | case | us | bound | share of the limit |", "|---|---|---|---:|---|---|"]
+    chains = []
     steps = ["| model | chip | | launch | of them | us each | us |", "|---|---|---|---|---:|---:|---:|"]
     for name in wanted:
         if name not in CHIPS:
@@ -41,11 +43,13 @@ def report(folder, chips, only=("decode", "prefill", "kernels")):
             for found, of_steps in expert_rows(OwnExperts(own), chip):
                 lines += found
                 steps += of_steps if "steps" in only else []
+        if "chains" in only and own.has_packed and chip.l2s == 1:  # CDNA has none
+            chains += [*chain_rows(own), ""]
         if "kernels" in only:
             shapes += single_kernels(own, chip)
         if "several" in only and own.has_packed:
             shapes += several_tokens(own, chip)
-    tables = [*([lines] if {"decode", "prefill", "experts"} & set(only) else []), *([steps] if "steps" in only else []), *([shapes] if {"kernels", "several"} & set(only) else [])]
+    tables = [*([lines] if {"decode", "prefill", "experts"} & set(only) else []), *([steps] if "steps" in only else []), *([chains[:-1]] if chains else []), *([shapes] if {"kernels", "several"} & set(only) else [])]
     return "\n\n".join("\n".join(table) for table in tables)
 
 

@@ -158,6 +158,8 @@ class Wave:
     def step(self, instruction):
         kind, self.doubt = instruction.kind, None
         if kind == "branch":
+            if instruction.name == "s_setpc_b64":
+                return self.far_target(instruction)
             if self.taken(instruction):
                 return instruction.target
         elif kind == "dual":
@@ -174,6 +176,13 @@ class Wave:
         elif kind not in ("wait", "hint", "barrier", "fence"):
             self.vector(instruction)
         return None
+
+    def far_target(self, instruction):
+        """Of a jump that is too far for a branch: an address from s_getpc_b64."""
+        address = self.pair(instruction.operands[0])
+        if address is None:
+            raise ValueError(f"{self.kernel.name} jumps to an address that is not known")
+        return int(address) - CODE_BASE
 
     def taken(self, instruction):
         name = instruction.name
