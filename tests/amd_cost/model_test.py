@@ -97,6 +97,16 @@ class Kernels(unittest.TestCase):
             for name, chained in zip(("Llama 2 7B Q4_0", "Llama 3 8B Q4_K_M"), most):
                 self.assertEqual((packed.launches(MODELS[name], False), packed.launches(MODELS[name])), (164, chained), f"{chip} {name}")
 
+    def test_the_launches_of_a_step_with_experts(self):
+        steps = ExpertSteps(types.SimpleNamespace(chip=chips.CHIPS["rx7900xtx"], has_packed=False, folder=pathlib.Path()))
+        self.assertEqual((steps.launches(False), steps.launches(True)), (292, 196))
+
+    def test_a_far_jump_leads_to_its_target(self):
+        wave = trace.Wave.__new__(trace.Wave)
+        wave.pair = lambda operand: trace.CODE_BASE + 0x1000
+        jump = types.SimpleNamespace(kind="branch", name="s_setpc_b64", operands=("s[4:5]",))
+        self.assertEqual(wave.step(jump), 0x1000)
+
     def test_a_hand_over_takes_less_than_a_launch(self):
         for chip in CHIPS.values():
             packed = OwnPacked(types.SimpleNamespace(chip=chips.CHIPS[chip]))
@@ -247,5 +257,6 @@ if __name__ == "__main__":
     from amd_cost.cost import caches_of, predict, trace_groups
     from amd_cost.kernel import Buffer, Kernel, Launch
     from amd_cost.models import MODELS
+    from amd_cost.own_chains import ExpertSteps
     from amd_cost.own_packed import OwnPacked
     unittest.main()

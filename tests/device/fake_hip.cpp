@@ -1,4 +1,5 @@
-// A HIP runtime of version FAKE_VERSION with FAKE_DEVICES devices, as far as the search for a runtime asks.
+// A HIP runtime of version FAKE_VERSION with FAKE_DEVICES devices, as far as the search for a runtime asks. With
+// FAKE_TELLS_QUEUES its initialisation fails with the number of hardware queues that the environment allows.
 
 #include <unistd.h>
 
@@ -11,6 +12,10 @@ int hipInit(unsigned) {
 #endif
 #ifdef FAKE_HANGS
   ::pause();
+#endif
+#ifdef FAKE_TELLS_QUEUES
+  const char* const queues = std::getenv("GPU_MAX_HW_QUEUES");
+  return queues == nullptr ? FAKE_FAILURE : std::atoi(queues);
 #endif
   return FAKE_DEVICES > 0 ? 0 : FAKE_FAILURE;
 }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 
 #include "device/runtimes.h"
@@ -46,6 +47,19 @@ TEST(ChooseHipRuntime, a_runtime_that_lacks_a_function_is_passed_over) {
 TEST(ChooseHipRuntime, keeps_the_first_where_none_has_devices) {
   EXPECT_EQ(choose_hip_runtime(std::vector{without_device, failing}).library, without_device);
   EXPECT_EQ(choose_hip_runtime(std::vector<std::string>{"libnowhere.so.9"}).library, "");
+}
+
+/// Before the runtime starts, whether it is chosen or listed.
+TEST(ChooseHipRuntime, allows_one_hardware_queue_unless_the_user_says_how_many) {
+  const std::vector<std::string> names{ROCMFORGE_FAKE_HIP_QUEUES};
+  const auto problem = [&] { return choose_hip_runtime(names).tried.at(0).problem; };
+  ASSERT_EQ(::unsetenv("GPU_MAX_HW_QUEUES"), 0);
+  EXPECT_EQ(list_hip_runtimes(names, 5).at(0).problem, "hipInit: error 1");
+  EXPECT_EQ(std::getenv("GPU_MAX_HW_QUEUES"), nullptr) << "the list is made in other processes";
+  EXPECT_EQ(problem(), "hipInit: error 1");
+  ASSERT_EQ(::setenv("GPU_MAX_HW_QUEUES", "4", 1), 0);
+  EXPECT_EQ(problem(), "hipInit: error 4");
+  ASSERT_EQ(::unsetenv("GPU_MAX_HW_QUEUES"), 0);
 }
 
 TEST(ChooseHipRuntime, tries_a_file_once_whatever_its_names) {
