@@ -206,6 +206,15 @@ class Toolchains(unittest.TestCase):
         arrival = names[next(i for i, name in enumerate(names) if name.startswith("global_store")):names.index("s_barrier")]
         self.assertIn("s_waitcnt vmcnt(0)", arrival)
 
+    def test_architectures_that_no_other_test_compiles(self):
+        """One object of each: waves of both sizes, shared memory, work-groups that wait for the last one. Whole archives would take an hour."""
+        architectures = ["gfx906", "gfx908", "gfx1013", "gfx1102", "gfx1151", "gfx1200"]
+        output = self.opt / "kernels"
+        done = subprocess.run([sys.executable, ROOT / "tools/build/build_kernels.py", "--strict", "--output", output, "--only", "route_rows", *architectures],
+                              capture_output=True, text=True, env={**os.environ, "ROCM_PATH": ""})
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(sorted(path.parent.name for path in output.glob("*/route_rows.hsaco")), sorted(architectures))
+
     def test_all_has_generic_objects_for_cards_not_yet_known(self):
         class Known:
             """One that knows everything but gfx1153."""
