@@ -23,7 +23,7 @@ struct MatmulWeight {
   float scale = 1.0f;          ///< MatmulOutput::scale
   Selection rows{};            ///< of the tensor's, taken when they are loaded
   Selection columns{};
-  bool transposed = false;     ///< the file has [k, n], of elements that stand by themselves
+  bool transposed = false;  ///< the file has [k, n], of elements that stand by themselves
 
   /// Whether the loaded rows differ from the file's.
   [[nodiscard]] bool rearranged() const { return transposed || !rows.whole() || !columns.whole(); }

@@ -57,7 +57,7 @@ class RoutedExperts {
                 const ExpertMatmul::Args::Before& before, const float* x, float* out) const;
 
   Config config_;
-  Router router_;
+  ExpertRouter router_;
   std::string up_kind_;
   std::string down_kind_;
   std::vector<const ExpertMatrix*> gate_up_;

@@ -2,7 +2,7 @@
 
 namespace rocmforge {
 
-void Router::append(Operations& operations, float* Buffers::*x) const {
+void ExpertRouter::append(Operations& operations, float* Buffers::*x) const {
   if (norm) {
     operations.push_back({std::string(norm->kind()), [this, x](const Step& step) {
                             if (!in_one(step)) {
@@ -24,7 +24,7 @@ void Router::append(Operations& operations, float* Buffers::*x) const {
                         }});
 }
 
-void Router::route_rows(const Step& step, const float* x) const {
+void ExpertRouter::route_rows(const Step& step, const float* x) const {
   rows->operation.run(
       {.x = x,
        .norm = norm->weight->data,
@@ -41,7 +41,7 @@ void Router::route_rows(const Step& step, const float* x) const {
       step);
 }
 
-void Router::choose(const Step& step) const {
+void ExpertRouter::choose(const Step& step) const {
   choice.run({.logits = step.buffers.projected,
               .tokens = step.tokens,
               .bias = choice_bias != nullptr ? choice_bias->data : nullptr,

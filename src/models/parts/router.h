@@ -18,7 +18,7 @@ struct RouterNames {
 
 /// Chooses each token's experts: the norm of the input, if the router applies it, the router's product and the choice. A
 /// single call where a kernel does all three for this number of tokens, otherwise separate operations.
-struct Router {
+struct ExpertRouter {
   std::optional<Norm> norm;
   Linear linear;
   const WeightVector* choice_bias = nullptr;

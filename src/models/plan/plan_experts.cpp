@@ -8,14 +8,14 @@
 
 namespace rocmforge {
 
-Router Planner::router(const RouterNames& names, const RouteTokens::Spec& choice, std::int64_t hidden) {
+ExpertRouter Planner::router(const RouterNames& names, const RouteTokens::Spec& choice, std::int64_t hidden) {
   std::vector<LinearName> layers{{names.weight, choice.experts, names.needs_bias}};
   if (choice.shared_gates) {
     layers.push_back({names.shared_gates, choice.shared});
   }
   auto [linear, planned] = choose_linear(names.weight, layers, hidden);
   const std::string kind = linear.kind();
-  Router router;
+  ExpertRouter router;
   router.linear = std::move(linear);
   if (names.norm && names.norm->kind == NormKind::rms) {
     router.norm = Norm{Resolved<RmsNorm>{{hidden, names.norm->eps}}, norm_weight(*names.norm, hidden)};
@@ -42,7 +42,7 @@ Router Planner::router(const RouterNames& names, const RouteTokens::Spec& choice
   return router;
 }
 
-std::optional<Router::Rows> Planner::router_rows(const Router& router, const RouteTokens::Spec& choice) {
+std::optional<ExpertRouter::Rows> Planner::router_rows(const ExpertRouter& router, const RouteTokens::Spec& choice) {
   const std::vector<Linear::Part> parts = router.linear.parts();
   const bool plain = std::ranges::all_of(parts, [](const Linear::Part& part) {
     return part.weight->spec.weight == DType::f32 && part.weight->kernel->packed_bytes(part.weight->spec) == 0;
@@ -56,7 +56,7 @@ std::optional<Router::Rows> Planner::router_rows(const Router& router, const Rou
   if (found.able.empty() || found.able[0]->priority() == KernelPriority::reference) {
     return std::nullopt;
   }
-  return Router::Rows{{spec, found.able[0]}, parts[0], choice.shared_gates ? parts[1].weight : nullptr};
+  return ExpertRouter::Rows{{spec, found.able[0]}, parts[0], choice.shared_gates ? parts[1].weight : nullptr};
 }
 
 std::vector<const ExpertMatrix*> Planner::experts(std::string_view operation, const std::vector<ExpertTensorName>& names,

@@ -102,7 +102,7 @@ class Planner {
   /// object may be moved afterwards.
   void join(ResidualSum& sum, FusedLinear& next);
   /// The router that chooses experts for rows [hidden].
-  Router router(const RouterNames& names, const RouteTokens::Spec& choice, std::int64_t hidden);
+  ExpertRouter router(const RouterNames& names, const RouteTokens::Spec& choice, std::int64_t hidden);
   /// The matrices of all experts for `names` ({gate, up}, {up} or {down}), with one kernel. Each may have a format of its
   /// own.
   std::vector<const ExpertMatrix*> experts(std::string_view operation, const std::vector<ExpertTensorName>& names,
@@ -187,7 +187,7 @@ class Planner {
     return resolved;
   }
   /// The kernel that does the router's operations in one call, if this device has one for these weights.
-  std::optional<Router::Rows> router_rows(const Router& router, const RouteTokens::Spec& choice);
+  std::optional<ExpertRouter::Rows> router_rows(const ExpertRouter& router, const RouteTokens::Spec& choice);
   /// Linear layers and their line of the plan.
   std::pair<Linear, PlannedOperation> choose_linear(std::string_view operation, const std::vector<LinearName>& names,
                                                     std::int64_t k);
