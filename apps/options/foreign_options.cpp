@@ -138,7 +138,7 @@ constexpr auto foreign_options = std::to_array<ForeignOption>({
     {"--reasoning-format", Kind::on, reasoning, "LLAMA_ARG_THINK"},
     // What does not exist.
     {"-e,--escape", Kind::instead, "a text is taken as the shell gives it; $'...' holds escapes"},
-    {"-cnv,--conversation,-st,--single-turn,-i,--interactive", Kind::instead, talks},
+    {"-cnv,--conversation,-st,--single-turn,--interactive", Kind::instead, talks},
     {"--check-tensors", Kind::instead, "every tensor is checked to lie in its file, its values are not"},
     {"--no-jinja", Kind::instead, "chat templates are always rendered as Jinja; --chat-format names a built-in one"},
     {"-nocb,--no-cont-batching", Kind::instead,
@@ -192,7 +192,6 @@ constexpr auto foreign_options = std::to_array<ForeignOption>({
      "LLAMA_ARG_YARN_BETA_FAST,LLAMA_ARG_GRP_ATTN_N,LLAMA_ARG_GRP_ATTN_W"},
     {"--audio,--video,--video-fps,--video-timestamp-interval,--video-ffmpeg-dir", Kind::instead, no_video,
      "LLAMA_ARG_VIDEO_FPS,LLAMA_ARG_VIDEO_TIMESTAMP_INTERVAL,LLAMA_ARG_VIDEO_FFMPEG_DIR"},
-    {"--image", Kind::instead, "rocmforge run --image FILE and /image FILE in chat show the model an image"},
     {"--image-min-tokens,--mtmd-batch-max-tokens", Kind::instead, "--image-max-tokens is the one limit of an image's tokens",
      "LLAMA_ARG_IMAGE_MIN_TOKENS,LLAMA_ARG_MTMD_BATCH_MAX_TOKENS"},
     {"--media-path", Kind::instead, "serve --image-folder names the folder of file:// addresses"},
