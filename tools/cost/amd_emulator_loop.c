@@ -26,6 +26,7 @@ enum Kind {
   WMMA_RDNA4_BYTES, MFMA_16X16X32_BYTES, PERMUTE_ROWS, JUMP
 };
 enum Counter { OF_STORES = 1, OF_SHARED = 2 };
+enum { MOST_STORES = 63 }; /* the counter's six bits: a wave with so many stores on their way waits with the next one */
 enum MemoryFlags { STORE = 1, SHARED = 2, SIGNED = 4, LOW_HALF = 8, HIGH_HALF = 16, TWO_ADDRESSES = 32 };
 enum Answer { FINISHED, NEEDS_DECODING, MEMORY_FAULT, SHARED_FAULT, TOO_LONG, BAD_PC };
 enum { SGPRS = 260, EXEC = 126, PC = 256, SCRATCH_STRIDE = 259, HARDWARE_REGISTERS = 244, MAX_WAVES = 64, RESIDENT = 4 };
@@ -444,7 +445,10 @@ static enum Stop run_wave(Launch* l, Group* g, uint32_t index, int* answer) {
     if (++g->count[index] > l->max_instructions) return *answer = TOO_LONG, FAILED;
     ++l->executed;
     --l->left;
-    if (in->counter & OF_STORES) ++w->stores.issued;
+    if (in->counter & OF_STORES) {
+      ++w->stores.issued;
+      wait_for(&w->stores, MOST_STORES);
+    }
     if (in->counter & OF_SHARED) ++w->shared.issued;
     switch (in->kind) {
       case LDS_CHECKED_CALL:
