@@ -254,7 +254,7 @@ SamplingParams LoadedModel::sampling(NamedOptions options) const {
 
 std::unique_ptr<Server> LoadedModel::serve(const app::ListenFlags& flags) {
   ServerOptions options = server_options_;
-  flags.apply(options);
+  flags.apply(options, engine_->vision() != nullptr);
   return std::make_unique<Server>(options, service_);
 }
 

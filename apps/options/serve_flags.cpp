@@ -21,6 +21,8 @@ namespace rocmforge::app {
 namespace {
 
 const std::string server_group = "Server";
+constexpr std::int32_t text_body_mib = 8;
+constexpr std::int32_t image_body_mib = 32;  // a few photographs, which base64 makes a third longer
 constexpr const char* api_key_variable = "ROCMFORGE_API_KEY";
 
 std::optional<Pooling> pooling_of(const std::string& text) {
@@ -140,7 +142,9 @@ void ListenFlags::add_to(Command& command) {
   add({.names = "--max-body",
        .target = &max_body_mib,
        .meaning = "MiB a request may have",
-       .range = {.least = 1, .most = 1024}});
+       .range = {.least = 0,
+                 .most = 1024,
+                 .note = fmt::format("0: {}, or {} where the model sees images", text_body_mib, image_body_mib)}});
   add({.names = "--request-memory",
        .target = &request_memory_mib,
        .meaning = "MiB that all requests and answers hold together",
@@ -181,7 +185,7 @@ void ListenFlags::add_to(Command& command) {
        "request is, and by a line on standard input when to load"});
 }
 
-void ListenFlags::apply(ServerOptions& options) const {
+void ListenFlags::apply(ServerOptions& options, bool sees_images) const {
   if (behind_router && !is_socket_path(host)) {
     throw UsageError("--behind-router trusts who asks, and takes --host with the path of a unix socket");
   }
@@ -189,7 +193,10 @@ void ListenFlags::apply(ServerOptions& options) const {
   options.host = host;
   options.port = port;
   options.http.connections = max_connections;
-  options.http.body_bytes = static_cast<std::size_t>(max_body_mib) << 20;
+  options.http.body_bytes = static_cast<std::size_t>(max_body_mib > 0 ? max_body_mib
+                                                     : sees_images    ? image_body_mib
+                                                                      : text_body_mib)
+                            << 20;
   options.keys.clear();
   for (const std::string& list : keys) {
     for (std::string& key : split_at_commas(list)) {

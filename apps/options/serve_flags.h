@@ -49,7 +49,7 @@ struct ListenFlags {
   bool no_page = false;
   bool no_slots = false;
   std::int32_t max_connections = 1024;
-  std::int32_t max_body_mib = 8;
+  std::int32_t max_body_mib = 0;  ///< 0: enough for a text, or for images
   std::int32_t client_share = 50;
   std::int32_t max_priority = 0;
   bool share_prefixes = false;
@@ -58,8 +58,9 @@ struct ListenFlags {
   bool behind_router = false;
 
   void add_to(Command& command);
-  /// Adds these flags to the options. Throws UsageError, and Error for a file of keys that can't be read.
-  void apply(ServerOptions& options) const;
+  /// Adds these flags to the options of a server whose model sees images or does not. Throws UsageError, and Error for a
+  /// file of keys that can't be read.
+  void apply(ServerOptions& options, bool sees_images) const;
 };
 
 }  // namespace rocmforge::app

@@ -86,7 +86,7 @@ int serve_one(const ServeFlags& flags) {
     options.kv_tokens = usual_kv_tokens(options, path);
   }
   ServerOptions server_options = flags.service.server_options(path, flags.sampling.choices(), flags.chat_template);
-  flags.listen.apply(server_options);
+  flags.listen.apply(server_options, !options.mmproj.empty());
   server_options.image_sources.folder = flags.image_folder;
   if (flags.allow_image_urls) {
     server_options.image_sources.fetch = [](const std::string& url, std::size_t most_bytes) {

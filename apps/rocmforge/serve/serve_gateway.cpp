@@ -113,7 +113,7 @@ int serve_gateway(std::vector<ModelChoice> choices, const GatewayFlags& gateway,
                   const ServiceFlags& service) {
   prepare_server_process();
   ServerOptions options = service.server_options("", {}, {});
-  listen.apply(options);
+  listen.apply(options, true);  // whichever models see any
   const SocketFolder folder;
   add_sockets(choices, folder.path());
   const std::size_t count = choices.size();

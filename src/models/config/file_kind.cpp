@@ -57,7 +57,7 @@ std::string other_file_kind(const GgufFile& file) {
   }
   if (type == "mmproj" || architecture == "clip" || file.contains("clip.has_vision_encoder") ||
       file.contains("clip.has_audio_encoder")) {
-    return "the image or audio encoder of a model (mmproj), which is not supported: load the model it belongs to";
+    return "the image or audio encoder of a model (mmproj): load the model it belongs to, and this file with --mmproj";
   }
   if (architecture == "controlvector" || file.contains("controlvector.model_hint") ||
       all_tensors_begin(file, "direction.")) {
