@@ -23,7 +23,7 @@ bool is_one_of(std::string_view name, std::initializer_list<std::string_view> na
 bool stays_here(std::string_view name) {
   return is_forwarded_header(name) ||
          is_one_of(name, {"Host", "Connection", "Keep-Alive", "Content-Length", "Transfer-Encoding", "TE", "Trailer",
-                          "Upgrade", "Expect", "Authorization", "X-Api-Key", "Origin", "Cookie", "Proxy-Authorization"});
+                          "Upgrade", "Expect", "Authorization", "X-Api-Key", "Origin", "Cookie", "Proxy-Authorization", "X-Request-Id"});
 }
 
 /// What the router writes itself.
@@ -176,6 +176,7 @@ void Forwarder::Passage::ask_all_loaded() {
 int Forwarder::Passage::request(const ModelPool::Use& use) {
   const HttpRequest& request = exchange_->request;
   HttpHeaders headers = forwarded_headers(request, exchange_->limits());
+  headers.emplace_back("X-Request-Id", exchange_->id());  // so that the model's log has the same
   for (const auto& header : request.headers) {
     if (!stays_here(header.first)) {
       headers.push_back(header);

@@ -415,6 +415,17 @@ class Access(WithModels):
         self.assertEqual(refusal(lambda: raw(router.url, "GET", f"/v1/responses/{stored}", None,
                                              {"Authorization": "Bearer second"}))[0], 404)
 
+    def test_a_request_has_one_id(self):
+        router = self.router()
+        body = json.dumps({"model": "a", "messages": QUESTION, "max_tokens": 1}).encode()
+        for given in ({}, {"X-Request-Id": "trace-1"}):
+            request = urllib.request.Request(router.url + "/v1/chat/completions", body,
+                                             {"Content-Type": "application/json", **given})
+            with urllib.request.urlopen(request, timeout=SECONDS) as response:
+                own = response.headers["X-Request-Id"]
+            self.assertEqual(own, given.get("X-Request-Id", own))
+            router.wait_until(lambda: router.log().count(own) == 2, "and its model log the request by the same id")
+
     def test_answers_are_those_of_a_server_of_one(self):
         text = {"prompt": "Once upon a time", "max_tokens": 12, "temperature": 0}
         chat = {"messages": QUESTION, "max_tokens": 12, "temperature": 0}
