@@ -78,10 +78,11 @@ def chat(url, messages, **headers):
         return json.load(response), response.headers
 
 
-def converse(url, turns=6, users=9):
-    """Conversations of several users in turn; the share of prompt tokens that were computed before."""
-    talks = [[{"role": "system", "content": "You add numbers and name the sum. " * 4},
-              {"role": "user", "content": f"I am user {user}. What is {user} + 1?"}] for user in range(users)]
+def converse(url, turns=6, users=10):
+    """Conversations of several users in turn; the share of prompt tokens that were computed before. Requests that are dealt out in
+    turn would meet another of three replicas each time."""
+    talks = [[{"role": "system", "content": "You add numbers."},
+              {"role": "user", "content": f"I am user {user}. " * 12 + f"What is {user} + 1?"}] for user in range(users)]
     prompt = cached = 0
     for turn in range(turns):
         for user, messages in enumerate(talks):
