@@ -40,7 +40,8 @@ class ImageTemplates : public testing::TestWithParam<Case> {};
 
 TEST_P(ImageTemplates, WriteAMarkWhereAnImageStands) {
   const auto& [model, mark, in_results] = GetParam();
-  const ChatAbilities& abilities = chat_template_of(model).abilities();
+  const ChatTemplate chat_template = chat_template_of(model);
+  const ChatAbilities& abilities = chat_template.abilities();
   EXPECT_TRUE(abilities.images.user);
   EXPECT_EQ(abilities.images.tool, in_results);
   const std::string text = rendered(
