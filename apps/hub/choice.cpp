@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/ascii.h"
 #include "base/error.h"
 #include "base/printable.h"
 
@@ -49,13 +50,6 @@ double distance(std::string_view quant) {
     return found == quant_bits.end() ? 0.0 : found->bits;
   };
   return quant == default_quant ? -1.0 : std::abs(bits(quant) - bits(default_quant));
-}
-
-std::string upper(std::string_view text) {
-  std::string out(text);
-  std::ranges::transform(out, out.begin(),
-                         [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
-  return out;
 }
 
 bool is_part_number(std::string_view text) {
@@ -130,7 +124,7 @@ std::vector<std::string> named_file(const Candidates& candidates, const ModelNam
 
 /// The candidates of the quant `choice`; if that is empty, those nearest to the default.
 Candidates best_of(const Candidates& candidates, const std::string& choice) {
-  const std::string wanted = upper(choice);
+  const std::string wanted = ascii_upper(choice);
   Candidates best;
   double least = std::numeric_limits<double>::infinity();
   for (const auto& entry : candidates) {
@@ -172,7 +166,7 @@ SplitName split_name(const std::string& file_name) {
 }
 
 std::string quant_of(const std::string& base) {
-  const std::string name = upper(base.substr(base.rfind('/') + 1));
+  const std::string name = ascii_upper(base.substr(base.rfind('/') + 1));
   // The longest end of the name that is a quant and follows a separator: "Q4_K_M" and not the "K_M" in it.
   for (std::size_t begin = 0; begin < name.size(); ++begin) {
     const bool starts_word = begin == 0 || name[begin - 1] == '-' || name[begin - 1] == '.' || name[begin - 1] == '_';
@@ -205,7 +199,7 @@ std::vector<std::string> choose_files(const std::vector<std::string>& paths, con
 }
 
 bool is_image_encoder(const std::string& file_name) {
-  return file_name.ends_with(".gguf") && upper(file_name).find("MMPROJ") != std::string::npos;
+  return file_name.ends_with(".gguf") && ascii_upper(file_name).find("MMPROJ") != std::string::npos;
 }
 
 std::size_t encoder_rank(const std::string& path) {

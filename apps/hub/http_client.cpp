@@ -11,6 +11,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/ascii.h"
+#include "base/blanks.h"
 #include "base/printable.h"
 
 namespace rocmforge::hub {
@@ -55,19 +57,6 @@ class Url {
  private:
   CURLU* url_;
 };
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::ranges::transform(out, out.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-  return out;
-}
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view blanks = " \t\r\n";
-  text.remove_prefix(std::min(text.find_first_not_of(blanks), text.size()));
-  return text.substr(0, text.find_last_not_of(blanks) + 1);
-}
 
 bool is_passing(CURLcode code) {
   switch (code) {
@@ -132,7 +121,7 @@ std::size_t take_header(char* data, std::size_t /*one*/, std::size_t size, void*
       transfer.answer.headers.clear();
       curl_easy_getinfo(transfer.curl, CURLINFO_RESPONSE_CODE, &transfer.answer.status);
     } else if (const std::size_t colon = line.find(':'); colon != std::string_view::npos) {
-      transfer.answer.headers[lower(trimmed(line.substr(0, colon)))] = trimmed(line.substr(colon + 1));
+      transfer.answer.headers[ascii_lower(std::string(trimmed(line.substr(0, colon))))] = trimmed(line.substr(colon + 1));
     }
     return true;
   });
@@ -357,7 +346,7 @@ void HttpClient::sleep(double seconds) const {
 
 std::string origin_of(const std::string& url) {
   const Url parsed(url);
-  return fmt::format("{}://{}:{}", lower(parsed.part(CURLUPART_SCHEME)), lower(parsed.part(CURLUPART_HOST)),
+  return fmt::format("{}://{}:{}", ascii_lower(parsed.part(CURLUPART_SCHEME)), ascii_lower(parsed.part(CURLUPART_HOST)),
                      parsed.part(CURLUPART_PORT, CURLU_DEFAULT_PORT));
 }
 

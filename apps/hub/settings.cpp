@@ -13,6 +13,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/ascii.h"
 #include "base/error.h"
 #include "base/printable.h"
 
@@ -32,9 +33,7 @@ std::optional<std::string> first_set(std::initializer_list<const char*> names) {
 }
 
 bool is_on(const char* name) {
-  std::string value = first_set({name}).value_or("");
-  std::ranges::transform(value, value.begin(),
-                         [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
+  const std::string value = ascii_upper(first_set({name}).value_or(""));
   return value == "1" || value == "ON" || value == "YES" || value == "TRUE";
 }
 

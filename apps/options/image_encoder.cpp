@@ -6,6 +6,7 @@
 #include <tuple>
 #include <vector>
 
+#include "base/ascii.h"
 #include "hub/choice.h"
 
 namespace rocmforge::app {
@@ -14,16 +15,10 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::string lower(std::string text) {
-  std::ranges::transform(text, text.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-  return text;
-}
-
 /// "qwen3-vl-8b-instruct" of "Qwen3-VL-8B-Instruct-Q4_K_M.gguf".
 std::string name_of_model(const fs::path& file) {
-  std::string name = lower(hub::split_name(file.filename().string()).base);
-  const std::string quant = lower(hub::quant_of(name));
+  std::string name = ascii_lower(hub::split_name(file.filename().string()).base);
+  const std::string quant = ascii_lower(hub::quant_of(name));
   if (name.size() > quant.size() + 1 && name.ends_with(quant)) {
     name.resize(name.size() - quant.size() - (quant.empty() ? 0 : 1));
   }
@@ -41,7 +36,7 @@ std::string find_image_encoder(const std::string& model_file) {
   for (fs::directory_iterator entry(folder.empty() ? "." : folder, problem); !problem && entry != fs::directory_iterator();
        entry.increment(problem)) {
     const fs::path& file = entry->path();
-    const std::string name = lower(file.filename().string());
+    const std::string name = ascii_lower(file.filename().string());
     if (!name.ends_with(".gguf")) {
       continue;
     }
@@ -52,7 +47,7 @@ std::string find_image_encoder(const std::string& model_file) {
     }
   }
   const auto names_model = [&](const fs::path& file) {
-    return lower(file.filename().string()).find(model) != std::string::npos;
+    return ascii_lower(file.filename().string()).find(model) != std::string::npos;
   };
   if (!is_alone) {
     std::erase_if(encoders, [&](const fs::path& file) { return !names_model(file); });

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/blanks.h"
 #include "base/error.h"
 #include "chat/answer_reader.h"
-#include "chat/blanks.h"
 #include "chat/tool_call_reader.h"
 
 namespace rocmforge {

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "base/blanks.h"
 #include "base/error.h"
-#include "chat/blanks.h"
 #include "chat/message_json.h"
 
 namespace rocmforge {

@@ -1,5 +1,5 @@
+#include "base/blanks.h"
 #include "base/json.h"
-#include "chat/blanks.h"
 #include "chat/python_literal.h"
 #include "chat/tool_call_reader.h"
 

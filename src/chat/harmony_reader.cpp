@@ -2,8 +2,8 @@
 #include <array>
 #include <utility>
 
+#include "base/blanks.h"
 #include "chat/answer_reader.h"
-#include "chat/blanks.h"
 #include "chat/tool_call_reader.h"
 
 namespace rocmforge {

@@ -3,9 +3,9 @@
 #include <cctype>
 #include <utility>
 
+#include "base/blanks.h"
 #include "base/json.h"
 #include "base/utf8.h"
-#include "chat/blanks.h"
 
 namespace rocmforge {
 namespace {

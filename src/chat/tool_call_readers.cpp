@@ -2,8 +2,8 @@
 #include <cctype>
 #include <vector>
 
+#include "base/blanks.h"
 #include "base/json.h"
-#include "chat/blanks.h"
 #include "chat/python_literal.h"
 #include "chat/tool_call_object.h"
 #include "chat/tool_call_reader.h"

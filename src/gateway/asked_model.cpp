@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "base/blanks.h"
 #include "base/decimal.h"
 #include "base/error.h"
 #include "base/json_document.h"
@@ -16,7 +17,6 @@
 namespace rocmforge {
 namespace {
 
-constexpr std::string_view blanks = " \t\r\n";
 constexpr std::size_t longest_value = 4096;  ///< a name is shorter
 
 /// Walks over the members of an object.

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/blanks.h"
 #include "base/printable.h"
 #include "read_text.h"
 #include "usage_error.h"
@@ -15,13 +16,6 @@ namespace rocmforge::app {
 namespace {
 
 constexpr std::size_t most_bytes = std::size_t{1} << 20;
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view blanks = " \t\r";
-  const std::size_t begin = std::min(text.find_first_not_of(blanks), text.size());
-  text.remove_prefix(begin);
-  return text.substr(0, text.find_last_not_of(blanks) + 1);
-}
 
 class PresetReader {
  public:

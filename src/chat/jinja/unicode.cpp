@@ -7,6 +7,7 @@
 #include <array>
 #include <memory>
 
+#include "base/ascii.h"
 #include "base/error.h"
 
 namespace rocmforge::jinja {
@@ -51,9 +52,6 @@ std::string_view expression_of(CharacterKind kind) {
 bool is_ascii(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
 }
-
-char ascii_upper(char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; }
-char ascii_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 bool is_ascii_kind(CharacterKind kind, char c) {
   const bool is_upper = c >= 'A' && c <= 'Z';

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/ascii.h"
 #include "base/error.h"
 #include "weights/gguf_value.h"
 
@@ -26,8 +27,7 @@ struct Override {
 };
 
 Side side_of(const std::string& text, std::string name) {
-  std::ranges::transform(name, name.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  name = ascii_lower(std::move(name));
   if (name == "cpu") {
     return Side::host;
   }

@@ -6,10 +6,12 @@
 #include <boost/beast/http/status.hpp>
 #include <charconv>
 
+#include "base/ascii.h"
+
 namespace rocmforge {
 
 bool equal_ignoring_case(std::string_view a, std::string_view b) {
-  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+  const auto lower = [](char c) { return ascii_lower(c); };
   return std::ranges::equal(a, b, {}, lower, lower);
 }
 

@@ -6,7 +6,7 @@
 
 namespace rocmforge {
 
-/// White space between the parts of an answer.
+/// White space of ASCII.
 constexpr std::string_view blanks = " \t\r\n";
 
 inline bool is_blank(std::string_view text) { return text.find_first_not_of(blanks) == std::string_view::npos; }
