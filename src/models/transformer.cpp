@@ -145,7 +145,7 @@ void Transformer::load(const Devices& devices, ThreadPool& pool) {
     host_rank_.emplace(plan_, options_, devices, Side::host, pool, progress(0.0, share));
   }
   rank_.emplace(plan_, options_, devices, Side::device, pool, progress(share, 1.0));
-  if (draws()) {  // once for all ranks
+  if (is_first_rank(options_.communicator)) {  // once for all ranks
     plan_.weights.warn_of_unused();
   }
 }
@@ -217,7 +217,7 @@ void Transformer::compute(const Pass& pass, const StepArrays& arrays, const Step
     steps.device.host = &beside;
   }
   const auto keep_raw_logits = [this](std::span<const std::int32_t> rows) {
-    if (draws()) {  // else the first rank has the logits
+    if (is_first_rank(options_.communicator)) {  // which has the logits
       results_.keep_raw_logits(rows, config_.vocab, *rank_, output_rank());
     }
   };

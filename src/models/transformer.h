@@ -69,8 +69,6 @@ class Transformer final : public Model {
   void plan_output(Planner& planner);
   /// Plans the MTP blocks, if requested; throws Error if the file has none.
   void plan_mtp(Planner& planner, const GgufFile& file);
-  /// Whether this rank has all logits and draws from them.
-  [[nodiscard]] bool draws() const { return options_.communicator == nullptr || options_.communicator->rank() == 0; }
 
   /// The tables that MTP blocks read, on the side of the output.
   EmbeddingTable* mtp_embedding(Planner& planner);

@@ -72,8 +72,8 @@ using Operations = std::vector<Operation>;
 using RunOperations = std::function<void(const Operations&, const Step&)>;
 
 inline void run_all(const Operations& operations, const Step& step) {
-  // On a GPU its kernels are noted. Of several ranks the first one notes what all of them do.
-  const bool notes = step.context->stream == nullptr && (step.communicator == nullptr || step.communicator->rank() == 0);
+  // On a GPU its kernels are noted.
+  const bool notes = step.context->stream == nullptr && is_first_rank(step.communicator);
   for (const Operation& operation : operations) {
     if (notes) {
       launch_trace().note(operation.kind);

@@ -11,7 +11,7 @@ TokenDraw::TokenDraw(Planner& planner, std::int32_t vocab, const Communicator* c
   BufferPlan& buffers = planner.buffers();
   const auto rows = static_cast<std::size_t>(buffers.logit_rows());
   buffers.need_bytes(BufferName::sampled, rows * sizeof(std::int32_t));
-  if (communicator == nullptr || communicator->rank() == 0) {
+  if (is_first_rank(communicator)) {
     sample_ = planner.resolve<SampleTokens>({vocab});
     buffers.need_bytes(BufferName::scratch, rows * sample_workspace_bytes(vocab));
     add_draw();

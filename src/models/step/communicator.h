@@ -33,4 +33,8 @@ class Communicator {
   virtual void broadcast(void* data, std::size_t size_bytes) = 0;
 };
 
+/// Whether a rank does what only one does: it has all logits, draws from them, and notes and warns for all. A model without
+/// a communicator is its only rank.
+inline bool is_first_rank(const Communicator* communicator) { return communicator == nullptr || communicator->rank() == 0; }
+
 }  // namespace rocmforge
