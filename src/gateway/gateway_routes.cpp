@@ -26,7 +26,7 @@ std::string named_model(HttpExchange& exchange, const ModelPool& pool) {
   Fields fields(body.root);
   std::string name = fields.needed_text("model");
   if (!pool.knows(name)) {
-    throw ApiError(404, fmt::format("there is no model '{}'", name.substr(0, 64)), "model", "model_not_found");
+    throw no_such_model(name);
   }
   return name;
 }
@@ -52,7 +52,7 @@ OwnRoutes own_routes(ModelPool& pool, Forwarder& forwarder) {
   own["GET /v1/models/{model}"] = [&pool](const Exchange& exchange, ServerState&) {
     const std::string id = decode_percent(exchange->request.path_part);
     if (!pool.knows(id)) {
-      throw ApiError(404, fmt::format("there is no model '{}'", id.substr(0, 64)), "model", "model_not_found");
+      throw no_such_model(id);
     }
     exchange->send_json(model_entry(pool.status(id)));
   };

@@ -22,8 +22,9 @@ bool is_one_of(std::string_view name, std::initializer_list<std::string_view> na
 /// Of one connection, or checked by the router already: keys, origins, the server's name.
 bool stays_here(std::string_view name) {
   return is_forwarded_header(name) ||
-         is_one_of(name, {"Host", "Connection", "Keep-Alive", "Content-Length", "Transfer-Encoding", "TE", "Trailer",
-                          "Upgrade", "Expect", "Authorization", "X-Api-Key", "Origin", "Cookie", "Proxy-Authorization", "X-Request-Id"});
+         is_one_of(name,
+                   {"Host", "Connection", "Keep-Alive", "Content-Length", "Transfer-Encoding", "TE", "Trailer", "Upgrade",
+                    "Expect", "Authorization", "X-Api-Key", "Origin", "Cookie", "Proxy-Authorization", "X-Request-Id"});
 }
 
 /// What the router writes itself.
@@ -108,7 +109,7 @@ std::string Forwarder::Passage::model_of(const AskedModel& asked) const {
   }
   if (name && !name->empty()) {
     if (!pool_.knows(*name)) {
-      throw ApiError(404, fmt::format("there is no model '{}'", name->substr(0, 64)), "model", "model_not_found");
+      throw no_such_model(*name);
     }
     return *name;
   }

@@ -49,6 +49,10 @@ int status_of(ServiceError::Kind kind) {
 
 }  // namespace
 
+ApiError no_such_model(std::string_view name) {
+  return {404, fmt::format("there is no model '{}'", name.substr(0, 64)), "model", "model_not_found"};
+}
+
 ApiError took_too_long(std::chrono::milliseconds limit) {
   return ApiError(504, fmt::format("the request took longer than {:.3g} s", std::chrono::duration<double>(limit).count()));
 }

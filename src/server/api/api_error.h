@@ -40,6 +40,9 @@ class ApiError : public std::exception {
   Json details = Json::object();  ///< more keys of OpenAI's error object
 };
 
+/// A model that is not served (404).
+ApiError no_such_model(std::string_view name);
+
 /// The request's time has passed (504).
 ApiError took_too_long(std::chrono::milliseconds limit);
 

@@ -79,7 +79,7 @@ void serve_model(const std::shared_ptr<HttpExchange>& exchange, ServerState& sta
   const ServedModel& model = backend.model;
   const std::string id = decode_percent(exchange->request.path_part);
   if (id != model.id) {
-    throw ApiError(404, fmt::format("there is no model '{}'", id.substr(0, 64)), "model", "model_not_found");
+    throw no_such_model(id);
   }
   exchange->send_json(describe_model(model));
 }
