@@ -124,12 +124,7 @@ int serve_one(const ServeFlags& flags) {
     fmt::print("loaded {}\n", json_text(server.description()));
     std::fflush(stdout);
   }
-  wait_for_signal();
-  server.log().event(fmt::format("shutting down: running requests have {} s to end; another signal ends them at once",
-                                 flags.listen.drain_seconds));
-  const bool all_ended =
-      server.drain(milliseconds(flags.listen.drain_seconds), [] { return signal_came(std::chrono::nanoseconds(0)); });
-  server.log().event(all_ended ? "all requests have ended" : "requests were cancelled");
+  server.log().event(serve_until_signal(server, flags.listen.drain_seconds));
   return 0;
 }
 

@@ -83,8 +83,8 @@ class SectionReader {
     }
     const std::string place = preset_.place(section.line);
     std::vector<std::string> all = given_;
-    for (const auto& [key, value] : values_) {
-      all.insert(all.end(), value.arguments.begin(), value.arguments.end());
+    for (const auto& [key, arguments] : values_) {
+      all.insert(all.end(), arguments.begin(), arguments.end());
     }
     const Parsed parsed = with_context(place, [&] { return parse(all); });
     choice_.arguments = arguments_of(section.name, parsed.options);
@@ -106,9 +106,6 @@ class SectionReader {
   struct Parsed {
     std::vector<std::string> options;
     std::string model, hub_name;
-  };
-  struct Value {
-    std::vector<std::string> arguments;
   };
 
   static Parsed parse(const std::vector<std::string>& arguments) {
@@ -147,16 +144,16 @@ class SectionReader {
     if (std::ranges::find(of_port, main_name) != of_port.end() && !is_one_of(main_name, {"--model", "--hf-repo"})) {
       throw UsageError(fmt::format("{} is no option of one model", main_name));
     }
-    Value taken;
+    std::vector<std::string> arguments;
     if (option != nullptr && option->is_flag()) {
       if (is_true(value)) {
-        taken.arguments = {main_name};
+        arguments = {main_name};
       }
     } else {
-      taken.arguments = {main_name + "=" + value.value};
+      arguments = {main_name + "=" + value.value};
     }
-    static_cast<void>(parse(taken.arguments));
-    values_[main_name] = std::move(taken);
+    static_cast<void>(parse(arguments));
+    values_[main_name] = std::move(arguments);
   }
 
   static bool is_true(const PresetValue& value) {
@@ -172,7 +169,7 @@ class SectionReader {
   const ModelPreset& preset_;
   const std::vector<std::string>& given_;
   ModelChoice choice_;
-  std::map<std::string, Value> values_;  ///< by option: a section's value replaces that of [*]
+  std::map<std::string, std::vector<std::string>> values_;  ///< arguments by option: a section's value replaces that of [*]
 };
 
 }  // namespace

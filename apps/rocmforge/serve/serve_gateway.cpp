@@ -124,14 +124,10 @@ int serve_gateway(std::vector<ModelChoice> choices, const GatewayFlags& gateway,
   fmt::print("{}\n", server.url());
   std::fflush(stdout);
   log.event(fmt::format("serving {} models", count));
-  wait_for_signal();
-  log.event(fmt::format("shutting down: running requests have {} s to end; another signal ends them at once",
-                        listen.drain_seconds));
-  const bool all_ended =
-      server.drain(milliseconds(listen.drain_seconds), [] { return signal_came(std::chrono::nanoseconds(0)); });
+  const std::string_view end = serve_until_signal(server, listen.drain_seconds);
   forwarder.stop();
   pool.stop();
-  log.event(all_ended ? "all requests have ended" : "requests were cancelled");
+  log.event(end);
   return 0;
 }
 

@@ -1,5 +1,6 @@
 #include "serve/server_process.h"
 
+#include <fmt/format.h>
 #include <pthread.h>
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -53,10 +54,14 @@ bool signal_came(std::chrono::nanoseconds time) {
   return sigtimedwait(&signals, nullptr, &wait) > 0;
 }
 
-void wait_for_signal() {
+std::string_view serve_until_signal(Server& server, double drain_seconds) {
   while (!signal_came(std::chrono::seconds(1))) {
     return_freed_memory();
   }
+  server.log().event(
+      fmt::format("shutting down: running requests have {} s to end; another signal ends them at once", drain_seconds));
+  const bool all_ended = server.drain(milliseconds(drain_seconds), [] { return signal_came(std::chrono::nanoseconds(0)); });
+  return all_ended ? "all requests have ended" : "requests were cancelled";
 }
 
 std::chrono::milliseconds milliseconds(double seconds) {

@@ -2,6 +2,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <string_view>
+
+#include "server/server.h"
 
 namespace rocmforge::app {
 
@@ -12,8 +15,9 @@ void prepare_server_process();
 /// Waits at most `time` for a signal that ends the program. Returns whether one arrived.
 bool signal_came(std::chrono::nanoseconds time = std::chrono::milliseconds(100));
 
-/// Waits for such a signal, and returns free memory to the system meanwhile.
-void wait_for_signal();
+/// Waits for such a signal, and returns free memory to the system meanwhile. Then gives running requests so many seconds to
+/// end, or until another signal. Returns what to log of them.
+std::string_view serve_until_signal(Server& server, double drain_seconds);
 
 /// Of a flag in seconds.
 std::chrono::milliseconds milliseconds(double seconds);
