@@ -5,16 +5,12 @@
 #include <span>
 
 #include "checks/inputs.h"
+#include "checks/placed.h"
 
 namespace rocmforge {
 namespace {
 
-template <class T>
-DeviceBuffer placed(Device& device, const std::vector<T>& values) {
-  DeviceBuffer buffer = device.allocate(values.size() * sizeof(T), "a check's experts");
-  device.upload(buffer.data(), values.data(), values.size() * sizeof(T));
-  return buffer;
-}
+constexpr const char* experts_purpose = "a check's experts";
 
 }  // namespace
 
@@ -35,8 +31,8 @@ PlacedExperts::PlacedExperts(Device& device, ExecutionContext& host, const Layer
     : device_(&device),
       experts_(&experts),
       kernel_(&kernel),
-      ids_(placed(device, inputs.ids)),
-      shares_(placed(device, inputs.shares)) {
+      ids_(placed(device, inputs.ids, experts_purpose)),
+      shares_(placed(device, inputs.shares, experts_purpose)) {
   weights_ = {place(experts.gate_up, inputs.weights[0], host), place(experts.gate_up, inputs.weights[1], host),
               place(experts.down, inputs.weights[2], host)};
   const auto larger = [&](auto bytes) {
@@ -63,7 +59,7 @@ ExpertWeight PlacedExperts::place(const ExpertMatmul::Spec& spec, const std::vec
   for (std::size_t e = 0; packed_bytes > 0 && e < experts; ++e) {
     kernel_->pack(spec, rows.data() + e * file_bytes, packed.data() + e * packed_bytes, host);
   }
-  memory_.push_back(placed(*device_, packed.empty() ? rows : packed));
+  memory_.push_back(placed(*device_, packed.empty() ? rows : packed, experts_purpose));
   return {spec.weight, memory_.back().data(), spec.n, static_cast<std::int64_t>(packed.empty() ? file_bytes : packed_bytes)};
 }
 

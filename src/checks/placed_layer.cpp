@@ -5,10 +5,13 @@
 #include <utility>
 
 #include "checks/inputs.h"
+#include "checks/placed.h"
 #include "checks/problem.h"
 
 namespace rocmforge {
 namespace {
+
+constexpr const char* layer_purpose = "a check's arrays";
 
 constexpr float layer_norm_eps = 1e-5f;
 
@@ -71,10 +74,10 @@ PlacedLayer::PlacedLayer(CheckBench& bench, const LayerProducts& layer, const La
       kernel_(kernels.dense),
       device_(kernel_->device() == DeviceKind::cpu ? &bench.host() : &bench.device()),
       context_(kernel_->device() == DeviceKind::cpu ? &bench.host_context() : &bench.context()),
-      norm_(place(inputs.norm)),
-      hidden_(place(inputs.state.hidden)),
-      gate_(place(inputs.state.gate)),
-      qkv_(place(inputs.state.qkv)) {
+      norm_(placed(*device_, inputs.norm, layer_purpose)),
+      hidden_(placed(*device_, inputs.state.hidden, layer_purpose)),
+      gate_(placed(*device_, inputs.state.gate, layer_purpose)),
+      qkv_(placed(*device_, inputs.state.qkv, layer_purpose)) {
   auto rows = inputs.weights.begin();
   std::size_t workspace = 1;
   for (const std::vector<Matmul::Spec>& call : layer.calls) {
@@ -128,21 +131,14 @@ void PlacedLayer::run(int repetitions) {
 
 std::int64_t PlacedLayer::launches() const { return stream() == nullptr ? 0 : device_->driver().counters().launches; }
 
-template <class T>
-DeviceBuffer PlacedLayer::place(const std::vector<T>& values) {
-  DeviceBuffer buffer = device_->allocate(values.size() * sizeof(T), "a check's arrays");
-  device_->upload(buffer.data(), values.data(), values.size() * sizeof(T));
-  return buffer;
-}
-
 DeviceBuffer PlacedLayer::place_weight(const Matmul::Spec& spec, const std::vector<std::byte>& rows,
                                        ExecutionContext& host) {
   std::vector<std::byte> packed(kernel_->packed_bytes(spec));
   if (packed.empty()) {
-    return place(rows);
+    return placed(*device_, rows, layer_purpose);
   }
   kernel_->pack(spec, rows.data(), packed.data(), host);
-  return place(packed);
+  return placed(*device_, packed, layer_purpose);
 }
 
 void PlacedLayer::write(const DeviceBuffer& to, const std::vector<float>& values) {

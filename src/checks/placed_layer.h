@@ -52,8 +52,6 @@ class PlacedLayer {
   [[nodiscard]] std::int64_t launches() const;                       ///< of the device so far; 0 on a processor
 
  private:
-  template <class T>
-  DeviceBuffer place(const std::vector<T>& values);
   DeviceBuffer place_weight(const Matmul::Spec& spec, const std::vector<std::byte>& rows, ExecutionContext& host);
   void write(const DeviceBuffer& to, const std::vector<float>& values);
   std::vector<float> read(const DeviceBuffer& from);

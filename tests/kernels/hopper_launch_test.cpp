@@ -52,6 +52,25 @@ class HopperLaunch : public testing::Test {
     return reinterpret_cast<T*>(std::uintptr_t{0x100000} * static_cast<unsigned>(i + 1));
   }
 
+  /// One token's product with two experts of eight.
+  void run_down(DType type, const ExpertMatmul::Args::Before& before = {}) {
+    const ExpertWeight down{.dtype = type, .data = place(0), .n = 256, .expert_bytes = 1 << 20};
+    ExecutionContext context{.stream = &device_->stream()};
+    make_hopper_expert_matmul()->run({.x = place(1),
+                                      .tokens = 1,
+                                      .k = 256,
+                                      .used = 2,
+                                      .experts = 8,
+                                      .ids = place<std::int32_t>(2),
+                                      .weights = std::span(&down, 1),
+                                      .shares = place(3),
+                                      .out = place(4),
+                                      .workspace = place(5),
+                                      .order = place(6),
+                                      .before = before},
+                                     context);
+  }
+
   TemporaryFolder folder_;
   std::shared_ptr<FakeDriver::Log> log_ = std::make_shared<FakeDriver::Log>();
   std::unique_ptr<Device> device_;
@@ -67,26 +86,11 @@ void launch_in_turn(Stream& stream) {
 }
 
 TEST_F(HopperLaunch, DownReadsTheChoiceEarlyOnlyBehindGateAndUp) {
-  const auto kernel = make_hopper_expert_matmul();
   const auto chosen_before = [&](const ExpertMatmul::Args::Before& before) {
     Stream& stream = device_->stream();
     stream.allow_overlap(true);
     launch_in_turn(stream);
-    const ExpertWeight down{.dtype = DType::q4_0, .data = place(0), .n = 256, .expert_bytes = 1 << 20};
-    ExecutionContext context{.stream = &stream};
-    kernel->run({.x = place(1),
-                 .tokens = 1,
-                 .k = 256,
-                 .used = 2,
-                 .experts = 8,
-                 .ids = place<std::int32_t>(2),
-                 .weights = std::span(&down, 1),
-                 .shares = place(3),
-                 .out = place(4),
-                 .workspace = place(5),
-                 .order = place(6),
-                 .before = before},
-                context);
+    run_down(DType::q4_0, before);
     return last<hopper::ExpertVectorArgs>().chosen_before;
   };
   EXPECT_EQ(chosen_before({.k = 256, .weight = DType::q4_0, .made_x = true}), 1);
@@ -150,22 +154,8 @@ TEST_F(HopperLaunch, ProductsTakeTheKernelOfTheirFormAndTokens) {
 }
 
 TEST_F(HopperLaunch, ExpertsTakeTheKernelOfTheirForm) {
-  const auto kernel = make_hopper_expert_matmul();
   for (const auto& [type, form] : served_types()) {
-    const ExpertWeight down{.dtype = type, .data = place(0), .n = 256, .expert_bytes = 1 << 20};
-    ExecutionContext context{.stream = &device_->stream()};
-    kernel->run({.x = place(1),
-                 .tokens = 1,
-                 .k = 256,
-                 .used = 2,
-                 .experts = 8,
-                 .ids = place<std::int32_t>(2),
-                 .weights = std::span(&down, 1),
-                 .shares = place(3),
-                 .out = place(4),
-                 .workspace = place(5),
-                 .order = place(6)},
-                context);
+    run_down(type);
     EXPECT_EQ(log_->kernels.back(), "expert_down_" + form);
   }
 }
