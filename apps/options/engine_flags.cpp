@@ -186,7 +186,7 @@ void EngineFlags::add_to(Command& command) {
   add({"--attention", &attention_, "This attention kernel only (names: rocmforge devices)", "NAME"});
   add({"--matmul", &matmul_, "This matrix product kernel only", "NAME"});
   add(without_option(without_));
-  add({"--safe", &safe_, "Only portable kernels, none for one family of devices: slow, for doubts about a card"});
+  add({"--safe", &safe_, "Only portable kernels, none for one family of devices, one after the other: slow, for doubts about a card"});
   add(no_avoid_option(no_avoid_));
   add({.names = "--step-timeout",
        .target = &step_seconds_,

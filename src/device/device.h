@@ -147,6 +147,9 @@ class Stream {
   /// overlaps reads weights, arrays of the step and cached keys before its predecessor has ended: so a copy or another work
   /// that waits must lie between two steps.
   void allow_overlap(bool allowed) { overlap_ = allowed; }
+  /// Whether the host waits after each kernel that is not recorded: its error then names it, and no two kernels run beside
+  /// each other. False at first.
+  void wait_after_launches(bool waits) { waits_ = waits; }
   /// Whether all work on the stream except the last launch has ended when a dependent kernel that is launched next starts.
   /// If so, that kernel may read the results of the earlier work before wait_for_predecessor().
   [[nodiscard]] bool all_but_last_ended() const { return all_but_last_ended_; }
@@ -187,6 +190,8 @@ class Stream {
   bool owned_ = true;
   bool overlap_ = true;
   bool merge_ = false;
+  bool waits_ = false;
+  bool capturing_ = false;
   bool all_but_last_ended_ = false;
   std::unique_ptr<HeldLaunch> held_;
   DeviceBuffer counters_;

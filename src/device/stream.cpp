@@ -80,6 +80,9 @@ void Stream::launch(std::string_view object, std::string_view kernel, const Laun
   allowed.dependent = shape.dependent && overlap_;
   device_->driver().launch(device_->function(object, kernel), kernel, allowed, args, handle_);
   all_but_last_ended_ = !allowed.dependent || allowed.waits_first;
+  if (waits_ && !capturing_) {
+    synchronize();
+  }
 }
 
 void Stream::launch(const Graph& graph) {
@@ -127,10 +130,12 @@ void Stream::synchronize() {
 void Stream::begin_capture() {
   put_held();
   device_->driver().begin_capture(handle_);
+  capturing_ = true;
 }
 
 Graph Stream::end_capture() {
   put_held();
+  capturing_ = false;
   Graph graph;
   graph.device_ = device_;
   graph.handle_ = device_->driver().end_capture(handle_);

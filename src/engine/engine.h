@@ -85,7 +85,7 @@ struct EngineOptions {
   std::string kernel_dir{};               ///< folder or archive of code objects for GPUs; "": the embedded ones
   std::string isa{};                      ///< limits the CPU instruction set; "": the best
   std::vector<AvoidedKernel> without{};   ///< kernels that are not chosen
-  bool safe = false;                      ///< no kernels above KernelPriority::portable
+  bool safe = false;  ///< no kernels above KernelPriority::portable; none is recorded or runs beside another
   /// Decides ModelOptions::merge_launches, whose own value is not read.
   MergeLaunches merge_launches = MergeLaunches::automatic;
   /// Where the results of earlier checks are (check_records.h): kernels that were wrong on this device are not chosen.

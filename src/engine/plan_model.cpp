@@ -157,13 +157,26 @@ void refuse_kernels(const EngineOptions& options, KernelRegistry& registry) {
   }
 }
 
-LaunchMerging decide_merging(MergeLaunches wanted, const KernelRegistry& registry, const DeviceInfo& device,
+/// --safe: each kernel runs alone, and its error names it.
+void launch_one_by_one(EngineOptions& options, Device& device) {
+  options.model.graphs = false;
+  options.model.overlap = false;
+  if (device.is_gpu()) {
+    device.stream().wait_after_launches(true);
+  }
+}
+
+LaunchMerging decide_merging(const EngineOptions& options, const KernelRegistry& registry, const DeviceInfo& device,
                              const std::optional<CheckRecord>& record) {
   if (std::ranges::none_of(registry.all<Matmul>(), [&](const auto& kernel) {
         return kernel->device() == device.kind && kernel->merges_launches(device);
       })) {
     return {false, "no kernel of this device merges them"};
   }
+  if (options.safe) {
+    return {false, "--safe"};
+  }
+  const MergeLaunches wanted = options.merge_launches;
   if (wanted != MergeLaunches::automatic) {
     const bool on = wanted == MergeLaunches::on;
     return {on, on ? "--merge-launches on" : "--merge-launches off"};
@@ -261,6 +274,9 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& wanted, st
   }
   planned.max_batch_tokens = options.max_batch_tokens;
   planned.device = device != nullptr ? std::move(device) : open_wanted_device(options);
+  if (options.safe) {
+    launch_one_by_one(options, *planned.device);
+  }
   auto registry = std::make_unique<KernelRegistry>();
   register_all_kernels(*registry, planned.device.get());
   refuse_kernels(options, *registry);
@@ -275,7 +291,7 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& wanted, st
       planned.product_groups = *record->product_groups;
     }
   }
-  planned.merging = decide_merging(options.merge_launches, *registry, planned.device->info(), record);
+  planned.merging = decide_merging(options, *registry, planned.device->info(), record);
   planned.registry = std::move(registry);
   planned.threads = options.threads > 0 ? options.threads : available_processors();
 

@@ -64,7 +64,7 @@ struct LaunchMerging {
   std::string why;  ///< "--merge-launches off", "the check of 2026-03-01: hung with layers of Llama 2 7B"
 };
 /// `record`: the saved check of the device, if there is one.
-LaunchMerging decide_merging(MergeLaunches wanted, const KernelRegistry& registry, const DeviceInfo& device,
+LaunchMerging decide_merging(const EngineOptions& options, const KernelRegistry& registry, const DeviceInfo& device,
                              const std::optional<CheckRecord>& record);
 
 /// A model with its device opened, kernels chosen and memory counted; its weights are not loaded.

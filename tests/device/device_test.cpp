@@ -188,6 +188,28 @@ TEST_F(FakeDevice, counts_what_it_is_asked_to_do) {
   EXPECT_EQ(before.allocations, 1);
 }
 
+TEST_F(FakeDevice, waits_after_each_launch_that_is_not_recorded) {
+  const auto device = open();
+  Stream& stream = device->stream();
+  const Kernel<AddArgs> add("a", "add");
+  const auto waits = [&](auto&& act) {
+    const DriverCounters before = device->driver().counters();
+    act();
+    return (device->driver().counters() - before).synchronizations;
+  };
+  const auto twice = [&] {
+    add.launch(stream, {}, {nullptr, 3});
+    add.launch(stream, {}, {nullptr, 3});
+  };
+  EXPECT_EQ(waits(twice), 0);
+  stream.wait_after_launches(true);
+  EXPECT_EQ(waits(twice), 2);
+  EXPECT_EQ(waits([&] { stream.capture(twice); }), 0);
+  EXPECT_EQ(waits(twice), 2) << "a recording that has ended";
+  stream.wait_after_launches(false);
+  EXPECT_EQ(waits(twice), 0);
+}
+
 TEST_F(FakeDevice, does_not_count_what_failed) {
   const auto device = open();
   log_->fail_on = "launch";

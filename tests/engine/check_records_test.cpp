@@ -121,7 +121,9 @@ TEST(LaunchMergingTest, FollowsTheOptionAndTheRecord) {
   card.architecture = "gfx1100";
   card.wave_size = 32;
   const auto decide = [&](MergeLaunches wanted, const std::optional<CheckRecord>& found = {}) {
-    return decide_merging(wanted, registry, card, found);
+    EngineOptions options;
+    options.merge_launches = wanted;
+    return decide_merging(options, registry, card, found);
   };
   EXPECT_TRUE(decide(MergeLaunches::on).on);
   EXPECT_FALSE(decide(MergeLaunches::off, record()).on);

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -329,6 +331,27 @@ TEST_F(LoadedModel, WhatAGpuCannotHoldIsRefusedBeforeAnythingIsCopied) {
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), testing::HasSubstr("no context would fit"));
   }
+}
+
+TEST_F(LoadedModel, SafeRunsOneKernelAfterTheOther) {
+  const TemporaryFolder folder;
+  folder.write("gfx1100/any.hsaco",
+               "\x7f"
+               "ELF code");
+  const auto waits = [&](bool safe) {
+    const auto log = std::make_shared<FakeDriver::Log>();
+    EngineOptions options = small();
+    options.safe = safe;
+    options.merge_launches = MergeLaunches::on;
+    PlannedModel planned = plan_model(
+        path_, options, std::make_unique<Device>(std::make_unique<FakeDriver>(log), KernelLibrary::from_folder(folder.path())));
+    EXPECT_EQ(planned.merging.on, !safe) << planned.merging.why;
+    const DriverCounters before = planned.device->driver().counters();
+    planned.device->stream().launch("any", "any", {}, std::as_bytes(std::span("a")));
+    return (planned.device->driver().counters() - before).synchronizations;
+  };
+  EXPECT_EQ(waits(false), 0);
+  EXPECT_EQ(waits(true), 1);
 }
 
 TEST_F(LoadedModel, TooLargeACacheIsRefusedWithTheNumbers) {
