@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <exception>
 #include <string>
 #include <vector>
@@ -56,6 +57,7 @@ void print_line(const Options& options) {
   fmt::print("| {} | {} | {} | {:.0f} | {:.0f} | {:.0f} | {:.1f} | {} | {:.1f} |\n", options.replicas, name(options.policy),
              result.answers, result.tokens_per_second(), result.median_first_token * 1e3, result.late_first_token * 1e3,
              result.hit_share() * 100.0, result.preemptions, took);
+  std::fflush(stdout);
 }
 
 void run(Arguments arguments) {

@@ -2,7 +2,7 @@
 """Checks that the flags which README.md and docs/ name are the program's. usage: check_flags.py ROCMFORGE
 
 In code (fences and spans) a line that calls `rocmforge COMMAND` may name that command's flags; a flag that stands alone must be some
-command's. Calls of other programs are passed over."""
+command's. Calls of other programs are passed over, and what a launcher of ranks is told before it names the program."""
 import json
 import pathlib
 import re
@@ -13,7 +13,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 CODE = re.compile(r"```[a-z]*\n(.*?)```|`([^`\n]+)`", re.S)
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 CALL = re.compile(r"(?:^|[\s/|$(])(?:rocmforge|\./forge run)\s+([a-z]+)(?:\s+([a-z]+))?")
-OTHER = re.compile(r"^\s*(?:sudo\s+)?(?:systemctl|\./forge test|cc|c\+\+|ninja|cmake|ctest|python3|git|cpack|apt|dpkg|pip|docker|nvcc|clang|\S*/test\w*|tests/|tools/|build/\S*test_|TINYGRAD=)")
+LAUNCHER = re.compile(r"^\s*(?:mpirun|srun)\b.*?(?=rocmforge\b|$)")
+OTHER = re.compile(r"^\s*(?:sudo\s+)?(?:systemctl|\./forge test|cc|c\+\+|ninja|cmake|ctest|python3|git|cpack|apt|dpkg|pip|docker|nvcc|clang|build/bench/|\S*/test\w*|tests/|tools/|build/\S*test_|TINYGRAD=)")
 
 
 def flags_of(command):
@@ -36,7 +37,7 @@ def problems(flags):
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
         for fence, span in CODE.findall(path.read_text()):
             for line in (fence or span).splitlines():
-                line = line.split(" # ")[0]
+                line = LAUNCHER.sub("", line.split(" # ")[0])
                 named = set(FLAG.findall(line))
                 if not named or OTHER.match(line):
                     continue
