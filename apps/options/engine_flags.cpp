@@ -137,6 +137,10 @@ void EngineFlags::add_to(Command& command) {
        .meaning = "CPU: so many ranks share each layer (tensor parallel); each has a part of the threads, heads and weights",
        .value = "N",
        .range = {.least = 1, .most = AllReduce::most_ranks}});
+  add({.names = "--split",
+       .target = &split_,
+       .meaning = "tensor: the processes that mpirun or srun has started share each layer, as --ranks does with threads",
+       .choices = {"none", "tensor"}});
   add({.names = "--mmproj",
        .target = &mmproj_,
        .meaning = "Image encoder of the model; without it chat, serve and run --image take mmproj-*.gguf beside the model",
@@ -217,6 +221,7 @@ EngineOptions EngineFlags::options() const {
   options.placement = placement_.options();
   options.ceilings_file = ceilings_file();
   options.model.ranks = ranks_;
+  options.as_process = split_ == "tensor" && ranks_ == 1;
   options.model.graphs = !no_graph_;
   options.model.overlap = !no_overlap_;
   options.merge_launches = merge_launches_ == "on"    ? MergeLaunches::on

@@ -93,6 +93,7 @@ class EngineFlags {
   std::string device_ = "auto";
   PlacementFlags placement_;
   std::int32_t ranks_ = 1;
+  std::string split_ = "none";
   std::string kernel_dir_;
   bool no_graph_ = false;
   bool no_overlap_ = false;

@@ -17,6 +17,8 @@ constexpr std::string_view by_address =
     "FILE";
 constexpr std::string_view by_layers = "--gpu-layers and --cpu-moe say what the CPU computes beside a GPU";
 constexpr std::string_view one_device = "a model runs on one GPU, which --device names, and the CPU beside it";
+constexpr std::string_view ranks =
+    "a model runs on one GPU, which --device names, and the CPU beside it; on CPUs --split tensor shares layers among ranks";
 constexpr std::string_view fused = "attention is always fused where a kernel can do it; --attention names one";
 constexpr std::string_view mapped = "files are always mapped";
 constexpr std::string_view own_threads =
@@ -196,8 +198,9 @@ constexpr auto foreign_options = std::to_array<ForeignOption>({
      "LLAMA_ARG_IMAGE_MIN_TOKENS,LLAMA_ARG_MTMD_BATCH_MAX_TOKENS"},
     {"--media-path", Kind::instead, "serve --image-folder names the folder of file:// addresses"},
     {"-mmu,--mmproj-url,--no-mmproj-offload", Kind::instead, own_encoder, "LLAMA_ARG_MMPROJ_URL"},
-    {"--rpc,-sm,--split-mode,-ts,--tensor-split,-mg,--main-gpu", Kind::instead, one_device,
-     "LLAMA_ARG_RPC,LLAMA_ARG_SPLIT_MODE,LLAMA_ARG_TENSOR_SPLIT,LLAMA_ARG_MAIN_GPU,OLLAMA_SCHED_SPREAD"},
+    {"-sm,--split-mode", Kind::instead, ranks, "LLAMA_ARG_SPLIT_MODE"},
+    {"--rpc,-ts,--tensor-split,-mg,--main-gpu", Kind::instead, one_device,
+     "LLAMA_ARG_RPC,LLAMA_ARG_TENSOR_SPLIT,LLAMA_ARG_MAIN_GPU,OLLAMA_SCHED_SPREAD"},
     {"--list-devices", Kind::instead, "rocmforge devices lists them"},
     {"-ncffn,--n-cpu-ffn", Kind::instead, by_layers, "LLAMA_ARG_N_CPU_FFN"},
     {"-fit,--fit,-fitc,--fit-ctx", Kind::instead, memory_fit,

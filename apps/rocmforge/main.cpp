@@ -20,9 +20,11 @@
 #include "base/printable.h"
 #include "command_line.h"
 #include "commands.h"
+#include "commands/rank_job.h"
 #include "commands/step_timeout.h"
 #include "device/device.h"
 #include "device/device_faults.h"
+#include "engine/agreement.h"
 #include "terminal/terminal.h"
 #include "usage_error.h"
 
@@ -59,6 +61,10 @@ int run(std::vector<std::string> arguments) {
 int guarded_run(std::vector<std::string> arguments) {
   try {
     return run(std::move(arguments));
+  } catch (const FollowedToEnd&) {
+    return 0;
+  } catch (const RankEnded&) {  // rank 0 says why
+    return exit_failure;
   } catch (const UsageError& error) {
     return fail(exit_usage, error.what());
   } catch (const Error& error) {

@@ -7,11 +7,11 @@
 
 namespace rocmforge {
 
-RuntimeLibrary::RuntimeLibrary(std::span<const char* const> names) {
+RuntimeLibrary::RuntimeLibrary(std::span<const char* const> names, Symbols symbols) {
   std::string absent;  // the loader's message for a missing file, which is the same for each name
   std::string broken;  // its message for a file that exists but can't be loaded
   for (const char* name : names) {
-    handle_ = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    handle_ = ::dlopen(name, RTLD_NOW | (symbols == Symbols::own ? RTLD_LOCAL : RTLD_GLOBAL));
     if (handle_ != nullptr) {
       link_map* map = nullptr;
       path_ = ::dlinfo(handle_, RTLD_DI_LINKMAP, &map) == 0 && map->l_name[0] != '\0' ? map->l_name : name;

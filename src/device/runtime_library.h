@@ -16,8 +16,11 @@ namespace rocmforge {
 /// handlers of the process, which outlive every object of this program.
 class RuntimeLibrary {
  public:
+  /// Who finds its symbols: only who asks for them here, or every library that is loaded later.
+  enum class Symbols { own, of_process };
+
   /// Opens the first of `names` that can be opened. Throws Error with the loader's reason when none can.
-  explicit RuntimeLibrary(std::span<const char* const> names);
+  explicit RuntimeLibrary(std::span<const char* const> names, Symbols symbols = Symbols::own);
 
   /// Null when the library lacks the symbol.
   [[nodiscard]] void* find(const char* symbol) const;

@@ -80,6 +80,8 @@ struct EngineOptions {
   std::int32_t image_tokens = 0;  ///< the most of an image whose size may be chosen; 0: default_image_tokens
   ModelOptions model{};
   std::string device = "auto";  ///< see open_device
+  /// The program is one of several processes that share the model: who loads it joins them (ModelOptions::processes).
+  bool as_process = false;
   PlacementOptions placement{};
   std::filesystem::path ceilings_file{};  ///< of CeilingCache: bandwidths for the choice of a placement; empty: usual ones
   std::string kernel_dir{};               ///< folder or archive of code objects for GPUs; "": the embedded ones
@@ -238,5 +240,10 @@ std::int32_t max_logit_rows(const EngineOptions& options);
 std::unique_ptr<Engine> load_model(const std::string& path, const EngineOptions& options = {});
 /// The same on an open device; `options.device` is not read.
 std::unique_ptr<Engine> load_model(const std::string& path, const EngineOptions& options, std::unique_ptr<Device> device);
+
+/// Where processes share the model (ModelOptions::processes), the part of those behind rank 0, which calls load_model():
+/// loads this rank's part and computes its steps until the engine of rank 0 is gone. Throws RankEnded where another rank's
+/// error ends them all.
+void follow_model(const std::string& path, const EngineOptions& options);
 
 }  // namespace rocmforge

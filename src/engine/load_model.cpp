@@ -6,22 +6,20 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "engine/agreement.h"
 #include "engine/draft_model.h"
 #include "engine/engine.h"
 #include "engine/engine_parts.h"
 #include "engine/load_tokenizer.h"
 #include "engine/plan_model.h"
 #include "engine/sampling_defaults.h"
+#include "models/process_rank.h"
 
 namespace rocmforge {
 
 namespace {
 
 EngineParts load_parts(PlannedModel planned, const EngineOptions& options) {
-  // Weights and cache must fit in memory before anything is read, because a machine that swaps is too slow to be useful.
-  if (const MemoryNeeds* lacking = planned.lacking()) {
-    throw Error(describe_shortage(*lacking));
-  }
   if (planned.placement) {
     log_warning("{}: {}", planned.file->path().string(), planned.placement->describe());
   }
@@ -51,13 +49,33 @@ EngineParts load_parts(PlannedModel planned, const EngineOptions& options) {
                                                                        .host_slot_bytes = parts.model->host_state_bytes(),
                                                                        .slots = planned.memory.state_slots,
                                                                        .ranks = parts.model->ranks()});
-  if (planned.vision != nullptr) {
+  if (planned.vision != nullptr && leads(options)) {
     parts.vision_file = std::move(planned.vision_file);
     parts.vision = std::move(planned.vision);
     parts.vision->load(*parts.device, *parts.pool);
   }
   return parts;
 }
+
+/// Plans and loads a model, on all of its processes if there are several; sets what the plan decides.
+EngineParts plan_and_load(const std::string& path, EngineOptions& options, std::unique_ptr<Device> device) {
+  RankProcesses* const processes = options.model.processes;
+  PlannedModel planned = agreed(processes, [&] {
+    PlannedModel own = plan_model(path, options, std::move(device));
+    // Weights and cache must fit in memory before anything is read, because a machine that swaps is too slow to be useful.
+    if (const MemoryNeeds* lacking = own.lacking()) {
+      throw Error(describe_shortage(*lacking)).in(path);
+    }
+    return own;
+  });
+  options.max_batch_tokens = planned.max_batch_tokens;
+  if (processes != nullptr) {
+    check_agreement(*processes, planned, options);
+  }
+  return agreed(processes, [&] { return naming_file(path, [&] { return load_parts(std::move(planned), options); }); });
+}
+
+ProcessRank& process_rank(const EngineParts& parts) { return dynamic_cast<ProcessRank&>(*parts.model); }
 
 /// It has memory for as many positions as the model.
 std::unique_ptr<Engine> load_draft_model(const EngineParts& parts, const EngineOptions& options) {
@@ -71,6 +89,7 @@ std::unique_ptr<Engine> load_draft_model(const EngineParts& parts, const EngineO
   own.model.progress = nullptr;
   own.model.load_mtp = false;
   own.model.ranks = 1;  // its sums would take longer than its layers
+  own.model.processes = nullptr;
   const std::string& path = options.drafts.model;
   std::unique_ptr<Engine> engine = load_model(path, own);
   naming_file(path, [&] {
@@ -82,15 +101,22 @@ std::unique_ptr<Engine> load_draft_model(const EngineParts& parts, const EngineO
 
 }  // namespace
 
+void follow_model(const std::string& path, const EngineOptions& wanted) {
+  EngineOptions options = wanted;
+  const EngineParts parts = plan_and_load(path, options, nullptr);
+  process_rank(parts).follow(*parts.memory);
+}
+
 std::unique_ptr<Engine> load_model(const std::string& path, const EngineOptions& options) {
   return load_model(path, options, nullptr);
 }
 
 std::unique_ptr<Engine> load_model(const std::string& path, const EngineOptions& wanted, std::unique_ptr<Device> device) {
-  PlannedModel planned = plan_model(path, wanted, std::move(device));
   EngineOptions options = wanted;
-  options.max_batch_tokens = planned.max_batch_tokens;
-  EngineParts parts = naming_file(path, [&] { return load_parts(std::move(planned), options); });
+  EngineParts parts = plan_and_load(path, options, std::move(device));
+  if (options.model.processes != nullptr) {
+    process_rank(parts).lead();
+  }
   if (!options.drafts.model.empty()) {
     parts.draft_model = load_draft_model(parts, options);
   }

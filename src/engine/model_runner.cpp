@@ -37,7 +37,7 @@ void ModelRunner::start(std::span<const ScheduledChunk> chunks, std::span<const 
     batch.sample_rows.clear();
   }
   for (const BlockCopy& copy : copies) {
-    memory_->copy_block(copy.group, copy.from, copy.to);
+    model_->copy_block(*memory_, copy.group, copy.from, copy.to);
   }
   if (!chunks.empty()) {
     forward();

@@ -14,6 +14,7 @@
 #include "kernels/register_all.h"
 #include "memory/kv_group.h"
 #include "models/config/model_config.h"
+#include "models/step/rank_processes.h"
 #include "schedule/pages/sequence_state.h"
 #include "schedule/pages/window_group.h"
 
@@ -42,8 +43,12 @@ void check_options(const EngineOptions& options) {
   at_least("kv_tokens", options.kv_tokens, 0);
   at_least("threads", options.threads, 0);
   at_least("ranks", options.model.ranks, 1);
-  if (options.model.ranks > 1 && options.placement.any()) {
+  if ((options.model.ranks > 1 || options.model.processes != nullptr) && options.placement.any()) {
     throw Error("a model that ranks share can't be split over a GPU and the CPU too");
+  }
+  if (options.as_process && options.model.processes == nullptr) {
+    throw Error(
+        "--split tensor: this needs the other processes ('inspect' takes --ranks N, 'pull' downloads a model first)");
   }
   const DType dtype = options.model.kv_dtype;
   if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16 && dtype != DType::q8_0) {
@@ -201,6 +206,26 @@ void limit_memory(PlannedModel& planned, const PlacementOptions& options) {
   }
 }
 
+/// The processors for this process.
+int own_processors(const RankProcesses* processes) {
+  const int available = available_processors();
+  const bool shared = processes != nullptr && processes->share_processors();
+  return shared ? std::max(1, available / processes->on_this_host()) : available;
+}
+
+/// The processes of a host share its memory, and the file's pages are in it once.
+void count_processes(PlannedModel& planned, const RankProcesses* processes) {
+  if (processes == nullptr) {
+    return;
+  }
+  MemoryNeeds& needs = planned.memory;
+  needs.weight_bytes = static_cast<std::int64_t>(planned.model->device_weight_bytes());
+  needs.workspace_bytes = static_cast<std::int64_t>(planned.model->workspace_bytes());
+  if (needs.available_bytes) {
+    needs.available_bytes = *needs.available_bytes / processes->on_this_host();
+  }
+}
+
 std::int32_t image_tokens(const EngineOptions& options) {
   return options.image_tokens > 0 ? options.image_tokens : default_image_tokens;
 }
@@ -293,7 +318,7 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& wanted, st
   }
   planned.merging = decide_merging(options, *registry, planned.device->info(), record);
   planned.registry = std::move(registry);
-  planned.threads = options.threads > 0 ? options.threads : available_processors();
+  planned.threads = options.threads > 0 ? options.threads : own_processors(options.model.processes);
 
   ModelOptions model_options = options.model;
   model_options.max_batch_tokens = std::max(model_options.max_batch_tokens, step_tokens(options, config));
@@ -312,6 +337,7 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& wanted, st
     planned.memory = memory_needs(planned.file->file_bytes(), *planned.model, *planned.device,
                                   options.kv_tokens > 0 ? options.kv_tokens : model_options.context_length,
                                   std::min(options.max_sequences, options.max_batch_tokens), step_tokens(options, config));
+    count_processes(planned, options.model.processes);
     count_vision(planned);
     limit_memory(planned, options.placement);
   };
@@ -322,7 +348,7 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& wanted, st
     model_options.small_weights = true;
     plan();
   }
-  const bool shared = options.model.ranks > 1;
+  const bool shared = options.model.ranks > 1 || options.model.processes != nullptr;
   if (!shared && can_split(planned.device->info(), options.placement) &&
       (options.placement.any() || !planned.memory.fits())) {
     place(planned, options, model_options, plan);

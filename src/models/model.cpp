@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "models/process_rank.h"
 #include "models/tensor_parallel.h"
 #include "models/transformer.h"
 
@@ -17,6 +18,10 @@ void Model::forward_mtp(std::int32_t, const BatchPlan&, SequenceMemory&) { fail_
 std::unique_ptr<Model> Model::plan(const GgufFile& file, const KernelRegistry& registry, const DeviceInfo& device,
                                    int num_threads, const ModelOptions& options) {
   ModelConfig config = ModelConfig::from_gguf(file, options.context_length);
+  check(options.ranks == 1 || options.processes == nullptr, "ranks are threads or processes");
+  if (options.processes != nullptr) {
+    return std::make_unique<ProcessRank>(std::move(config), file, registry, device, num_threads, options);
+  }
   if (options.ranks > 1) {
     return std::make_unique<TensorParallel>(config, file, registry, device, num_threads, options);
   }

@@ -18,6 +18,8 @@
 
 namespace rocmforge {
 
+class RankProcesses;
+
 struct ModelOptions {
   DType kv_dtype = DType::f16;          ///< f32, f16, bf16 or q8_0
   std::int32_t max_batch_tokens = 512;  ///< the workspace has room for this many
@@ -36,6 +38,7 @@ struct ModelOptions {
   bool small_weights =
       false;               ///< no layout of weights that takes more than 9/8 of the file's bytes, where there is a choice
   std::int32_t ranks = 1;  ///< that share each layer, see TensorParallel
+  RankProcesses* processes = nullptr;    ///< that share each layer, this one among them: see ProcessRank; outlives the model
   Communicator* communicator = nullptr;  ///< with the other ranks, in the options of one of several; outlives the model
   Placement placement{};                 ///< which parts the host computes beside a device
   CpuIsa host_isa = CpuIsa::avx512;      ///< limits the host's instruction set then
@@ -131,6 +134,10 @@ class Model {
   /// token drawn_token(r) stands for the draw of row r in the step before. If that is -1, the row's logits are NaN, and -1
   /// is drawn.
   virtual void forward(const BatchPlan& batch, SequenceMemory& memory) = 0;
+  /// Copies a block of the memory, as SequenceMemory::copy_block, before the next step.
+  virtual void copy_block(SequenceMemory& memory, std::int32_t group, std::int32_t from, std::int32_t to) {
+    memory.copy_block(group, from, to);
+  }
   /// The number of loaded blocks of multi-token prediction (MTP), see ModelOptions::load_mtp.
   [[nodiscard]] virtual std::int32_t mtp_blocks() const { return 0; }
   /// One step of MTP block `block`, 0 the first: from the hidden states of the last step and the tokens after their

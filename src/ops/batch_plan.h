@@ -98,6 +98,33 @@ struct BatchPlan {
 
   [[nodiscard]] RaggedBatch view() const;
 
+  /// Calls visit() with each array and each number that finish() leaves, apart from `given`: what another process needs of
+  /// a step.
+  template <class Plan, class Visit>
+  static void visit(Plan& plan, const Visit& visit) {
+    visit(plan.tokens);
+    visit(plan.positions);
+    visit(plan.sequence_of);
+    visit(plan.query_offsets);
+    visit(plan.kv_lengths);
+    visit(plan.block_tables);
+    visit(plan.visible_end);
+    visit(plan.states);
+    visit(plan.logit_rows);
+    visit(plan.raw_rows);
+    visit(plan.hidden_rows);
+    visit(plan.overwritten_rows);
+    visit(plan.given_rows);
+    visit(plan.sample_rows);
+    visit(plan.adjustments);
+    visit(plan.masks);
+    visit(plan.max_blocks);
+    visit(plan.position_axes);
+    visit(plan.most_rows);
+    visit(plan.mask_words);
+    visit(plan.num_groups_);
+  }
+
  private:
   /// Gives each token its position on `axes` axes, which has one now.
   void widen_positions(std::int32_t axes);

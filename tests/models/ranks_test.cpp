@@ -211,6 +211,7 @@ TEST(ThreadRanks, RowsAreGatheredInTheirOrderAndNumbersBroadcast) {
   ThreadPool threads(3);
   const std::vector<std::int64_t> widths{2, 1, 3};
   std::vector<float> gathered(2 * 6);
+  std::vector<float> everywhere[3];
   std::vector<std::int32_t> sent{7, 8, 9};
   threads.run([&](int rank) {
     ThreadCommunicator communicator(ranks, rank);
@@ -219,10 +220,15 @@ TEST(ThreadRanks, RowsAreGatheredInTheirOrderAndNumbersBroadcast) {
     for (std::size_t i = 0; i < part.size(); ++i) {
       part[i] = static_cast<float>(100 * rank) + static_cast<float>(i);
     }
-    communicator.gather(part.data(), 2, widths, rank == 1 ? gathered.data() : nullptr);
+    using Receivers = Communicator::Receivers;
+    communicator.gather(part.data(), 2, widths, Receivers::first, rank == 0 ? gathered.data() : nullptr);
+    std::vector<float>& own = everywhere[static_cast<std::size_t>(rank)];
+    own.resize(gathered.size());
+    communicator.gather(part.data(), 2, widths, Receivers::all, own.data());
     communicator.broadcast(&sent[static_cast<std::size_t>(rank)], sizeof(std::int32_t));
   });
   EXPECT_EQ(gathered, (std::vector<float>{0, 1, 100, 200, 201, 202, 2, 3, 101, 203, 204, 205}));
+  EXPECT_THAT(everywhere, ::testing::Each(gathered));
   EXPECT_EQ(sent, (std::vector<std::int32_t>{7, 7, 7}));
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "commands/rank_job.h"
 #include "commands/step_timeout.h"
 #include "terminal/progress.h"
 
@@ -14,6 +15,7 @@ namespace rocmforge::app {
 namespace {
 
 std::unique_ptr<Engine> load_with_progress(const std::string& path, EngineOptions options) {
+  take_rank(path, options);
   Progress progress("loading " + std::filesystem::path(path).filename().string());
   options.model.progress = [&progress](double fraction) { progress.update(fraction); };
   std::unique_ptr<Engine> engine = load_model(path, options);

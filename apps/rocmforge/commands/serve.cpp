@@ -19,6 +19,7 @@
 #include "base/json_document.h"
 #include "command.h"
 #include "commands/pull_model.h"
+#include "commands/rank_job.h"
 #include "commands/step_timeout.h"
 #include "engine/plan_model.h"
 #include "flags.h"
@@ -85,6 +86,7 @@ int serve_one(const ServeFlags& flags) {
   if (options.kv_tokens == 0) {
     options.kv_tokens = usual_kv_tokens(options, path);
   }
+  take_rank(path, options);
   ServerOptions server_options = flags.service.server_options(path, flags.sampling.choices(), flags.chat_template);
   flags.listen.apply(server_options, !options.mmproj.empty());
   server_options.image_sources.folder = flags.image_folder;
@@ -132,6 +134,9 @@ int serve(const ServeFlags& flags, const GivenOptions& given) {
   const std::vector<std::string> models = flags.all_models();
   if (!flags.gateway.are_needed(models)) {
     return serve_one(flags);
+  }
+  if (flags.engine.options().as_process) {
+    throw UsageError("--split tensor is for one model");
   }
   if (flags.allow_pull || !flags.service.alias.empty()) {
     throw UsageError(fmt::format("{} is for one model", flags.allow_pull ? "--allow-pull" : "--alias"));

@@ -82,7 +82,7 @@ void OutputHead::add_logits(const ModelConfig& config) {
 void OutputHead::append_gather() {
   logits_.push_back({"gather", [this](const Step& step) {
                        step.communicator->gather(step.buffers.own_logits, step.tokens, widths_,
-                                                 has_all_ ? step.buffers.logits : nullptr);
+                                                 Communicator::Receivers::first, has_all_ ? step.buffers.logits : nullptr);
                      }});
 }
 

@@ -110,7 +110,7 @@ void SsmMixer::normalise(const Step& step) const {
 
 void SsmMixer::normalise_together(const Step& step) const {
   float* const all = step.buffers.projected;  // whose content is not needed any more
-  step.communicator->gather(step.buffers.gathered, step.tokens, widths_, all);
+  step.communicator->gather(step.buffers.gathered, step.tokens, widths_, Communicator::Receivers::all, all);
   norm_.run({.x = all, .rows = step.tokens * norm_.spec.groups, .weight = norm_weight_->data, .out = all}, step);
   copy_.run({.x = all + first_column_, .heads = 1, .tokens = step.tokens, .out = step.buffers.gathered, .out_heads = 1},
             step);

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <span>
 
 #include "ops/all_reduce.h"
@@ -26,11 +28,26 @@ class Communicator {
   /// The sum of all parts, computed by `kernel`, an implementation that reads them where they lie.
   virtual void all_reduce(const AllReduce::Spec& spec, const OpKernel<AllReduce>& kernel, const Sum& sum,
                           ExecutionContext& context) = 0;
+  enum class Receivers { first, all };
   /// Rows whose columns the ranks have in their order: `part` [rows, widths[rank]] of each becomes `out` [rows, sum of
-  /// widths]. Ranks that do not want it have no `out`.
-  virtual void gather(const float* part, std::int64_t rows, std::span<const std::int64_t> widths, float* out) = 0;
+  /// widths] on the receivers; on rank 0 alone, the others have no `out`.
+  virtual void gather(const float* part, std::int64_t rows, std::span<const std::int64_t> widths, Receivers receivers,
+                      float* out) = 0;
   /// Copies `data` of rank 0 to all others.
   virtual void broadcast(void* data, std::size_t size_bytes) = 0;
+
+ protected:
+  [[nodiscard]] bool receives(Receivers receivers) const { return receivers == Receivers::all || rank() == 0; }
+  /// Copies the columns of `rank` to their place in the rows of all.
+  static void place_columns(const float* part, std::int64_t rows, std::span<const std::int64_t> widths, std::size_t rank,
+                            float* out) {
+    const std::int64_t width = std::accumulate(widths.begin(), widths.end(), std::int64_t{0});
+    const auto own = static_cast<std::ptrdiff_t>(rank);
+    float* const column = out + std::accumulate(widths.begin(), widths.begin() + own, std::int64_t{0});
+    for (std::int64_t row = 0; row < rows; ++row) {
+      std::copy_n(part + row * widths[rank], widths[rank], column + row * width);
+    }
+  }
 };
 
 /// Whether a rank does what only one does: it has all logits, draws from them, and notes and warns for all. A model without

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <thread>
 
 #include "base/error.h"
@@ -79,15 +78,12 @@ void ThreadCommunicator::all_reduce(const AllReduce::Spec& spec, const OpKernel<
   ranks_->leave();
 }
 
-void ThreadCommunicator::gather(const float* part, std::int64_t rows, std::span<const std::int64_t> widths, float* out) {
+void ThreadCommunicator::gather(const float* part, std::int64_t rows, std::span<const std::int64_t> widths,
+                                Receivers receivers, float* out) {
   const std::vector<const void*>& parts = ranks_->enter(rank_, part);
-  if (out != nullptr) {
-    const std::int64_t width = std::accumulate(widths.begin(), widths.end(), std::int64_t{0});
-    for (std::size_t rank = 0; rank < parts.size(); out += widths[rank], ++rank) {
-      const auto* from = static_cast<const float*>(parts[rank]);
-      for (std::int64_t row = 0; row < rows; ++row) {
-        std::copy_n(from + row * widths[rank], widths[rank], out + row * width);
-      }
+  if (receives(receivers)) {
+    for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+      place_columns(static_cast<const float*>(parts[rank]), rows, widths, rank, out);
     }
   }
   ranks_->leave();

@@ -48,7 +48,8 @@ class ThreadCommunicator final : public Communicator {
   [[nodiscard]] std::int32_t ranks() const override { return ranks_->count(); }
   void all_reduce(const AllReduce::Spec& spec, const OpKernel<AllReduce>& kernel, const Sum& sum,
                   ExecutionContext& context) override;
-  void gather(const float* part, std::int64_t rows, std::span<const std::int64_t> widths, float* out) override;
+  void gather(const float* part, std::int64_t rows, std::span<const std::int64_t> widths, Receivers receivers,
+              float* out) override;
   void broadcast(void* data, std::size_t size_bytes) override;
 
  private:
