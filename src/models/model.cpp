@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "models/adapters/lora_file.h"
 #include "models/process_rank.h"
 #include "models/tensor_parallel.h"
 #include "models/transformer.h"
@@ -11,6 +12,10 @@ namespace rocmforge {
 const ModelParts& Model::parts() const {
   static const ModelParts none;
   return none;
+}
+
+void Model::load_adapter(std::int32_t, std::shared_ptr<const LoraFile> file) {
+  throw Error(file->file().path().string() + ": the model takes no adapters");
 }
 
 void Model::forward_mtp(std::int32_t, const BatchPlan&, SequenceMemory&) { fail_check("the model has no MTP blocks"); }

@@ -18,6 +18,7 @@
 
 namespace rocmforge {
 
+class LoraFile;
 class RankProcesses;
 
 struct ModelOptions {
@@ -128,6 +129,12 @@ class Model {
   [[nodiscard]] virtual bool parts_on_host() const { return false; }
   /// The parts that a Placement places, as this plan needs them.
   [[nodiscard]] virtual const ModelParts& parts() const;
+
+  /// Loads a LoRA adapter for steps that name it (BatchPlan::adapters), under an id that no other one has had. Throws Error
+  /// naming the file, and the tensor where it does not belong to this model.
+  virtual void load_adapter(std::int32_t id, std::shared_ptr<const LoraFile> file);
+  /// Frees an adapter that no later step names: waits for the last step. Ignores an unknown id.
+  virtual void unload_adapter(std::int32_t) {}
 
   /// Computes one step; K and V of its tokens are appended to the pages of `memory`, states are written to its slots. On a
   /// GPU the call returns before the step is done, and one more step may be started before this one's tokens are read: a

@@ -88,6 +88,21 @@ void TensorParallel::on_all_ranks(const std::function<void(std::size_t)>& work) 
   });
 }
 
+void TensorParallel::load_adapter(std::int32_t id, std::shared_ptr<const LoraFile> file) {
+  for (const auto& model : models_) {
+    try {
+      model->load_adapter(id, file);
+    } catch (...) {
+      unload_adapter(id);
+      throw;
+    }
+  }
+}
+
+void TensorParallel::unload_adapter(std::int32_t id) {
+  std::ranges::for_each(models_, [id](const auto& model) { model->unload_adapter(id); });
+}
+
 void TensorParallel::forward(const BatchPlan& batch, SequenceMemory& memory) {
   on_all_ranks([&](std::size_t rank) { models_[rank]->forward(batch, memory.of_rank(rank)); });
 }

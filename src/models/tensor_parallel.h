@@ -35,6 +35,8 @@ class TensorParallel final : public Model {
   [[nodiscard]] std::size_t workspace_bytes() const override;
   [[nodiscard]] std::size_t device_weight_bytes() const override;
 
+  void load_adapter(std::int32_t id, std::shared_ptr<const LoraFile> file) override;
+  void unload_adapter(std::int32_t id) override;
   void forward(const BatchPlan& batch, SequenceMemory& memory) override;
   [[nodiscard]] std::int32_t mtp_blocks() const override { return first().mtp_blocks(); }
   void forward_mtp(std::int32_t block, const BatchPlan& batch, SequenceMemory& memory) override;

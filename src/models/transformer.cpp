@@ -9,6 +9,7 @@
 #include "models/plan/part_counter.h"
 #include "models/plan/planner.h"
 #include "models/step/check_batch.h"
+#include "weights/gguf_value.h"
 
 namespace rocmforge {
 namespace {
@@ -29,6 +30,7 @@ Transformer::Transformer(ModelConfig config, const GgufFile& file, const KernelR
                          int num_threads, const ModelOptions& options)
     : config_(std::move(config)),
       options_(complete(options, config_)),
+      registry_(&registry),
       on_gpu_(device.is_gpu()),
       plan_{WeightTable(file), BufferPlan(options_.max_batch_tokens, options_.max_logit_rows)} {
   check(options_.placement.layers.empty() || std::ssize(options_.placement.layers) == config_.layers,
@@ -147,6 +149,47 @@ void Transformer::load(const Devices& devices, ThreadPool& pool) {
   rank_.emplace(plan_, options_, devices, Side::device, pool, progress(share, 1.0));
   if (is_first_rank(options_.communicator)) {  // once for all ranks
     plan_.weights.warn_of_unused();
+  }
+}
+
+void Transformer::check_adapter(const LoraFile& file) const {
+  const std::string path = file.file().path().string();
+  if (const std::string own = file.file().string("general.architecture", ""); own != config_.architecture) {
+    throw Error(fmt::format("{}: an adapter for {} models, the model is {}", path, quote(own), quote(config_.architecture)));
+  }
+  for (const auto& [base, pair] : file.pairs()) {
+    if (!LoraAdapter::finds(base, plan_.weights.matrices()) &&
+        (!plan_.host || !LoraAdapter::finds(base, plan_.host->weights.matrices()))) {
+      throw Error(
+          fmt::format("{}: the model has no product with {} that takes an adapter", file.place(*pair.a), quote(base)));
+    }
+  }
+}
+
+void Transformer::load_adapter(std::int32_t id, std::shared_ptr<const LoraFile> file) {
+  check(rank_.has_value(), "the model is loaded");
+  check_adapter(*file);
+  const std::int64_t rows = std::max(options_.max_batch_tokens, options_.max_logit_rows);
+  const auto load_to = [&](Rank& rank, Side side) {
+    rank.adapters().load(id, file, plan_.weights_of(side).matrices(),
+                         {registry_, &rank.device().info(), &rank.device(), rank.context().pool, rows});
+  };
+  try {
+    load_to(*rank_, Side::device);
+    if (host_rank_) {
+      load_to(*host_rank_, Side::host);
+    }
+  } catch (...) {
+    unload_adapter(id);
+    throw;
+  }
+}
+
+void Transformer::unload_adapter(std::int32_t id) {
+  wait();
+  rank_->adapters().unload(id);
+  if (host_rank_) {
+    host_rank_->adapters().unload(id);
   }
 }
 

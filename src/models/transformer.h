@@ -45,6 +45,8 @@ class Transformer final : public Model {
   [[nodiscard]] bool parts_on_host() const override { return plan_.host.has_value(); }
   [[nodiscard]] const ModelParts& parts() const override { return parts_; }
 
+  void load_adapter(std::int32_t id, std::shared_ptr<const LoraFile> file) override;
+  void unload_adapter(std::int32_t id) override;
   void forward(const BatchPlan& batch, SequenceMemory& memory) override;
   [[nodiscard]] std::int32_t mtp_blocks() const override { return static_cast<std::int32_t>(mtp_.size()); }
   void forward_mtp(std::int32_t block, const BatchPlan& batch, SequenceMemory& memory) override;
@@ -82,8 +84,12 @@ class Transformer final : public Model {
   /// Gives the tokens that the last step drew to the side of the embedding, if it is not that of the output.
   void share_draws();
 
+  /// Throws Error unless the file is of this architecture and has only pairs for products of this model.
+  void check_adapter(const LoraFile& file) const;
+
   ModelConfig config_;
   ModelOptions options_;
+  const KernelRegistry* registry_;
   bool on_gpu_;  ///< the planned device
   ModelPlan plan_;
   ModelParts parts_;

@@ -33,6 +33,7 @@ void BatchPlan::clear() {
   logit_rows.clear();
   raw_rows.clear();
   hidden_rows.clear();
+  adapters.clear();
   overwritten_rows.clear();
   given_rows.clear();
   given = {};
@@ -202,6 +203,7 @@ void BatchPlan::validate(const std::vector<std::int32_t>& num_blocks, std::int32
   check(query_offsets.size() == sequence_count + 1, "query_offsets: one per sequence and one more is needed");
   check(query_offsets.front() == 0 && query_offsets.back() == num_tokens(),
         "query_offsets: must run from 0 to the token count");
+  check(adapters.empty() || adapters.size() == sequence_count, "adapters: one list per sequence is needed");
   check(num_blocks.size() == static_cast<std::size_t>(num_groups_), "block_tables: one for each group of pages is needed");
   check(block_tables.size() == num_blocks.size() * sequence_count * static_cast<std::size_t>(max_blocks),
         "block_tables: finish() was not called");

@@ -19,6 +19,14 @@ struct GivenRows {
   const float* on_host = nullptr;  ///< the same in the host's memory, where the model is split
 };
 
+/// A LoRA adapter that changes the products of a sequence: what it adds is multiplied by `scale`.
+struct AdapterUse {
+  std::int32_t adapter = 0;  ///< its id: Model::load_adapter
+  float scale = 1.0f;
+
+  friend bool operator==(const AdapterUse&, const AdapterUse&) = default;
+};
+
 /// One step as a flat batch: the tokens of several sequences one after another. Vectors keep their capacity from step to
 /// step.
 struct BatchPlan {
@@ -37,6 +45,9 @@ struct BatchPlan {
   std::vector<std::int32_t> logit_rows;   ///< rows (indices into tokens) whose logits are wanted, ascending
   std::vector<std::int32_t> raw_rows;     ///< those of logit_rows whose logits Model::raw_logits gives, ascending indices
   std::vector<std::int32_t> hidden_rows;  ///< rows (indices into tokens) whose hidden states are wanted, ascending
+
+  /// [num_sequences], or none: no sequence has an adapter. Those of each sequence, unchanged until Model::forward returns.
+  std::vector<std::span<const AdapterUse>> adapters;
 
   // Rows that replace embeddings: token overwritten_rows[i] gets row given_rows[i] of `given`.
   std::vector<std::int32_t> overwritten_rows;  ///< indices into tokens, ascending

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 
 #include "kernels/register_all.h"
@@ -240,6 +241,16 @@ void Runner::add_windows(BatchPlan& plan, const Piece& piece) {
   }
 }
 
+namespace {
+
+void add_adapters(BatchPlan& plan, const std::vector<Piece>& pieces) {
+  if (std::ranges::any_of(pieces, [](const Piece& piece) { return !piece.adapters.empty(); })) {
+    std::ranges::transform(pieces, std::back_inserter(plan.adapters), &Piece::adapters);
+  }
+}
+
+}  // namespace
+
 std::vector<float> Runner::step(const std::vector<Piece>& pieces, std::int32_t most_rows) {
   BatchPlan plan;
   plan.clear();
@@ -259,6 +270,7 @@ std::vector<float> Runner::step(const std::vector<Piece>& pieces, BatchPlan& pla
     add_windows(plan, piece);
     add_state(plan, piece);
   }
+  add_adapters(plan, pieces);
   plan.finish();
   model_->forward(plan, *memory_);
   const std::span<const float> logits = model_->logits();
@@ -327,6 +339,7 @@ void Runner::start_draw(const std::vector<Piece>& pieces) {
     add_state(plan, piece);
   }
   plan.sample_rows.resize(pieces.size());
+  add_adapters(plan, pieces);
   plan.finish();
   model_->forward(plan, *memory_);
 }

@@ -42,6 +42,7 @@ struct Piece {
   std::vector<std::int32_t> blocks;    ///< of the cache, from position 0 on
   std::vector<std::int32_t> span{};    ///< first token and count of those that see each other; or none
   std::vector<std::int32_t> places{};  ///< positions apart from the cells, [tokens, 3]; or none
+  std::vector<AdapterUse> adapters{};  ///< of its sequence
 };
 
 /// A loaded model with memory whose every element is poisoned: a wrong read shows in the logits.

@@ -77,9 +77,13 @@ void AttentionMixer::plan_projections(Planner& planner, const ModelConfig& confi
     stacked_parts.push_back({own_keys, all.kv_dim()});
   }
   std::int64_t width = 0;
-  std::ranges::for_each(several, [&](const LinearName& layer) { width += layer.n; });
+  std::vector<TensorPiece> pieces;
+  for (std::size_t i = 0; i < several.size(); ++i) {
+    width += several[i].n;
+    pieces.push_back({several[i].name, stacked_parts[i].of});
+  }
   const std::vector<LinearName> one{
-      {.name = name("attn_qkv"), .n = width, .needs_bias = needs_bias, .rows = stacked(stacked_parts)}};
+      {.name = name("attn_qkv"), .n = width, .needs_bias = needs_bias, .rows = stacked(stacked_parts), .pieces = pieces}};
   for (const char* tensor : {"attn_k.weight", "attn_v.weight", "attn_k_norm.weight"}) {
     if (!config_.has_keys()) {
       planner.weights().pass_over(name(tensor));

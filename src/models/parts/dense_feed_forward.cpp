@@ -15,8 +15,15 @@ DenseFeedForward::DenseFeedForward(Planner& planner, const ModelConfig& config, 
   const bool one_tensor = !own.gated || (!planner.weights().has_tensor(name("ffn_gate") + ".weight") &&
                                          planner.weights().has_tensor(name("ffn_up") + ".weight", {up_rows, config.hidden}));
   const std::vector<StackedPart> halves(own.gated ? 2 : 1, {features, part.width});
-  const std::vector<LinearName> one{
-      {.name = name("ffn_up"), .n = (own.gated ? 2 : 1) * width, .needs_bias = own.needs_bias, .rows = stacked(halves)}};
+  std::vector<TensorPiece> pieces;
+  if (own.gated) {
+    pieces = {{name("ffn_gate"), part.width}, {name("ffn_up"), part.width}};
+  }
+  const std::vector<LinearName> one{{.name = name("ffn_up"),
+                                     .n = (own.gated ? 2 : 1) * width,
+                                     .needs_bias = own.needs_bias,
+                                     .rows = stacked(halves),
+                                     .pieces = pieces}};
   const std::vector<LinearName> two{{.name = name("ffn_gate"), .n = width, .needs_bias = own.needs_bias, .rows = features},
                                     {.name = name("ffn_up"), .n = width, .needs_bias = own.needs_bias, .rows = features}};
   up_ = planner.fused_linear(name(own.gated ? "ffn_gate_up" : "ffn_up"), input.norm, one_tensor ? one : two, config.hidden,

@@ -56,7 +56,7 @@ void FusedLinear::append(Operations& operations, float* Buffers::*x, float* Buff
 void FusedLinear::append_strided(Operations& operations, float* Buffers::*x, std::int64_t stride,
                                  float* Buffers::*out) const {
   operations.push_back({std::string(norm->kind()), [this, x, stride](const Step& step) {
-                          if (step.tokens > fusions.norm_tokens) {
+                          if (!step.fuses(fusions.norm_tokens)) {
                             norm->run_strided(step.tokens, step.buffers.*x, stride, step);
                           }
                         }});
@@ -66,14 +66,14 @@ void FusedLinear::append_strided(Operations& operations, float* Buffers::*x, std
 }
 
 LinearFusion FusedLinear::fused_norm(const Step& step) const {
-  if (!norm || step.tokens > fusions.norm_tokens) {
+  if (!norm || !step.fuses(fusions.norm_tokens)) {
     return {};
   }
   return {.norm_weight = norm->weight->data, .norm_eps = std::get<Resolved<RmsNorm>>(norm->operation).spec.eps};
 }
 
 void FusedLinear::normalise(const Step& step, float* Buffers::*x) const {
-  if (step.tokens > fusions.norm_tokens) {
+  if (!step.fuses(fusions.norm_tokens)) {
     norm->run(step.tokens, step.buffers.*x, step.buffers.normed, step);
   }
 }
@@ -85,14 +85,14 @@ void FusedLinear::multiply(const Step& step, float* Buffers::*x, float* Buffers:
     fusion.post_norm = sum->post_norm(step);
     from = sum->before(step);
   }
-  if (gate && step.tokens <= fusions.gate_tokens) {
+  if (gate && step.fuses(fusions.gate_tokens)) {
     fusion.gate = gate->spec.activation;
   }
   linear.run(step, from, gate && !fusion.gate ? step.buffers.projected : step.buffers.*out, fusion);
 }
 
 void FusedLinear::activate(const Step& step, float* Buffers::*out) const {
-  if (step.tokens > fusions.gate_tokens) {
+  if (!step.fuses(fusions.gate_tokens)) {
     const float* projected = step.buffers.projected;
     const float* up = gate->spec.gated ? projected + gate->spec.width : projected;
     gate->run({gate->spec.gated ? projected : nullptr, up, step.tokens, linear.width(), step.buffers.*out}, step);

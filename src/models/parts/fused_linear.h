@@ -66,7 +66,7 @@ struct ResidualSum {
   /// both the stream is in Buffers::hidden again.
   const ResidualSum* first = nullptr;
 
-  [[nodiscard]] bool joined(const Step& step) const { return step.tokens <= joined_tokens; }
+  [[nodiscard]] bool joined(const Step& step) const { return step.fuses(joined_tokens); }
   /// Where the previous product writes y.
   [[nodiscard]] float* input(const Step& step) const { return joined(step) ? step.buffers.normed : step.buffers.projected; }
   /// The residual stream before and after the sum.

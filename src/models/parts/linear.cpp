@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "models/adapters/adapters.h"
 
 namespace rocmforge {
 namespace {
@@ -78,6 +79,18 @@ void Linear::run_strided(const Step& step, const float* x, std::int64_t x_stride
                        .gated = fusion.gate.has_value(),
                        .activation = fusion.gate.value_or(Activation::silu)},
                       *step.context);
+  }
+  if (step.adapters != nullptr) {
+    check(!fusion.norm_weight && !fusion.gate && !fusion.post_norm, "products with adapters include no other operation");
+    add_adapters(step, x, x_stride, out, stride);
+  }
+}
+
+void Linear::add_adapters(const Step& step, const float* x, std::int64_t x_stride, float* out, std::int64_t stride) const {
+  for (const Call& call : calls_) {
+    for (const Column& column : call) {
+      step.adapters->add(step, *column.part.weight, {x, x_stride, out + column.offset, stride});
+    }
   }
 }
 

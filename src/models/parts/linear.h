@@ -14,6 +14,13 @@
 
 namespace rocmforge {
 
+/// Neighbouring rows of a tensor, by the name that they have where they are a tensor of their own: Q in a tensor of Q, K and
+/// V.
+struct TensorPiece {
+  std::string name;  ///< without ".weight"
+  std::int64_t rows = 0;
+};
+
 /// A weight matrix and the kernel chosen for it.
 struct MatmulWeight {
   const GgufTensor* tensor = nullptr;
@@ -23,7 +30,9 @@ struct MatmulWeight {
   float scale = 1.0f;          ///< MatmulOutput::scale
   Selection rows{};            ///< of the tensor's, taken when they are loaded
   Selection columns{};
-  bool transposed = false;  ///< the file has [k, n], of elements that stand by themselves
+  bool transposed = false;            ///< the file has [k, n], of elements that stand by themselves
+  std::vector<TensorPiece> pieces{};  ///< of the tensor, in the order of its rows; or none
+  std::size_t index = 0;              ///< of the weight in its WeightTable
 
   /// Whether the loaded rows differ from the file's.
   [[nodiscard]] bool rearranged() const { return transposed || !rows.whole() || !columns.whole(); }
@@ -96,6 +105,9 @@ class Linear {
     std::int64_t offset = 0;
   };
   using Call = std::vector<Column>;  ///< parts with the same kernel
+
+  /// Adds what the adapters of the step's rows add to the products.
+  void add_adapters(const Step& step, const float* x, std::int64_t x_stride, float* out, std::int64_t stride) const;
 
   std::string kind_;
   std::vector<Call> calls_;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,8 @@
 #include "ops/registry.h"
 
 namespace rocmforge {
+
+class Adapters;
 
 /// Activations of one step in the device's memory, laid out once for the largest batch. All parts of a block use `projected`
 /// and `gathered`.
@@ -57,8 +60,14 @@ struct Step {
   Buffers buffers;
   const StepArrays* arrays = nullptr;  ///< the step's arrays
   ExecutionContext* context = nullptr;
-  Communicator* communicator = nullptr;  ///< with the other ranks of the model, if there are any
-  const HostStep* host = nullptr;        ///< beside a device, where the model is split
+  Communicator* communicator = nullptr;        ///< with the other ranks of the model, if there are any
+  const HostStep* host = nullptr;              ///< beside a device, where the model is split
+  const Adapters* adapters = nullptr;          ///< null: no row of the step has an adapter
+  std::span<const AdapterRun> adapter_runs{};  ///< of these rows
+
+  /// Whether a product's call includes the operations around it, which a kernel fuses for up to `most_tokens`. An adapter
+  /// needs the product's input and output as they are.
+  [[nodiscard]] bool fuses(std::int64_t most_tokens) const { return adapters == nullptr && tokens <= most_tokens; }
 };
 
 /// An operation with its weights and kernels, ready for any step.

@@ -39,7 +39,7 @@ struct ExpertRouter {
   [[nodiscard]] std::int64_t tokens_in_one() const { return rows ? rows->operation.kernel->most_tokens() : 0; }
 
  private:
-  [[nodiscard]] bool in_one(const Step& step) const { return rows && step.tokens <= tokens_in_one(); }
+  [[nodiscard]] bool in_one(const Step& step) const { return rows && step.fuses(tokens_in_one()); }
   void route_rows(const Step& step, const float* x) const;
   void choose(const Step& step) const;
 };

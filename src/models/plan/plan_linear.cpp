@@ -101,6 +101,7 @@ MatmulWeight Planner::find_weight(const LinearName& layer, std::int64_t k) {
   weight.rows = layer.rows;
   weight.columns = layer.columns;
   weight.transposed = layer.transposed;
+  weight.pieces = layer.pieces;
   const std::int64_t rows = layer.rows.whole() ? layer.n : layer.rows.of;
   const std::int64_t columns = layer.columns.whole() ? k : layer.columns.of;
   const Shape of_file = layer.transposed ? Shape{columns, rows} : Shape{rows, columns};

@@ -66,7 +66,10 @@ class WeightTable {
   void refuse_any_scale(std::string_view layer) const;
 
   EmbeddingTable* add(EmbeddingTable table) { return &tables_.emplace_back(std::move(table)); }
-  const MatmulWeight* add(MatmulWeight weight) { return &matrices_.emplace_back(std::move(weight)); }
+  const MatmulWeight* add(MatmulWeight weight) {
+    weight.index = matrices_.size();
+    return &matrices_.emplace_back(std::move(weight));
+  }
   const ExpertMatrix* add(ExpertMatrix matrix) { return &expert_matrices_.emplace_back(std::move(matrix)); }
   const HeadMatrix* add(HeadMatrix matrix) { return &head_matrices_.emplace_back(std::move(matrix)); }
 
@@ -74,6 +77,9 @@ class WeightTable {
   [[nodiscard]] std::int64_t block_columns(std::string_view name) const;
   /// Throws Error if a selection of columns parts blocks of the tensor's format.
   void check_blocks(const GgufTensor& tensor, const Selection& columns) const;
+
+  /// The weights of products, each at its MatmulWeight::index.
+  [[nodiscard]] const std::deque<MatmulWeight>& matrices() const { return matrices_; }
 
   [[nodiscard]] std::string file_name() const { return file_->path().string(); }
   /// "FILE: tensor 'NAME'", the begin of a message.

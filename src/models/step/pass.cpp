@@ -9,6 +9,7 @@ namespace {
 Step wanted_rows(const Step& step, const OutputHead& output, bool mixed, const RunOperations& run) {
   Step wanted = step;
   wanted.tokens = step.arrays->num_logit_rows;
+  wanted.adapter_runs = step.arrays->adapters.logits();
   std::swap(wanted.buffers.hidden, wanted.buffers.normed);
   if (wanted.tokens > 0) {
     run(output.pick_hidden(), wanted);
@@ -99,7 +100,9 @@ Step begin_step(const StepArrays& arrays, const StateView& states, Rank& rank) {
           .buffers = rank.buffers(),
           .arrays = &arrays,
           .context = &rank.context(),
-          .communicator = rank.communicator()};
+          .communicator = rank.communicator(),
+          .adapters = arrays.adapters.any() ? &rank.adapters() : nullptr,
+          .adapter_runs = arrays.adapters.tokens()};
 }
 
 void run_pass(const Pass& pass, const SideSteps& steps, SequenceMemory& memory, const KeepRows& keep_raw,
@@ -111,6 +114,7 @@ void run_pass(const Pass& pass, const SideSteps& steps, SequenceMemory& memory, 
   if (arrays.num_hidden_rows > 0) {
     Step rows = step;
     rows.tokens = arrays.num_hidden_rows;
+    rows.adapter_runs = arrays.adapters.hidden();
     run(*pass.states, rows);
   }
   if (arrays.num_logit_rows == 0) {

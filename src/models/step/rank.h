@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "memory/sequence_memory.h"
+#include "models/adapters/adapters.h"
 #include "models/model.h"
 #include "models/parts/operation.h"
 #include "models/plan/model_plan.h"
@@ -61,6 +62,8 @@ class Rank {
   [[nodiscard]] const Buffers& buffers() const { return buffers_; }
   [[nodiscard]] ExecutionContext& context() { return context_; }
   [[nodiscard]] Communicator* communicator() const { return options_->communicator; }
+  [[nodiscard]] const Adapters& adapters() const { return adapters_; }
+  [[nodiscard]] Adapters& adapters() { return adapters_; }
   [[nodiscard]] StepDraws& draws() { return draws_; }
   [[nodiscard]] const StepDraws& draws() const { return draws_; }
 
@@ -84,6 +87,7 @@ class Rank {
   PinnedBuffer pinned_workspace_;
   Buffers buffers_;
   StepDraws draws_;
+  Adapters adapters_;
   // GPU only.
   std::optional<StepInputs> inputs_;
   std::optional<StepGraphs> graphs_;

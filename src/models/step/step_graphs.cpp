@@ -122,6 +122,9 @@ void StepGraphs::make_room() {
 bool StepGraphs::serves(const BatchPlan& plan, const Limits& limits) {
   const bool wants_logits_alone =
       plan.num_logit_rows() == plan.num_tokens() && plan.raw_rows.empty() && plan.hidden_rows.empty();
+  if (!plan.adapters.empty()) {  // its launches depend on which sequences have which
+    return false;
+  }
   const bool is_text = plan.position_axes == 1 && plan.visible_end.empty() && plan.overwritten_rows.empty();
   if (!wants_logits_alone || !is_text) {
     return false;

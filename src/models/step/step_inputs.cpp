@@ -82,7 +82,8 @@ StepArrays host_arrays(const BatchPlan& plan) {
           .num_overwritten = static_cast<std::int32_t>(plan.overwritten_rows.size()),
           .hidden_rows = plan.hidden_rows.data(),
           .num_hidden_rows = static_cast<std::int32_t>(plan.hidden_rows.size()),
-          .raw_rows = plan.raw_rows};
+          .raw_rows = plan.raw_rows,
+          .adapters = AdapterRows(plan)};
 }
 
 StepInputs::Shape StepInputs::shape_of(const BatchPlan& plan) {
@@ -208,6 +209,7 @@ StepArrays StepInputs::upload(const BatchPlan& plan, const Shape& shape, bool& m
   arrays.hidden_rows = at(layout.hidden_rows);
   arrays.num_hidden_rows = shape.hidden_rows;
   arrays.raw_rows = plan.raw_rows;
+  arrays.adapters = AdapterRows(plan);
   return arrays;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "device/device.h"
+#include "models/step/adapter_rows.h"
 #include "ops/batch_plan.h"
 
 namespace rocmforge {
@@ -41,6 +42,7 @@ struct StepArrays {
   const std::int32_t* hidden_rows = nullptr;  ///< [num_hidden_rows]
   std::int32_t num_hidden_rows = 0;
   std::span<const std::int32_t> raw_rows{};  ///< in host memory
+  AdapterRows adapters{};                    ///< for the host
 };
 
 /// The arrays of a batch plan, in place.

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "weights/gguf_file.h"
+
+namespace rocmforge {
+
+/// A LoRA adapter, as llama.cpp's convert_lora_to_gguf.py writes it: for tensor NAME of the model, a product W x, the
+/// tensors NAME.lora_a [rank, inputs] and NAME.lora_b [outputs, rank]. With the adapter the product is W x + scale * alpha /
+/// rank * B (A x); alpha 0 stands for alpha = rank.
+class LoraFile {
+ public:
+  /// Throws Error naming the file and the key or tensor: for a file that is no such adapter, for a tensor without its
+  /// partner, for pairs whose ranks differ, and for what is not supported: other kinds of adapters, those of experts and
+  /// embeddings, and adapters that begin at invocation tokens (aLoRA).
+  explicit LoraFile(GgufFile file);
+  LoraFile(const LoraFile&) = delete;
+  LoraFile& operator=(const LoraFile&) = delete;
+
+  struct Pair {
+    const GgufTensor* a = nullptr;
+    const GgufTensor* b = nullptr;
+    std::int64_t rank = 0;
+    float factor = 1.0f;  ///< alpha / rank
+  };
+
+  [[nodiscard]] const GgufFile& file() const { return file_; }
+  /// By the names of the model's tensors; at least one.
+  [[nodiscard]] const std::map<std::string, Pair, std::less<>>& pairs() const { return pairs_; }
+  /// Null where the adapter has nothing for the tensor.
+  [[nodiscard]] const Pair* find(std::string_view tensor) const;
+  /// "FILE: tensor 'NAME'", the begin of a message.
+  [[nodiscard]] std::string place(const GgufTensor& tensor) const;
+
+ private:
+  void check_kind() const;
+  void add_pair(const std::string& base, const GgufTensor& a);
+
+  GgufFile file_;
+  double alpha_ = 0.0;
+  std::map<std::string, Pair, std::less<>> pairs_;
+};
+
+}  // namespace rocmforge
