@@ -1,9 +1,12 @@
 #include <fmt/format.h>
 
+#include <cmath>
 #include <limits>
 
+#include "base/decimal.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "comma_list.h"
 #include "flags.h"
 #include "image_encoder.h"
 #include "kernels/register_all.h"
@@ -31,6 +34,17 @@ void check_kernel(std::string_view flag, const std::string& wanted, const Kernel
 }
 
 const std::string model_group = "Model";
+
+/// "FILE:SCALE"
+AdapterOptions scaled_adapter(const std::string& entry) {
+  const std::size_t colon = entry.rfind(':');
+  const std::string scale = colon == std::string::npos ? "" : entry.substr(colon + 1);
+  const DecimalPrefix read = read_decimal(scale);
+  if (scale.empty() || read.length != scale.size() || !std::isfinite(read.value)) {
+    throw UsageError(fmt::format("--lora-scaled is '{}', must be FILE:SCALE with a number as the scale", entry));
+  }
+  return {.path = entry.substr(0, colon), .scale = static_cast<float>(read.value)};
+}
 
 Option hub_option(std::string& target) {
   return {.names = "--hf-repo",
@@ -175,6 +189,17 @@ void EngineFlags::add_to(Command& command) {
        .meaning = "Drafts of fewer tokens are not used",
        .value = "N",
        .range = {.least = 0, .most = 64}});
+  add({.names = "--lora",
+       .target = &adapters_,
+       .meaning = "Load a LoRA adapter (GGUF) and use it; may be repeated",
+       .value = "FILE"});
+  add({.names = "--lora-scaled",
+       .target = &scaled_adapters_,
+       .meaning = "The same, what it adds multiplied by SCALE",
+       .value = "FILE:SCALE"});
+  add({.names = "--lora-init-without-apply",
+       .target = &adapters_wait_,
+       .meaning = "Adapters change only requests that name them, or once POST /lora-adapters has set scales"});
   add({"--no-graph", &no_graph_, "GPU: launch every kernel of every step instead of replaying recorded steps"});
   add({"--no-overlap", &no_overlap_, "GPU: start no kernel before the one before it has ended"});
   add({.names = "--merge-launches",
@@ -237,9 +262,26 @@ EngineOptions EngineFlags::options() const {
   options.version = ROCMFORGE_VERSION;
   options.step_seconds = step_seconds_;
   options.drafts = drafts_;
+  options.adapters = adapters();
   options.mmproj = mmproj_;
   options.image_tokens = image_tokens_;
   return options;
+}
+
+std::vector<AdapterOptions> EngineFlags::adapters() const {
+  std::vector<AdapterOptions> adapters;
+  for (const std::string& files : adapters_) {
+    for (const std::string& file : split_at_commas(files)) {
+      adapters.push_back({.path = file, .applies = !adapters_wait_});
+    }
+  }
+  for (const std::string& entries : scaled_adapters_) {
+    for (const std::string& entry : split_at_commas(entries)) {
+      adapters.push_back(scaled_adapter(entry));
+      adapters.back().applies = !adapters_wait_;
+    }
+  }
+  return adapters;
 }
 
 void EngineFlags::find_image_encoder(EngineOptions& options, const std::string& model_file) const {

@@ -83,6 +83,9 @@ class EngineFlags {
   void find_image_encoder(EngineOptions& options, const std::string& model_file) const;
 
  private:
+  /// Throws UsageError for a scale that is no number.
+  [[nodiscard]] std::vector<AdapterOptions> adapters() const;
+
   std::string mmproj_;
   bool no_mmproj_ = false;
   std::int32_t image_tokens_ = 0;
@@ -106,6 +109,9 @@ class EngineFlags {
   bool no_avoid_ = false;
   std::optional<double> step_seconds_;
   DraftOptions drafts_{};
+  std::vector<std::string> adapters_;
+  std::vector<std::string> scaled_adapters_;
+  bool adapters_wait_ = false;
 };
 
 /// The sampling options. They override the recommendations of the model's file.

@@ -66,6 +66,7 @@ Engine::State::State(EngineParts engine_parts, const EngineOptions& options)
       cache(cache_size(parts, options)),
       scheduler(scheduler_limits(parts, options), cache),
       runner(*parts.model, *parts.memory, parts.vision.get()),
+      adapters(*parts.model),
       drafts(options.drafts, parts.model->config().vocab, std::move(parts.draft_model)),
       recovery(static_cast<std::size_t>(scheduler.limits().max_sequences)),
       logprobs(static_cast<std::size_t>(scheduler.limits().max_logit_rows)),
@@ -104,6 +105,9 @@ RequestRefusal Engine::State::refusal(const Request& request, int count) const {
     }
   }
   if (std::string reason = image_refusal(request, parts.vision.get()); !reason.empty()) {
+    return invalid(std::move(reason));
+  }
+  if (std::string reason = adapters.refusal(request); !reason.empty()) {
     return invalid(std::move(reason));
   }
   if (std::ranges::any_of(request.stop, &std::string::empty)) {
@@ -252,6 +256,7 @@ void Engine::State::add(const Request& request, std::span<const RequestId> ids) 
   Running* leader = nullptr;
   for (const RequestId id : ids) {
     Request choice = request;
+    choice.adapters = adapters.of(request);
     if (leader != nullptr) {
       choice.prompt_logprobs = -1;
     }
@@ -266,6 +271,28 @@ void Engine::State::add(const Request& request, std::span<const RequestId> ids) 
     leader = leader != nullptr ? leader : &running;
   }
 }
+
+void Engine::State::free_adapters() {
+  if (adapters.has_unloaded()) {
+    adapters.free_unloaded([this](std::int32_t id) {
+      return std::ranges::any_of(requests, [id](const auto& entry) {
+        return std::ranges::any_of(entry.second.adapters, [id](const AdapterUse& use) { return use.adapter == id; });
+      });
+    });
+  }
+}
+
+const std::vector<LoadedAdapter>& Engine::adapters() const { return state_->adapters.list(); }
+
+std::int32_t Engine::load_adapter(const AdapterOptions& options) { return state_->adapters.load(options).id; }
+
+bool Engine::unload_adapter(std::int32_t id) {
+  const bool known = state_->adapters.unload(id);
+  state_->free_adapters();
+  return known;
+}
+
+bool Engine::set_adapter_scales(std::span<const AdapterScale> scales) { return state_->adapters.set_scales(scales); }
 
 bool Engine::is_open(RequestId id) const { return state_->requests.contains(id); }
 

@@ -5,11 +5,13 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "device/device.h"
+#include "engine/adapters.h"
 #include "engine/logprobs.h"
 #include "engine/sampler.h"
 #include "memory/sequence_memory.h"
@@ -74,6 +76,7 @@ struct EngineOptions {
   std::int32_t threads = 0;       ///< 0: all processors that the process may use
   bool prefix_cache = true;
   DraftOptions drafts{};
+  std::vector<AdapterOptions> adapters{};  ///< loaded with the model
   /// The file of the model's image encoder (mmproj); "": it sees no images. A step then has at least the tokens of the
   /// largest image, beside one of each other sequence.
   std::string mmproj{};
@@ -195,6 +198,15 @@ class Engine {
   /// Computes one step for all sequences with work and returns its outputs, valid until the next call of step() or submit().
   /// Does not throw for a bad request or missing memory: the answer concerned ends with FinishReason::error.
   std::vector<StepOutput>& step();
+
+  /// The adapters that requests may name, in the order of loading.
+  [[nodiscard]] const std::vector<LoadedAdapter>& adapters() const;
+  /// Loads an adapter for later requests; returns its id. Throws Error naming the file.
+  std::int32_t load_adapter(const AdapterOptions& options);
+  /// No later request may use it; its memory is freed when no open request does. False for an unknown id.
+  bool unload_adapter(std::int32_t id);
+  /// For later requests that name no adapters; those that are not in `scales` get 0. False for an unknown id.
+  bool set_adapter_scales(std::span<const AdapterScale> scales);
 
   /// From now on a step that does not end in its time is reported: `on_timeout` is called once, by another thread, while the
   /// step still runs. The engine can't be used any more then.

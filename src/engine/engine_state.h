@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "device/step_watch.h"
+#include "engine/adapters.h"
 #include "engine/drafts.h"
 #include "engine/engine.h"
 #include "engine/engine_parts.h"
@@ -27,6 +28,8 @@ namespace rocmforge {
 struct Engine::State {
   State(EngineParts engine_parts, const EngineOptions& options);
 
+  /// Frees adapters that were unloaded and that no request uses any more.
+  void free_adapters();
   /// Why `count` sequences of the request can't run; RequestError::none if they can.
   [[nodiscard]] RequestRefusal refusal(const Request& request, int count) const;
   /// Log probabilities of the step's drawn tokens, where requested.
@@ -84,6 +87,7 @@ struct Engine::State {
   SequenceCache cache;
   Scheduler scheduler;
   ModelRunner runner;
+  EngineAdapters adapters;
   Drafts drafts;
   std::unordered_map<RequestId, Running> requests;  ///< addresses stay
   MaskWork masks;                                   ///< uses the answers in `requests`

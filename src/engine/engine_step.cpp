@@ -372,6 +372,7 @@ std::vector<StepOutput>& Engine::step() {
   const WatchedStep watched(state.watch.get());
   state.watch_work(state.ahead);
   state.expire();
+  state.free_adapters();
   const auto started = std::chrono::steady_clock::now();
   const std::span<const ChunkResult> results = state.compute();
   const std::vector<ScheduledChunk>& step = state.step;

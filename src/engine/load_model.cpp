@@ -81,6 +81,7 @@ ProcessRank& process_rank(const EngineParts& parts) { return dynamic_cast<Proces
 std::unique_ptr<Engine> load_draft_model(const EngineParts& parts, const EngineOptions& options) {
   EngineOptions own = options;
   own.drafts = {};
+  own.adapters.clear();
   own.mmproj.clear();
   own.context_length = context_length(options, parts.model->config());
   own.kv_tokens = std::max<std::int64_t>(options.kv_tokens, own.context_length);
@@ -120,7 +121,11 @@ std::unique_ptr<Engine> load_model(const std::string& path, const EngineOptions&
   if (!options.drafts.model.empty()) {
     parts.draft_model = load_draft_model(parts, options);
   }
-  return naming_file(path, [&] { return make_engine(std::move(parts), options); });
+  auto engine = naming_file(path, [&] { return make_engine(std::move(parts), options); });
+  for (const AdapterOptions& adapter : options.adapters) {
+    engine->load_adapter(adapter);
+  }
+  return engine;
 }
 
 }  // namespace rocmforge

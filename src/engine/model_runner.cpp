@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/running.h"
+
 namespace rocmforge {
 
 namespace {
@@ -71,6 +73,7 @@ void ModelRunner::add(const ScheduledChunk& chunk, std::span<const std::int32_t>
   const std::int32_t row_of_position_0 = batch.num_tokens() - chunk.first;
   batch.add_sequence(tokens, chunk.first, chunk.sequence->cache.pages.blocks().first(blocks_in_use), false);
   images_.add(chunk, batch);
+  add_adapters(chunk, batch);
   const std::vector<WindowPages>& windows = chunk.sequence->cache.windows;
   for (std::size_t i = 0; i < windows.size(); ++i) {
     batch.add_blocks(static_cast<std::int32_t>(i) + 1, windows[i].pages.blocks().first(blocks_in_use));
@@ -100,6 +103,15 @@ void ModelRunner::add(const ScheduledChunk& chunk, std::span<const std::int32_t>
     row.first_adjustment = first_adjustment;
     row.num_adjustments = static_cast<std::int32_t>(batch.adjustments.size()) - first_adjustment;
     batch.sample_rows.push_back(row);
+  }
+}
+
+// Lists are made for all sequences of a step once one has adapters.
+void ModelRunner::add_adapters(const ScheduledChunk& chunk, BatchPlan& batch) {
+  const std::vector<AdapterUse>& own = Running::of(*chunk.sequence).adapters;
+  if (!own.empty() || !batch.adapters.empty()) {
+    batch.adapters.resize(static_cast<std::size_t>(batch.num_sequences()));
+    batch.adapters.back() = own;
   }
 }
 

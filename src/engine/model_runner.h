@@ -51,6 +51,7 @@ class ModelRunner {
  private:
   void add(const ScheduledChunk& chunk, std::span<const std::int32_t> tokens, const NextDraw& next_draw);
   void forward();
+  static void add_adapters(const ScheduledChunk& chunk, BatchPlan& batch);
   [[nodiscard]] BatchPlan& next() { return batches_[1 - newest_]; }
 
   Model* model_;

@@ -26,7 +26,11 @@ struct Drafting {
 /// A request that has not finished, with all that the engine knows of it: its sequence, and its answer.
 struct Running final : Sequence {
   Running(RequestId id, Request accepted, SequenceCache& sequence_cache, std::shared_ptr<const Tokenizer> tokenizer)
-      : Sequence(id, std::move(accepted), sequence_cache), answer(request, std::move(tokenizer)) {}
+      : Sequence(id, std::move(accepted), sequence_cache), answer(request, std::move(tokenizer)) {
+    for (const AdapterScale& adapter : request.adapters.value_or(std::vector<AdapterScale>())) {
+      adapters.push_back({adapter.id, adapter.scale});
+    }
+  }
 
   /// Every sequence that an engine's scheduler has is one.
   static Running& of(Sequence& sequence) { return static_cast<Running&>(sequence); }
@@ -45,6 +49,7 @@ struct Running final : Sequence {
 
   Answer answer;
   Drafting drafting{};
+  std::vector<AdapterUse> adapters{};  ///< of the request, for steps
 };
 
 }  // namespace rocmforge

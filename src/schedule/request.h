@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <compare>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -47,6 +48,14 @@ std::string_view name(Pooling pooling);
 /// The most log probabilities that a request may ask for with each token.
 constexpr std::int32_t max_logprobs = 20;
 
+/// A LoRA adapter of the engine, and what its part of each product is multiplied by.
+struct AdapterScale {
+  std::int32_t id = 0;
+  float scale = 1.0f;
+
+  friend auto operator<=>(const AdapterScale&, const AdapterScale&) = default;
+};
+
 struct Request {
   std::vector<std::int32_t> prompt{};
   std::vector<TokenSpan> spans{};                              ///< of the prompt, ascending: tokens of images
@@ -61,6 +70,9 @@ struct Request {
   std::int32_t priority = 0;  ///< lower ones run first; equal ones by clients in turn, then by arrival
   std::uint64_t client = 0;   ///< the client that sent it
   std::string cache_salt{};   ///< prefixes are shared with requests of the same salt alone
+  /// That change the model for it; empty: those that the engine uses where a request names none. Prefixes are shared with
+  /// requests of the same adapters and scales alone.
+  std::optional<std::vector<AdapterScale>> adapters{};
 
   /// -1: none; 0 to max_logprobs: the log probability of each drawn token, and of that many of the most likely ones. Natural
   /// logarithms of the model's own distribution: before bias, penalties, filters, temperature and constraint.

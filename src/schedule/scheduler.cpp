@@ -192,7 +192,20 @@ std::span<const ScheduledChunk> Scheduler::next_batch() {
     schedule_prompts();
   }
   check(!batch_.empty() || !has_work(), "work is left but nothing can be scheduled");
+  group_by_adapters();
   return batch_;
+}
+
+/// Rows with the same adapters are neighbours, so that each adapter's products are computed at once.
+void Scheduler::group_by_adapters() {
+  const auto adapters_of = [](const ScheduledChunk& chunk) -> const std::vector<AdapterScale>& {
+    static const std::vector<AdapterScale> none;
+    const auto& adapters = chunk.sequence->request.adapters;
+    return adapters ? *adapters : none;
+  };
+  if (std::ranges::any_of(batch_, [&](const ScheduledChunk& chunk) { return !adapters_of(chunk).empty(); })) {
+    std::ranges::stable_sort(batch_, {}, adapters_of);
+  }
 }
 
 bool Scheduler::can_run_ahead(const ScheduledChunk& chunk) const {

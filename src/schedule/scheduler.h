@@ -107,6 +107,7 @@ class Scheduler {
   /// Whether `sequence` failed to find room before and nothing has changed since.
   [[nodiscard]] bool still_no_room(const Sequence& sequence) const;
   void schedule_decodes();
+  void group_by_adapters();
   void schedule_prompts();
   /// Prompts in their order, as many as fit; the first always does.
   void schedule_whole_prompts();

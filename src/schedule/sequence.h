@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -37,6 +38,7 @@ struct Sequence {
 
   RequestId id;
   Request request;
+  std::string prefix_salt;                        ///< of the request's salt and adapters
   std::int64_t arrival = 0;                       ///< the number of its submission; 0 before it
   std::int64_t turn = 0;                          ///< its turn, see FairOrder
   std::shared_ptr<SharedPrompt> shared_prompt{};  ///< with the sequences that share it; null: none does
@@ -62,7 +64,7 @@ struct Sequence {
   void update_phase() { phase = pending() == 1 + undone_tokens ? SequencePhase::decode : SequencePhase::prefill; }
   /// Replaces the drafted tokens.
   void set_drafts(std::span<const std::int32_t> drafted);
-  [[nodiscard]] PrefixKey prefix_key() const { return {tokens, request.cache_salt}; }
+  [[nodiscard]] PrefixKey prefix_key() const { return {tokens, prefix_salt}; }
   /// The sequence that computes the prompt for this one, null for none.
   [[nodiscard]] const Sequence* leader() const {
     return shared_prompt != nullptr && shared_prompt->leader != this ? shared_prompt->leader : nullptr;

@@ -68,8 +68,8 @@ void HttpExchange::begin_again() {
   reading.begin_again();
 }
 
-Document HttpExchange::take_json() {
-  Document json(parse_body(request.body, reading.cost()));
+Document HttpExchange::take_json(bool takes_array) {
+  Document json(parse_body(request.body, reading.cost(), takes_array));
   if (!reading.budget.is_attempt()) {
     forget_body();
   }

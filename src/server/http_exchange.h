@@ -49,8 +49,9 @@ class HttpExchange {
   void attempt(std::uint64_t units) { reading.budget.begin(units); }
   /// Discards what was read, to start again.
   void begin_again();
-  /// The body as JSON. Its text is freed, unless another attempt may have to read it. Throws ApiError.
-  Document take_json();
+  /// The body as JSON, an object, or with `takes_array` an array. Its text is freed, unless another attempt may have to read
+  /// it. Throws ApiError.
+  Document take_json(bool takes_array = false);
   /// The request has been read: frees what only reading needed.
   void settle();
   /// Cancels the reading: work on it ends with Interrupted. The first reason counts.

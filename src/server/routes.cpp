@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "server/api/adapters.h"
 #include "server/api/anthropic/anthropic.h"
 #include "server/api/embeddings.h"
 #include "server/api/llama_server/apply_template.h"
@@ -153,6 +154,10 @@ std::vector<Route> server_routes(const ServerOptions& options) {
   post({"/detokenize"}, with_backend(serve_detokenize));
   post({"/apply-template"}, with_backend(serve_apply_template));
   post({"/cancel/{id}"}, serve_cancel);
+  get({"/lora-adapters"}, serve_adapters);
+  post({"/lora-adapters"}, serve_adapter_scales);
+  post({"/v1/load_lora_adapter"}, serve_adapter_load);
+  post({"/v1/unload_lora_adapter"}, serve_adapter_unload);
   state({"/health", "/v1/health"}, serve_health, {.is_public = true, .is_vital = true});
   state({"/ready"}, serve_ready, {.is_public = true, .is_vital = true});
   state({"/version"}, serve_version, {.is_public = true});

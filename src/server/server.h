@@ -53,6 +53,7 @@ struct ServerOptions : ServiceOptions {
   PullFunction pull{};                                      ///< of /api/pull; empty: clients may download nothing
   bool behind_router = false;                               ///< see server/forwarded_client.h; only at a unix socket
   bool pull_token = false;                                  ///< clients without a key may use the operator's token too
+  std::string adapter_folder{};  ///< clients may load adapters of this folder, and unload any; "": they may not
   bool page = true;
   bool slots = true;
   std::string version = "0";

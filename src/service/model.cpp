@@ -97,6 +97,7 @@ ServedModel describe_model(const Engine& engine, const ServiceOptions& options) 
     model.images = ImageInput{.placeholder = model.vision->marks().placeholder};
   }
   model.image_sources = options.image_sources;
+  model.adapters = std::make_shared<ServedAdapters>(engine.adapters());
   const ModelConfig& config = engine.model().config();
   model.hidden = config.state_width();
   model.is_encoder = config.encoder.is_encoder;

@@ -15,6 +15,7 @@
 #include "service/json.h"
 #include "service/loop.h"
 #include "service/metrics.h"
+#include "service/served_adapters.h"
 
 namespace rocmforge {
 
@@ -43,6 +44,7 @@ struct ServedModel {
   std::optional<ImageInput> images{};                ///< empty: it reads text alone
   const VisionModel* vision = nullptr;               ///< its image encoder, of the engine
   ImageSources image_sources{};
+  std::shared_ptr<ServedAdapters> adapters{};  ///< the only part that changes; null for a model outside of an engine
 
   /// Throws ServiceError (unsupported) where the file has none.
   [[nodiscard]] const Tokenizer& text() const;

@@ -50,6 +50,7 @@ struct ServeFlags {
   ServiceFlags service;
   bool allow_image_urls = false;
   std::string image_folder;
+  std::string adapter_folder;
   bool allow_pull = false;
   bool pull_token = false;
   SamplingFlags sampling;
@@ -90,6 +91,7 @@ int serve_one(const ServeFlags& flags) {
   ServerOptions server_options = flags.service.server_options(path, flags.sampling.choices(), flags.chat_template);
   flags.listen.apply(server_options, !options.mmproj.empty());
   server_options.image_sources.folder = flags.image_folder;
+  server_options.adapter_folder = flags.adapter_folder;
   if (flags.allow_image_urls) {
     server_options.image_sources.fetch = [](const std::string& url, std::size_t most_bytes) {
       return hub::fetch_image(url, most_bytes);
@@ -196,6 +198,11 @@ Command serve_command() {
   command.options.push_back({.names = "--image-folder",
                              .target = &flags->image_folder,
                              .meaning = "Read images that requests name by file:// addresses below this folder",
+                             .value = "FOLDER",
+                             .group = "Server"});
+  command.options.push_back({.names = "--lora-folder",
+                             .target = &flags->adapter_folder,
+                             .meaning = "Clients may load LoRA adapters of this folder, and unload any",
                              .value = "FOLDER",
                              .group = "Server"});
   command.options.push_back(

@@ -49,7 +49,7 @@ bool has_tensor_ending(const GgufFile& file, std::string_view ending) {
 std::string other_file_kind(const GgufFile& file) {
   const std::string type = text_at(file, "general.type"), architecture = text_at(file, "general.architecture");
   if (type == "adapter" || file.contains("adapter.type") || has_tensor_ending(file, ".lora_a")) {
-    return fmt::format("a LoRA adapter for {} models: merge it into its model (llama-export-lora) and load that",
+    return fmt::format("a LoRA adapter for {} models: load its model, and this file with --lora",
                        architecture.empty() ? "other" : quote(architecture));
   }
   if (type == "imatrix" || has_tensor_ending(file, ".in_sum2") || file.contains("imatrix.chunk_count")) {

@@ -21,7 +21,7 @@ bool is_for_template(std::string_view member) {
 
 }  // namespace
 
-Json parse_body(std::string_view body, const ReadingCost& cost) {
+Json parse_body(std::string_view body, const ReadingCost& cost, bool takes_array) {
   if (body.empty()) {
     throw ApiError(400, "the request has no body: a JSON object is expected");
   }
@@ -31,6 +31,9 @@ Json parse_body(std::string_view body, const ReadingCost& cost) {
     throw ApiError(400, fmt::format("the body is not valid JSON: {}", read.problem));
   }
   Json& json = document.root;
+  if (takes_array && json.is_array()) {
+    return rounded(std::move(json));
+  }
   if (!json.is_object()) {
     const bool is_number = long_integer(json).has_value();
     throw ApiError(400,

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "schedule/sampling_numbers.h"
+#include "server/api/adapter_fields.h"
 #include "server/api/api_error.h"
 #include "server/api/sampler_order.h"
 #include "server/api/token_fields.h"
@@ -92,6 +93,7 @@ void read_sampling(Fields& fields, const ServedModel& model, Request& request, c
   if (request.cache_salt.size() > longest_salt) {
     fields.fail("cache_salt", fmt::format("has {} bytes, at most {}", request.cache_salt.size(), longest_salt));
   }
+  read_adapters(fields, model, request);
   if (const std::string problem = request.sampling.validate(); !problem.empty()) {
     throw ApiError(400, problem);
   }

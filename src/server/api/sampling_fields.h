@@ -23,7 +23,8 @@ struct ApiFields {
 Request new_request(const ServedModel& model);
 
 /// Reads the sampling fields and the conditions that end the answer, without the number of tokens: temperature,
-/// top_p, top_k, min_p, typical_p, penalties, logit_bias, seed, stop, ignore_eos, priority. What is missing stays as it is.
+/// top_p, top_k, min_p, typical_p, penalties, logit_bias, seed, stop, ignore_eos, priority, lora and the adapter that
+/// `model` names. What is missing stays as it is.
 void read_sampling(Fields& fields, const ServedModel& model, Request& request, const ApiFields& api = {});
 /// The numbers among them, and the seed.
 void read_sampling_numbers(Fields& fields, SamplingParams& params);

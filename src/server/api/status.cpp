@@ -31,6 +31,14 @@ Json template_abilities(const ServedModel& model) {
           {"supports_thinking_switch", abilities.thinking_switch}};
 }
 
+Json describe_adapter(const ServedModel& model, const LoadedAdapter& adapter) {
+  return {{"id", adapter.name},
+          {"object", "model"},
+          {"created", model.created},
+          {"owned_by", "rocmforge"},
+          {"parent", model.id}};
+}
+
 void require_working(const ServerState& state) {
   if (const std::string failure = state.needed_backend().instance->loop().failure(); !failure.empty()) {
     throw ApiError(503, fmt::format("the engine has failed: {}", failure));
@@ -71,17 +79,26 @@ void serve_metrics(const std::shared_ptr<HttpExchange>& exchange, ServerState& s
 }
 
 void serve_models(const std::shared_ptr<HttpExchange>& exchange, ServerState& state) {
-  exchange->send_json(Json{{"object", "list"}, {"data", Json::array({describe_model(state.needed_backend().model)})}});
+  const Backend backend = state.needed_backend();
+  Json models = Json::array({describe_model(backend.model)});
+  for (const LoadedAdapter& adapter : backend.model.adapters->list()) {
+    models.push_back(describe_adapter(backend.model, adapter));
+  }
+  exchange->send_json(Json{{"object", "list"}, {"data", std::move(models)}});
 }
 
 void serve_model(const std::shared_ptr<HttpExchange>& exchange, ServerState& state) {
   const Backend backend = state.needed_backend();
   const ServedModel& model = backend.model;
   const std::string id = decode_percent(exchange->request.path_part);
-  if (id != model.id) {
+  if (id == model.id) {
+    return exchange->send_json(describe_model(model));
+  }
+  const auto adapter = model.adapters->find(id);
+  if (!adapter) {
     throw no_such_model(id);
   }
-  exchange->send_json(describe_model(model));
+  exchange->send_json(describe_adapter(model, *adapter));
 }
 
 void serve_props(const std::shared_ptr<HttpExchange>& exchange, ServerState& state) {
