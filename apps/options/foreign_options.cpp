@@ -101,6 +101,7 @@ constexpr auto foreign_options = std::to_array<ForeignOption>({
     {"--chat-template", Kind::same, "--chat-format", "LLAMA_ARG_CHAT_TEMPLATE"},
     {"", Kind::same, "--chat-template-file", "LLAMA_ARG_CHAT_TEMPLATE_FILE"},
     {"--no-cache-prompt", Kind::same, "--no-prefix-cache"},
+    {"-cram", Kind::same, "--cache-ram", "LLAMA_ARG_CACHE_RAM"},
     {"", Kind::same, "--models-dir", "LLAMA_ARG_MODELS_DIR"},
     {"", Kind::same, "--models-preset", "LLAMA_ARG_MODELS_PRESET"},
     {"", Kind::same, "--models-max", "LLAMA_ARG_MODELS_MAX,OLLAMA_MAX_LOADED_MODELS"},
@@ -164,10 +165,10 @@ constexpr auto foreign_options = std::to_array<ForeignOption>({
     {"-lcs,--lookup-cache-static,-lcd,--lookup-cache-dynamic", Kind::instead, own_draft},
     {"-ub,--ubatch-size", Kind::instead, one_batch, "LLAMA_ARG_UBATCH"},
     {"--keep", Kind::instead, "--context-shift drops the older half of a full context; the beginning is not kept"},
-    {"--swa-full,-ctxcp,--ctx-checkpoints,--swa-checkpoints,-cms,--checkpoint-min-step,-cram,--cache-ram,--cache-idle-slots,"
+    {"--swa-full,-ctxcp,--ctx-checkpoints,--swa-checkpoints,-cms,--checkpoint-min-step,--cache-idle-slots,"
      "--no-cache-idle-slots,-dt,--defrag-thold,-sps,--slot-prompt-similarity",
      Kind::instead, own_cache,
-     "LLAMA_ARG_SWA_FULL,LLAMA_ARG_CTX_CHECKPOINTS,LLAMA_ARG_CHECKPOINT_MIN_SPACING_NT,LLAMA_ARG_CACHE_RAM,"
+     "LLAMA_ARG_SWA_FULL,LLAMA_ARG_CTX_CHECKPOINTS,LLAMA_ARG_CHECKPOINT_MIN_SPACING_NT,"
      "LLAMA_ARG_CACHE_IDLE_SLOTS,LLAMA_ARG_DEFRAG_THOLD"},
     {"--cache-reuse,--slot-save-path,--prompt-cache,--prompt-cache-all,--prompt-cache-ro", Kind::instead, prefixes,
      "LLAMA_ARG_CACHE_REUSE"},

@@ -80,6 +80,10 @@ void ServiceFlags::add_to(Command& command) {
        .target = &request_seconds,
        .meaning = "Seconds a request may take; 0: any",
        .range = seconds});
+  add({.names = "--cache-ram",
+       .target = &cache_ram_mib,
+       .meaning = "MiB of host memory for prompts that leave the KV cache",
+       .range = {.least = -1, .most = 1 << 30, .note = "0: none; -1: a quarter of what the models leave free"}});
   add({"--no-prefix-cache", &no_prefix_cache, "Compute every prompt from its start"});
   add({"--strict-fields", &strict_fields, "Refuse requests with fields that are not known"});
 }
@@ -91,6 +95,7 @@ EngineOptions ServiceFlags::engine_options(const EngineFlags& engine) const {
   options.model.max_batch_tokens = options.max_batch_tokens;
   options.prefix_cache = !no_prefix_cache;
   options.kv_tokens = kv_tokens;
+  options.cache_ram_bytes = cache_ram_mib < 0 ? -1 : cache_ram_mib << 20;
   options.max_prefill_seconds = prompt_seconds;
   return options;
 }

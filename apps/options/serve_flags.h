@@ -18,6 +18,7 @@ struct ServiceFlags {
   std::int32_t parallel = 32;
   std::int32_t max_waiting = 2048;
   std::int64_t kv_tokens = 0;
+  std::int64_t cache_ram_mib = -1;
   double prompt_seconds = 0.5;
   double request_seconds = 600.0;
   bool no_prefix_cache = false;

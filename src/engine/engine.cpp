@@ -29,13 +29,26 @@ SchedulerLimits scheduler_limits(const EngineParts& parts, const EngineOptions& 
           .whole_prompts = config.encoder.is_encoder};
 }
 
-SequenceCache::Size cache_size(const EngineParts& parts, const EngineOptions& options) {
+/// Whether computed prefixes are kept for later requests.
+bool keeps_prefixes(const EngineParts& parts, const EngineOptions& options) {
+  return options.prefix_cache && !parts.model->config().encoder.is_encoder;
+}
+
+std::optional<PromptCacheMemory> host_memory_of(const EngineParts& parts, const EngineOptions& options) {
+  if (options.cache_ram_bytes <= 0 || !keeps_prefixes(parts, options) || !host_copies_refusal(*parts.memory).empty()) {
+    return std::nullopt;
+  }
+  return std::optional<PromptCacheMemory>(std::in_place, *parts.memory, options.cache_ram_bytes);
+}
+
+SequenceCache::Size cache_size(const EngineParts& parts, const EngineOptions& options, HostBlockSource* host) {
   const SequenceMemory& memory = *parts.memory;
 
   SequenceCache::Size size{.blocks = memory.pages().num_blocks(),
                            .block_tokens = memory.block_tokens(),
-                           .prefixes = options.prefix_cache && !parts.model->config().encoder.is_encoder,
-                           .slots = memory.states().num_slots};
+                           .prefixes = keeps_prefixes(parts, options),
+                           .slots = memory.states().num_slots,
+                           .host = host};
   for (std::int32_t group = 1; group < memory.num_groups(); ++group) {
     const std::int32_t window = memory.groups()[static_cast<std::size_t>(group)].window;
     size.windows.push_back({.window = window, .blocks = memory.pages(group).num_blocks()});
@@ -63,7 +76,8 @@ std::string image_refusal(const Request& request, const VisionModel* vision) {
 
 Engine::State::State(EngineParts engine_parts, const EngineOptions& options)
     : parts(std::move(engine_parts)),
-      cache(cache_size(parts, options)),
+      host_memory(host_memory_of(parts, options)),
+      cache(cache_size(parts, options, host_memory ? &*host_memory : nullptr)),
       scheduler(scheduler_limits(parts, options), cache),
       runner(*parts.model, *parts.memory, parts.vision.get()),
       adapters(*parts.model),
@@ -313,6 +327,11 @@ EngineStatus Engine::status() const {
     status.evictable_blocks = prefixes->num_evictable();
     status.kept_states = prefixes->num_states();
     status.evictable_states = prefixes->num_evictable_states();
+    status.host_blocks = prefixes->num_on_host();
+  }
+  if (const HostCopies* copies = std::as_const(*state.parts.memory).host_copies(); copies != nullptr) {
+    status.host_bytes = status.host_blocks * static_cast<std::int64_t>(copies->block_bytes());
+    status.max_host_bytes = static_cast<std::int64_t>(copies->max_bytes());
   }
   if (const BlockAllocator* slots = state.cache.slots(); slots != nullptr) {
     status.state_slots = slots->num_blocks();
@@ -330,6 +349,7 @@ EngineStatus Engine::status() const {
   status.steps = state.steps;
   status.prefix_queries = state.scheduler.prefix_queries();
   status.prefix_hits = state.scheduler.prefix_hits();
+  status.host_hits = state.scheduler.host_hits();
   status.drafts = state.drafts.num_drafts();
   status.drafted_tokens = state.drafts.drafted_tokens();
   status.accepted_tokens = state.drafts.accepted_tokens();

@@ -75,6 +75,9 @@ struct EngineOptions {
   std::int64_t kv_tokens = 0;     ///< positions the cache holds in all; 0: one full context
   std::int32_t threads = 0;       ///< 0: all processors that the process may use
   bool prefix_cache = true;
+  /// The most host memory for known prefixes whose blocks are freed, from where they are copied back; 0: none, -1: a quarter
+  /// of what the model leaves free. Not for models with recurrent state or windows.
+  std::int64_t cache_ram_bytes = 0;
   DraftOptions drafts{};
   std::vector<AdapterOptions> adapters{};  ///< loaded with the model
   /// The file of the model's image encoder (mmproj); "": it sees no images. A step then has at least the tokens of the
@@ -105,6 +108,7 @@ struct EngineOptions {
 struct RequestStats {
   std::int32_t prompt_tokens = 0;
   std::int32_t cached_tokens = 0;  ///< of the prompt, not computed for this request
+  std::int32_t host_tokens = 0;    ///< of these, copied back from host memory
   std::int32_t generated_tokens = 0;
   double queue_seconds = 0.0;        ///< submission to the first step it is part of
   double prompt_seconds = 0.0;       ///< submission to first token, or to the prompt's end if no token is drawn
@@ -160,6 +164,9 @@ struct EngineStatus {
   std::int32_t free_slots = 0;
   std::int32_t kept_states = 0;       ///< states in the prefix cache
   std::int32_t evictable_states = 0;  ///< of these, the ones that can be freed
+  std::int32_t host_blocks = 0;       ///< blocks of the prefix cache with a copy in host memory
+  std::int64_t host_bytes = 0;        ///< of these copies
+  std::int64_t max_host_bytes = 0;    ///< the most that there may be; 0: none are kept
   std::int32_t step_tokens = 0;       ///< computed in the last step
   std::int32_t step_sequences = 0;    ///< part of the last step
   // Totals since the engine was made.
@@ -167,6 +174,7 @@ struct EngineStatus {
   std::int64_t steps = 0;
   std::int64_t prefix_queries = 0;  ///< prompt tokens looked up in the prefix cache
   std::int64_t prefix_hits = 0;     ///< prompt tokens found there
+  std::int64_t host_hits = 0;       ///< of these, in host memory
   std::int64_t drafts = 0;          ///< of at least one token, each for one sequence in one step
   std::int64_t drafted_tokens = 0;
   std::int64_t accepted_tokens = 0;

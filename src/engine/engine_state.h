@@ -18,6 +18,7 @@
 #include "engine/engine_parts.h"
 #include "engine/mask_work.h"
 #include "engine/model_runner.h"
+#include "engine/prompt_cache.h"
 #include "engine/running.h"
 #include "engine/step_recovery.h"
 #include "engine/step_time.h"
@@ -84,6 +85,7 @@ struct Engine::State {
   [[nodiscard]] SequenceStatus describe(const Sequence& sequence) const;
 
   EngineParts parts;
+  std::optional<PromptCacheMemory> host_memory;
   SequenceCache cache;
   Scheduler scheduler;
   ModelRunner runner;
@@ -110,6 +112,7 @@ struct Engine::State {
   std::int64_t steps = 0;
   std::int32_t step_tokens = 0;  ///< of the last step
   std::int32_t step_sequences = 0;
+  bool step_copies = false;               ///< the step began with copies to or from host memory
   std::int32_t max_prefill_tokens;        ///< the requested limit; 0: none
   double max_prefill_seconds;             ///< 0: no limit
   double seconds_per_prompt_token = 0.0;  ///< 0: not known yet

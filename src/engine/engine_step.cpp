@@ -291,8 +291,11 @@ void Engine::State::take_step() {
     leave_out_late();
     drawn.clear();
     watch_work(step);
-    runner.start(step, cache.copies(), next_draw());
+    const auto to_or_from_host = [](const BlockCopy& copy) { return copy.kind != CopyKind::on_device; };
+    step_copies = std::ranges::any_of(cache.copies(), to_or_from_host);
+    runner.copy(cache.copies());  // once: a copy that is repeated may copy what came after it
     cache.copies_made();
+    runner.start(step, next_draw());
   }
   if (parts.model->runs_ahead()) {
     start_ahead();
@@ -353,6 +356,9 @@ void Engine::State::watch_work(std::span<const ScheduledChunk> chunks) {
 }
 
 void Engine::State::take_time(double seconds) {
+  if (std::exchange(step_copies, false)) {
+    return;  // the time is not that of the tokens
+  }
   drafts.take_time(step, seconds);
   const std::int32_t drawn_rows = std::accumulate(
       step.begin(), step.end(), 0, [](int sum, const ScheduledChunk& chunk) { return sum + std::max(chunk.draws, 1); });

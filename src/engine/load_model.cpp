@@ -12,6 +12,7 @@
 #include "engine/engine_parts.h"
 #include "engine/load_tokenizer.h"
 #include "engine/plan_model.h"
+#include "engine/prompt_cache.h"
 #include "engine/sampling_defaults.h"
 #include "models/process_rank.h"
 
@@ -69,6 +70,7 @@ EngineParts plan_and_load(const std::string& path, EngineOptions& options, std::
     return own;
   });
   options.max_batch_tokens = planned.max_batch_tokens;
+  options.cache_ram_bytes = cache_ram_bytes(options, planned);
   if (processes != nullptr) {
     check_agreement(*processes, planned, options);
   }
@@ -87,6 +89,7 @@ std::unique_ptr<Engine> load_draft_model(const EngineParts& parts, const EngineO
   own.kv_tokens = std::max<std::int64_t>(options.kv_tokens, own.context_length);
   own.max_waiting = -1;
   own.prefix_cache = true;
+  own.cache_ram_bytes = 0;  // what it lacks it computes faster than the model's blocks are copied
   own.model.progress = nullptr;
   own.model.load_mtp = false;
   own.model.ranks = 1;  // its sums would take longer than its layers
@@ -115,6 +118,9 @@ std::unique_ptr<Engine> load_model(const std::string& path, const EngineOptions&
 std::unique_ptr<Engine> load_model(const std::string& path, const EngineOptions& wanted, std::unique_ptr<Device> device) {
   EngineOptions options = wanted;
   EngineParts parts = plan_and_load(path, options, std::move(device));
+  if (const std::string_view reason = host_copies_refusal(*parts.memory); wanted.cache_ram_bytes > 0 && !reason.empty()) {
+    log_warning("{}: prompts are not kept in host memory: {}", path, reason);
+  }
   if (options.model.processes != nullptr) {
     process_rank(parts).lead();
   }

@@ -23,8 +23,23 @@ std::span<const std::int32_t> kept_tokens(std::span<const std::int32_t> drawn, c
 
 }  // namespace
 
-void ModelRunner::start(std::span<const ScheduledChunk> chunks, std::span<const BlockCopy> copies,
-                        const NextDraw& next_draw) {
+void ModelRunner::copy(std::span<const BlockCopy> copies) {
+  for (const BlockCopy& copy : copies) {
+    switch (copy.kind) {
+      case CopyKind::on_device:
+        model_->copy_block(*memory_, copy.group, copy.from, copy.to);
+        break;
+      case CopyKind::to_host:
+        memory_->save_block(copy.from, copy.to);
+        break;
+      case CopyKind::from_host:
+        memory_->load_block(copy.from, copy.to);
+        break;
+    }
+  }
+}
+
+void ModelRunner::start(std::span<const ScheduledChunk> chunks, const NextDraw& next_draw) {
   BatchPlan& batch = next();
   batch.clear();
   images_.clear();
@@ -37,9 +52,6 @@ void ModelRunner::start(std::span<const ScheduledChunk> chunks, std::span<const 
   }
   if (!draws) {
     batch.sample_rows.clear();
-  }
-  for (const BlockCopy& copy : copies) {
-    model_->copy_block(*memory_, copy.group, copy.from, copy.to);
   }
   if (!chunks.empty()) {
     forward();

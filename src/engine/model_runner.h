@@ -34,8 +34,10 @@ class ModelRunner {
   /// mask.
   using NextDraw = std::function<SampleTokens::Row(const ScheduledChunk&, BatchPlan&)>;
 
-  /// Copies the blocks of `copies`, then starts a step for the chunks, if there are any.
-  void start(std::span<const ScheduledChunk> chunks, std::span<const BlockCopy> copies, const NextDraw& next_draw);
+  /// Copies blocks, in this order, before what the next step computes.
+  void copy(std::span<const BlockCopy> copies);
+  /// Starts a step for the chunks, if there are any.
+  void start(std::span<const ScheduledChunk> chunks, const NextDraw& next_draw);
   /// Starts the step after the last started one, whose chunks must each draw one token and want no other result. Chunk i
   /// computes the token that chunk i of that step draws. If start() or start_ahead() throws, no step was started.
   void start_ahead(std::span<const ScheduledChunk> chunks, const NextDraw& next_draw);

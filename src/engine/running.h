@@ -39,6 +39,7 @@ struct Running final : Sequence {
   [[nodiscard]] RequestStats stats() const {
     return {.prompt_tokens = prompt_tokens,
             .cached_tokens = prefix_hits,
+            .host_tokens = host_hits,
             .generated_tokens = generated(),
             .queue_seconds = answer.queue_seconds(),
             .prompt_seconds = answer.prompt_seconds(),

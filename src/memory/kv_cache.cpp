@@ -71,22 +71,48 @@ KvCacheView KvCache::plane(std::int32_t index) const {
   return {memory_[static_cast<std::size_t>(group_.side_of(plane))].data() + starts_[plane], num_blocks_};
 }
 
+std::byte* KvCache::block(std::size_t plane, std::int32_t index) const {
+  check(index >= 0 && index < num_blocks_, "the cache has no such block");
+  return memory_[static_cast<std::size_t>(group_.side_of(plane))].data() + starts_[plane] +
+         group_.planes[plane].block_bytes() * static_cast<std::size_t>(index);
+}
+
 void KvCache::copy_block(std::int32_t from, std::int32_t to) {
   check(from >= 0 && from < num_blocks_ && to >= 0 && to < num_blocks_, "the cache has no such block");
   if (from == to) {
     return;
   }
-  for (std::int32_t index = 0; index < num_planes(); ++index) {
-    const auto at = static_cast<std::size_t>(index);
-    const std::size_t block_bytes = group_.planes[at].block_bytes();
-    auto* blocks = static_cast<std::byte*>(plane(index).data);
-    std::byte* target = blocks + block_bytes * static_cast<std::size_t>(to);
-    const std::byte* source = blocks + block_bytes * static_cast<std::size_t>(from);
-    if (Device& device = devices_.at(group_.side_of(at)); device.is_gpu()) {
-      device.stream().copy_on_device(target, source, block_bytes);
+  for (std::size_t plane = 0; plane < group_.planes.size(); ++plane) {
+    const std::size_t bytes = group_.planes[plane].block_bytes();
+    if (Device& device = devices_.at(group_.side_of(plane)); device.is_gpu()) {
+      device.stream().copy_on_device(block(plane, to), block(plane, from), bytes);
     } else {
-      std::memcpy(target, source, block_bytes);
+      std::memcpy(block(plane, to), block(plane, from), bytes);
     }
+  }
+}
+
+void KvCache::save_block(std::int32_t from, std::byte* to) {
+  for (std::size_t plane = 0; plane < group_.planes.size(); ++plane) {
+    const std::size_t bytes = group_.planes[plane].block_bytes();
+    if (Device& device = devices_.at(group_.side_of(plane)); device.is_gpu()) {
+      device.stream().copy_to_host(to, block(plane, from), bytes);
+    } else {
+      std::memcpy(to, block(plane, from), bytes);
+    }
+    to += bytes;
+  }
+}
+
+void KvCache::load_block(const std::byte* from, std::int32_t to) {
+  for (std::size_t plane = 0; plane < group_.planes.size(); ++plane) {
+    const std::size_t bytes = group_.planes[plane].block_bytes();
+    if (Device& device = devices_.at(group_.side_of(plane)); device.is_gpu()) {
+      device.stream().copy_to_device(block(plane, to), from, bytes);
+    } else {
+      std::memcpy(block(plane, to), from, bytes);
+    }
+    from += bytes;
   }
 }
 

@@ -32,8 +32,17 @@ class KvCache {
 
   /// Copies one block in every plane (copy-on-write); on a GPU in the order of the compute stream.
   void copy_block(std::int32_t from, std::int32_t to);
+  /// The bytes of one block in all planes.
+  [[nodiscard]] std::size_t block_bytes() const { return block_bytes_of(group_); }
+  /// Copies a block in every plane, one after another, to block_bytes() of host memory, or back from there. On a GPU in the
+  /// order of the compute stream: the host must not touch the memory before the stream has come there.
+  void save_block(std::int32_t from, std::byte* to);
+  void load_block(const std::byte* from, std::int32_t to);
 
  private:
+  /// The address of a block in a plane.
+  [[nodiscard]] std::byte* block(std::size_t plane, std::int32_t index) const;
+
   Devices devices_;
   KvGroup group_;
   std::vector<std::size_t> starts_;  ///< of each plane in the memory of its side, in bytes

@@ -7,7 +7,8 @@
 namespace rocmforge {
 
 SequenceMemory::SequenceMemory(const Devices& devices, const KvGroups& groups, const Size& size)
-    : groups_(groups),
+    : devices_(devices),
+      groups_(groups),
       num_blocks_(size.blocks),
       block_tokens_(size.block_tokens > 0 ? size.block_tokens : block_tokens_of(groups)),
       slot_bytes_{size.slot_bytes, size.host_slot_bytes},
@@ -38,6 +39,25 @@ void SequenceMemory::copy_block(std::int32_t group, std::int32_t from, std::int3
   pages(group).copy_block(from, to);
   for (const auto& other : others_) {
     other->copy_block(group, from, to);
+  }
+}
+
+void SequenceMemory::keep_on_host(std::int64_t max_bytes) {
+  check(pages().num_planes() > 0, "copies of blocks have bytes");
+  host_copies_.emplace(devices_.at(Side::device), pages().block_bytes() * (1 + others_.size()), max_bytes);
+}
+
+void SequenceMemory::save_block(std::int32_t from, std::int32_t to) {
+  std::byte* copy = host_copies_.value().block(to);
+  for (std::size_t rank = 0; rank <= others_.size(); ++rank) {
+    of_rank(rank).pages().save_block(from, copy + rank * pages().block_bytes());
+  }
+}
+
+void SequenceMemory::load_block(std::int32_t from, std::int32_t to) {
+  const std::byte* copy = host_copies_.value().block(from);
+  for (std::size_t rank = 0; rank <= others_.size(); ++rank) {
+    of_rank(rank).pages().load_block(copy + rank * pages().block_bytes(), to);
   }
 }
 

@@ -3,9 +3,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "device/devices.h"
+#include "memory/host_copies.h"
 #include "memory/kv_cache.h"
 #include "memory/kv_group.h"
 #include "ops/state_slots.h"
@@ -33,6 +35,15 @@ class SequenceMemory {
   /// Copies a block in every plane of all ranks, as KvCache::copy_block.
   void copy_block(std::int32_t group, std::int32_t from, std::int32_t to);
 
+  /// Memory for copies of blocks of group 0, of up to `max_bytes`. It is allocated as it grows.
+  void keep_on_host(std::int64_t max_bytes);
+  /// Null before keep_on_host().
+  [[nodiscard]] HostCopies* host_copies() { return host_copies_ ? &*host_copies_ : nullptr; }
+  [[nodiscard]] const HostCopies* host_copies() const { return host_copies_ ? &*host_copies_ : nullptr; }
+  /// Copies block `from` of group 0 of all ranks to block `to` of host memory, or back, as KvCache::save_block.
+  void save_block(std::int32_t from, std::int32_t to);
+  void load_block(std::int32_t from, std::int32_t to);
+
   [[nodiscard]] std::int32_t num_groups() const { return static_cast<std::int32_t>(pages_.size()); }
   /// Group 0 has no window.
   [[nodiscard]] KvCache& pages(std::int32_t group = 0) { return pages_.at(static_cast<std::size_t>(group)); }
@@ -50,6 +61,7 @@ class SequenceMemory {
  private:
   void allocate_states(const Devices& devices, Side side);
 
+  Devices devices_;
   KvGroups groups_;
   std::vector<KvCache> pages_;
   std::vector<std::int32_t> num_blocks_;
@@ -57,6 +69,7 @@ class SequenceMemory {
   std::size_t slot_bytes_[2];  ///< of each Side
   std::int32_t slots_;
   DeviceBuffer states_[2];
+  std::optional<HostCopies> host_copies_;
   std::vector<std::unique_ptr<SequenceMemory>> others_;  ///< of the ranks behind the first
 };
 

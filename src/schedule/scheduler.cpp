@@ -347,7 +347,10 @@ bool Scheduler::start(Sequence& sequence) {
     }
     preempt_last();
   }
-  check(cache_->reserve(sequence.cache, sequence.length()), "an admitted sequence gets its blocks");
+  const bool has_blocks = sequence.wants_prompt_rows()
+                              ? cache_->reserve(sequence.cache, sequence.length())
+                              : cache_->start(sequence.cache, sequence.length(), sequence.prefix_key());
+  check(has_blocks, "an admitted sequence gets its blocks");
   if (!std::exchange(sequence.admitted, true)) {
     // A sequence that waits for its leader's prompt may be earlier in the list. Then the turn of `sequence` has not begun.
     const std::int32_t priority = sequence.request.priority;
@@ -355,9 +358,11 @@ bool Scheduler::start(Sequence& sequence) {
         std::ranges::find_if(waiting_, [&](const auto& other) { return other->request.priority == priority; });
     order_.started(priority, *first == &sequence ? sequence.turn : (*first)->turn - 1);
     sequence.prefix_hits = sequence.cache.computed_tokens;
+    sequence.host_hits = sequence.cache.restored_tokens;
     if (cache_->prefixes() != nullptr) {
       prefix_queries_ += sequence.prompt_tokens;
       prefix_hits_ += sequence.prefix_hits;
+      host_hits_ += sequence.host_hits;
     }
   }
   sequence.update_phase();

@@ -86,6 +86,8 @@ class Scheduler {
   /// Tokens of prompts, counted when a prompt is first admitted, and how many of them were in the prefix cache.
   [[nodiscard]] std::int64_t prefix_queries() const { return prefix_queries_; }
   [[nodiscard]] std::int64_t prefix_hits() const { return prefix_hits_; }
+  /// Of those, in host memory.
+  [[nodiscard]] std::int64_t host_hits() const { return host_hits_; }
 
  private:
   /// Gives every running sequence, in order, blocks of its own for the tokens that it computes next.
@@ -131,6 +133,7 @@ class Scheduler {
   std::int64_t num_preemptions_ = 0;
   std::int64_t prefix_queries_ = 0;
   std::int64_t prefix_hits_ = 0;
+  std::int64_t host_hits_ = 0;
 };
 
 }  // namespace rocmforge

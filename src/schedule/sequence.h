@@ -50,6 +50,7 @@ struct Sequence {
   std::int32_t seen_tokens = 0;     ///< the most ever in the KV cache; their rows have been delivered
   std::int32_t undone_tokens = 0;   ///< computed, but the state behind them was lost with rejected drafts
   std::int32_t prefix_hits = 0;     ///< prompt positions that were in the cache when it was first admitted
+  std::int32_t host_hits = 0;       ///< of them, those that were in host memory
   bool admitted = false;            ///< it has been in a batch (and may have been preempted since)
   SequencePhase phase = SequencePhase::waiting;
   CachedSequence cache;

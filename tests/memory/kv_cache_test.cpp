@@ -127,6 +127,64 @@ TEST_F(KvCacheOnGpu, CopiesBlocksInTheOrderOfItsStream) {
   EXPECT_TRUE(log_->memory.empty());
 }
 
+TEST_F(KvCacheOnGpu, BlocksGoToPinnedHostMemoryAndBackWithoutWaiting) {
+  Device& device = *device_;
+  {
+    const KvLayout layout = small_layout(DType::f16);
+    SequenceMemory memory(device, {{0, planes(layout, 3)}}, {.blocks = {4}, .ranks = 2});
+    const std::size_t block_bytes = layout.block_bytes();
+    memory.keep_on_host(static_cast<std::int64_t>(2 * 3 * block_bytes * 5 + 1));
+    EXPECT_EQ(memory.host_copies()->max_blocks(), 5);
+    EXPECT_EQ(memory.host_copies()->bytes(), 0u) << "nothing is allocated before it is needed";
+    EXPECT_EQ(memory.host_copies()->grow(), 5);
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      const KvCache& pages = memory.of_rank(rank).pages();
+      std::vector<unsigned char> values(pages.bytes());
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        values[i] = static_cast<unsigned char>(100 * rank + i / block_bytes);
+      }
+      device.upload(pages.plane(0).data, values.data(), values.size());
+    }
+    const DriverCounters before = device.driver().counters();
+    memory.save_block(1, 4);
+    memory.copy_block(0, 2, 1);
+    memory.load_block(4, 3);
+    const DriverCounters copied = device.driver().counters() - before;
+    EXPECT_EQ(copied.copies_to_host, 2 * 3);
+    EXPECT_EQ(copied.copies_to_device, 2 * 3);
+    EXPECT_EQ(copied.synchronizations, 0);
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      const KvCache& pages = memory.of_rank(rank).pages();
+      std::vector<unsigned char> after(pages.bytes());
+      device.download(after.data(), pages.plane(0).data, after.size());
+      for (std::size_t i = 0; i < after.size(); ++i) {
+        const std::size_t block = i / block_bytes;
+        const std::size_t from = block % 4 == 1 ? block + 1 : block % 4 == 3 ? block - 2 : block;
+        ASSERT_EQ(after[i], 100 * rank + from);
+      }
+    }
+    EXPECT_THROW(memory.save_block(4, 0), LogicError);
+    EXPECT_THROW(memory.load_block(5, 0), LogicError);
+  }
+  EXPECT_TRUE(log_->memory.empty());
+}
+
+TEST(HostCopies, GrowInPiecesUpToTheirLimit) {
+  Device device;
+  constexpr std::size_t third = HostCopies::piece_bytes / 3 + 1;
+  HostCopies copies(device, third, static_cast<std::int64_t>(7 * third + third / 2));
+  EXPECT_EQ(copies.max_blocks(), 7);
+  EXPECT_EQ(copies.grow(), 3);
+  EXPECT_EQ(copies.grow(), 6);
+  EXPECT_EQ(copies.grow(), 7);
+  EXPECT_EQ(copies.grow(), 7);
+  EXPECT_EQ(copies.bytes(), copies.max_bytes());
+  *copies.block(0) = std::byte{1};
+  EXPECT_EQ(copies.block(1) - copies.block(0), static_cast<std::ptrdiff_t>(third));
+  EXPECT_THROW(static_cast<void>(copies.block(7)), LogicError);
+  EXPECT_EQ(HostCopies(device, 100, 99).grow(), 0);
+}
+
 TEST_F(KvCacheOnGpu, WithoutRoomIsAnErrorWithBothNumbers) {
   log_->free_bytes = 100;
   try {

@@ -24,14 +24,28 @@ inline Tokens counting(std::int32_t first, std::int32_t count) {
   return tokens;
 }
 
+/// Host memory of up to so many blocks, which grows by a few at a time.
+struct FewHostBlocks final : HostBlockSource {
+  explicit FewHostBlocks(std::int32_t max_blocks) : most(max_blocks) {}
+  std::int32_t grow() override {
+    there = std::min(there + 3, most);
+    return there;
+  }
+
+  std::int32_t most;
+  std::int32_t there = 0;
+};
+
 /// A scheduler with a fake engine: the next token is a function of all earlier tokens, and max_tokens, a full context and
 /// shifts are handled as in the engine.
 struct Bench {
   Bench(SchedulerLimits limits, std::int32_t num_blocks, std::int32_t tokens_of_a_block = 4, bool prefix = false,
-        std::int32_t num_slots = 0, const std::vector<SequenceCache::Window>& windows = {})
+        std::int32_t num_slots = 0, const std::vector<SequenceCache::Window>& windows = {}, std::int32_t host_blocks = 0)
       : block_tokens(tokens_of_a_block),
         states(static_cast<std::size_t>(num_slots)),
-        memory({num_blocks, tokens_of_a_block, prefix, num_slots, windows}),
+        host(host_blocks),
+        host_storage(static_cast<std::size_t>(host_blocks * tokens_of_a_block)),
+        memory({num_blocks, tokens_of_a_block, prefix, num_slots, windows, host_blocks > 0 ? &host : nullptr}),
         scheduler(std::in_place, limits, memory) {}
 
   void submit(RequestId id, Tokens prompt, std::int32_t max_tokens, std::int32_t priority = 0, RequestId leader = 0,
@@ -206,7 +220,9 @@ struct Bench {
     }
     for (const BlockCopy& copy : memory.copies()) {
       std::vector<std::uint32_t>& pages = storage.at(static_cast<std::size_t>(copy.group));
-      std::copy_n(pages.begin() + copy.from * block_tokens, block_tokens, pages.begin() + copy.to * block_tokens);
+      const std::vector<std::uint32_t>& from = copy.kind == CopyKind::from_host ? host_storage : pages;
+      std::vector<std::uint32_t>& to = copy.kind == CopyKind::to_host ? host_storage : pages;
+      std::copy_n(from.begin() + copy.from * block_tokens, block_tokens, to.begin() + copy.to * block_tokens);
       ++copied_blocks;
     }
     memory.copies_made();
@@ -263,6 +279,8 @@ struct Bench {
   std::map<RequestId, Tokens> scored;  ///< positions
   std::map<RequestId, Tokens> pooled;
   std::vector<State> states;  ///< of each slot
+  FewHostBlocks host;
+  std::vector<std::uint32_t> host_storage;
   SequenceCache memory;
   BlockAllocator& allocator = memory.blocks();
   std::span<const WindowGroup> groups = memory.windows();  ///< with a window

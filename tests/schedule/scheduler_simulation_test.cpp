@@ -32,6 +32,7 @@ struct Simulation {
   std::int32_t num_slots = 0;
   std::vector<SequenceCache::Window> windows{};
   bool drafts = false;
+  std::int32_t host_blocks = 0;
 };
 
 /// Random mixed operations on a cache that is far too small. Checks that every position reads the content that its own
@@ -41,7 +42,8 @@ class SchedulerSimulation {
  public:
   explicit SchedulerSimulation(const Simulation& simulation)
       : simulation_(simulation),
-        bench_(simulation.limits, simulation.num_blocks, 4, simulation.prefix, simulation.num_slots, simulation.windows),
+        bench_(simulation.limits, simulation.num_blocks, 4, simulation.prefix, simulation.num_slots, simulation.windows,
+               simulation.host_blocks),
         random_(simulation.seed) {
     if (simulation.drafts) {
       bench_.draft = [this](const Sequence& sequence) { return drafts_of(sequence); };
@@ -75,6 +77,10 @@ class SchedulerSimulation {
     if (simulation_.drafts && simulation_.least_preemptions > 0) {
       EXPECT_GT(bench_.accepted, simulation_.events / 50);
       EXPECT_GT(bench_.drafted - bench_.accepted, simulation_.events / 50);
+    }
+    if (simulation_.host_blocks > 0 && simulation_.least_preemptions > 0) {
+      EXPECT_GT(bench_.scheduler->host_hits(), simulation_.events / 50);
+      EXPECT_LE(bench_.scheduler->host_hits(), bench_.scheduler->prefix_hits());
     }
     check_results();
   }
@@ -201,6 +207,23 @@ TEST(SchedulerSimulation, LosesNothing) { SchedulerSimulation({.limits = small})
 
 TEST(SchedulerSimulation, LosesNothingWithAPrefixCache) {
   SchedulerSimulation({.limits = small, .prefix = true, .seed = 2}).run();
+}
+
+TEST(SchedulerSimulation, LosesNothingWithHostMemory) {
+  unsigned seed = 90;
+  for (const bool drafts : {false, true}) {
+    for (const std::int32_t host_blocks : {7, 30, 300}) {
+      SCOPED_TRACE(seed);
+      SchedulerSimulation({.limits = small,
+                           .prefix = true,
+                           .seed = seed++,
+                           .events = 20'000,
+                           .least_preemptions = 10,
+                           .drafts = drafts,
+                           .host_blocks = host_blocks})
+          .run();
+    }
+  }
 }
 
 TEST(SchedulerSimulation, LosesNothingUnderEveryLimit) {

@@ -334,6 +334,42 @@ TEST_F(ApiTest, EveryMetricMoves) {
   }
 }
 
+TEST(PromptCache, AnAnswerSaysWhatCameFromHostMemory) {
+  if (!has_demo_model()) {
+    GTEST_SKIP() << "models/forge-demo.gguf is missing";
+  }
+  ServerOptions options = TestServerOptions().server;
+  options.model_path = demo_model().string();
+  EngineOptions engine{.context_length = 256, .max_sequences = 2, .kv_tokens = 256};
+  engine.device = "cpu";
+  engine.cache_ram_bytes = std::int64_t{8} << 20;
+  const LocalServer server(load_model(demo_model().string(), engine), options);
+  const auto ask = [&](int first) {
+    Json tokens = Json::array();
+    for (int i = 0; i < 200; ++i) {
+      tokens.push_back((i * i + first) % 200 + 10);
+    }
+    return post(server, "/v1/completions", {{"prompt", tokens}, {"max_tokens", 1}}).json();
+  };
+  EXPECT_FALSE(ask(1)["usage"]["prompt_tokens_details"].contains("cached_tokens_details"));
+  ask(2);  // takes the pages
+  const Json again = ask(1);
+  const Json& details = again["usage"]["prompt_tokens_details"];
+  EXPECT_EQ(details["cached_tokens"], 192);
+  EXPECT_GT(details["cached_tokens_details"]["host"], 100);
+  EXPECT_EQ(details["cached_tokens_details"]["host"].get<int>() + details["cached_tokens_details"]["device"].get<int>(),
+            192);
+  EXPECT_EQ(again["timings"]["cache_n"], 192);
+  EXPECT_EQ(again["timings"]["cache_host_n"], details["cached_tokens_details"]["host"]);
+  const std::string metrics = get(server, "/metrics").body;
+  for (const char* name : {"external_prefix_cache_hits_total", "external_prefix_cache_queries_total", "host_cache_bytes",
+                           "host_cache_usage_perc"}) {
+    const std::size_t at = metrics.find("\nrocmforge:" + std::string(name) + "{");
+    ASSERT_NE(at, std::string::npos) << name;
+    EXPECT_GT(std::stod(metrics.substr(metrics.find("} ", at) + 2)), 0.0) << name;
+  }
+}
+
 TEST(Access, KeyIsAskedForEverywhereButInPublic) {
   TestServerOptions options;
   options.server.keys = {"secret"};

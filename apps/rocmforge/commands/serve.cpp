@@ -143,7 +143,9 @@ int serve(const ServeFlags& flags, const GivenOptions& given) {
   if (flags.allow_pull || !flags.service.alias.empty()) {
     throw UsageError(fmt::format("{} is for one model", flags.allow_pull ? "--allow-pull" : "--alias"));
   }
-  const std::vector<std::string> options = given.arguments(options_of_the_port());
+  std::vector<std::string> not_passed_on = options_of_the_port();
+  not_passed_on.emplace_back("--cache-ram");  // each model gets a share
+  const std::vector<std::string> options = given.arguments(not_passed_on);
   std::vector<ModelChoice> choices;
   const auto add = [&](std::vector<ModelChoice> more) { std::ranges::move(more, std::back_inserter(choices)); };
   if (!flags.hub_name.empty()) {
@@ -157,6 +159,7 @@ int serve(const ServeFlags& flags, const GivenOptions& given) {
   }
   add(choices_of_models(models.empty() && choices.empty() ? std::vector<std::string>{""} : models, options));
   check_names(choices);
+  share_cache_ram(choices, flags.service.cache_ram_mib, flags.gateway.most_loaded);
   return serve_gateway(std::move(choices), flags.gateway, flags.listen, flags.service);
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/available_memory.h"
 #include "base/printable.h"
 #include "command_line.h"
 #include "commands.h"
@@ -242,6 +243,19 @@ std::vector<ModelChoice> choices_of_preset(const std::string& path, const std::v
     choices.push_back(reader.read(section));
   }
   return choices;
+}
+
+void share_cache_ram(std::vector<ModelChoice>& choices, std::int64_t mib, std::int32_t most_loaded) {
+  const auto at_once = static_cast<std::int64_t>(
+      most_loaded > 0 ? std::min(static_cast<std::size_t>(most_loaded), choices.size()) : choices.size());
+  const std::int64_t total = mib >= 0 ? mib : (available_memory_bytes().value_or(0) >> 20) / 4;
+  const std::string share = fmt::format("--cache-ram={}", total / std::max<std::int64_t>(at_once, 1));
+  for (ModelChoice& choice : choices) {
+    const auto is_own = [](const std::string& argument) { return argument.starts_with("--cache-ram="); };
+    if (std::ranges::none_of(choice.arguments, is_own)) {
+      choice.arguments.push_back(share);
+    }
+  }
 }
 
 void check_names(const std::vector<ModelChoice>& choices) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,10 @@ std::vector<ModelChoice> choices_of_models(const std::vector<std::string>& model
 std::vector<ModelChoice> choices_of_folder(const std::string& folder, const std::vector<std::string>& given);
 /// Each value is checked as on a command line; a mistake is named with its line.
 std::vector<ModelChoice> choices_of_preset(const std::string& path, const std::vector<std::string>& given);
+
+/// Divides `mib` of host memory for prompts among as many models as may be loaded at once, at most `most_loaded` (0: all).
+/// -1: a quarter of the free memory. A model whose options have an amount of its own keeps that.
+void share_cache_ram(std::vector<ModelChoice>& choices, std::int64_t mib, std::int32_t most_loaded);
 
 /// Throws UsageError where two have one name.
 void check_names(const std::vector<ModelChoice>& choices);

@@ -43,6 +43,7 @@ struct CachedSequence {
   std::int32_t computed_tokens = 0;  ///< positions [0, computed_tokens) are in the cache
   std::int32_t awaited_tokens = 0;   ///< length of its prompt, when other sequences start from it; 0: none does
   std::int32_t kept_tokens = 0;      ///< positions of that prompt behind which a state is kept for them; 0: none
+  std::int32_t restored_tokens = 0;  ///< of them, copied from host memory when it was started
   PrefixCache::Progress inserted{};  ///< its blocks in the prefix cache
   std::span<const TokenSpan> spans;  ///< of its prompt; their owner outlives it
 

@@ -8,11 +8,15 @@
 
 namespace rocmforge {
 
+/// From where to where a block is copied: both blocks are the device's, or one is of host memory.
+enum class CopyKind : std::uint8_t { on_device, to_host, from_host };
+
 /// A block whose content must be copied to another of its group before the next step is computed.
 struct BlockCopy {
   BlockId from = -1;
   BlockId to = -1;
   std::int32_t group = 0;
+  CopyKind kind = CopyKind::on_device;
 
   friend bool operator==(const BlockCopy&, const BlockCopy&) = default;
 };

@@ -24,8 +24,10 @@ PrefixCache::PrefixCache(BlockAllocator& allocator, std::int32_t block_tokens, B
 
 PrefixCache::~PrefixCache() {
   for (const auto& [key, entry] : entries_) {
-    allocator_->watch(entry.block, nullptr);
-    allocator_->release(entry.block);
+    if (entry.block >= 0) {
+      allocator_->watch(entry.block, nullptr);
+      allocator_->release(entry.block);
+    }
   }
 }
 
@@ -63,18 +65,21 @@ PrefixCache::Entry* PrefixCache::find(std::uint64_t key, const Position& positio
 
 void PrefixCache::touch(std::span<Entry* const> chain) {
   for (std::size_t i = chain.size(); i-- > 0;) {
-    if (Entry& entry = *chain[i]; entry.idle) {
+    Entry& entry = *chain[i];
+    if (entry.idle) {
       ByAge& set = idle_set(entry);
       auto node = set.extract(&entry);
       entry.last_use = ++clock_;
       set.insert(set.end(), std::move(node));
     }
+    if (entry.host >= 0) {
+      host_->touch(entry.host);
+    }
   }
 }
 
-std::vector<BlockId> PrefixCache::match(std::span<const std::int32_t> tokens, std::string_view salt,
-                                        std::span<const TokenSpan> spans) {
-  std::vector<BlockId> blocks;
+std::vector<PrefixCache::Entry*> PrefixCache::known(std::span<const std::int32_t> tokens, std::string_view salt,
+                                                    std::span<const TokenSpan> spans) {
   std::vector<Entry*> chain;
   const auto length = static_cast<std::size_t>(block_tokens_);
   Position position{.salt = salt};
@@ -86,14 +91,22 @@ std::vector<BlockId> PrefixCache::match(std::span<const std::int32_t> tokens, st
     if (entry == nullptr) {
       break;
     }
-    blocks.push_back(entry->block);
     chain.push_back(entry);
     position.parent = entry;
   }
+  return chain;
+}
+
+std::vector<BlockId> PrefixCache::match(std::span<const std::int32_t> tokens, std::string_view salt,
+                                        std::span<const TokenSpan> spans) {
+  const std::vector<Entry*> chain = known(tokens, salt, spans);
+  std::vector<BlockId> blocks;
+  for (std::size_t i = 0; i < chain.size() && chain[i]->block >= 0; ++i) {
+    blocks.push_back(chain[i]->block);
+  }
   blocks.resize(usable(blocks, spans));
-  chain.resize(blocks.size());
   touch_kept(blocks);
-  touch(chain);
+  touch(std::span(chain).first(host_ ? chain.size() : blocks.size()));
   return blocks;
 }
 
@@ -168,6 +181,8 @@ void PrefixCache::insert(std::span<const std::int32_t> tokens, std::span<const B
         break;  // another block has this key; children can't be distinguished from its children
       }
       entry = &add(key, position, piece, blocks[i]);
+    } else if (entry->block < 0) {
+      attach(*entry, blocks[i]);
     }
     keep_windows(entry->block, i, window_blocks);
     chain.push_back(entry);
@@ -202,7 +217,6 @@ void PrefixCache::evict_states(std::int32_t count) {
 
 PrefixCache::Entry& PrefixCache::add(std::uint64_t key, const Position& position, std::span<const std::int32_t> tokens,
                                      BlockId block) {
-  check(entry_of_block_[static_cast<std::size_t>(block)] == nullptr, "a block holds the tokens of one entry");
   ByAge places;
   std::vector<std::int32_t> copy(tokens.begin(), tokens.end());
   std::string salt(position.parent == nullptr ? position.salt : std::string_view());
@@ -214,16 +228,48 @@ PrefixCache::Entry& PrefixCache::add(std::uint64_t key, const Position& position
     throw;
   }
   entry.place = places.extract(places.begin());
-  allocator_->retain(block);
-  allocator_->watch(block, this);
   entry.key = key;
   entry.tokens = std::move(copy);
   entry.salt = std::move(salt);
-  entry.block = block;
   entry.serial = ++num_inserted_;
-  entry_of_block_[static_cast<std::size_t>(block)] = &entry;
   link(entry, position.parent);
+  attach(entry, block);
   return entry;
+}
+
+void PrefixCache::attach(Entry& entry, BlockId block) {
+  Entry*& owner = entry_of_block_[static_cast<std::size_t>(block)];
+  check(owner == nullptr && entry.block < 0, "a block holds the tokens of one entry");
+  allocator_->retain(block);
+  allocator_->watch(block, this);
+  owner = &entry;
+  entry.block = block;
+  ++num_on_device_;
+  count_child(entry.parent, 1);
+}
+
+void PrefixCache::detach(Entry& entry) {
+  if (entry.idle) {
+    entry.place = idle_set(entry).extract(&entry);
+    entry.idle = false;
+  }
+  entry_of_block_[static_cast<std::size_t>(entry.block)] = nullptr;
+  allocator_->watch(entry.block, nullptr);
+  allocator_->release(entry.block);
+  entry.block = -1;
+  --num_on_device_;
+  count_child(entry.parent, -1);
+}
+
+void PrefixCache::count_child(Entry* parent, std::int32_t change) {
+  if (parent == nullptr) {
+    return;
+  }
+  ByAge& before = idle_set(*parent);
+  parent->children_on_device += change;
+  if (ByAge& now = idle_set(*parent); parent->idle && &now != &before) {
+    now.insert(before.extract(parent));
+  }
 }
 
 void PrefixCache::gained_second_owner(BlockId block) {
@@ -245,9 +291,6 @@ void PrefixCache::link(Entry& entry, Entry* parent) {
   if (parent == nullptr) {
     return;
   }
-  if (parent->idle && parent->first_child == nullptr) {
-    idle_inner_.insert(idle_ends_.extract(parent));
-  }
   entry.next_sibling = parent->first_child;
   if (entry.next_sibling != nullptr) {
     entry.next_sibling->previous_sibling = &entry;
@@ -261,50 +304,63 @@ void PrefixCache::unlink(Entry& entry) {
   }
   if (entry.previous_sibling != nullptr) {
     entry.previous_sibling->next_sibling = entry.next_sibling;
-  } else if (Entry* parent = entry.parent; parent != nullptr) {
-    parent->first_child = entry.next_sibling;
-    if (parent->idle && parent->first_child == nullptr) {
-      idle_ends_.insert(idle_inner_.extract(parent));
-    }
+  } else if (entry.parent != nullptr) {
+    entry.parent->first_child = entry.next_sibling;
   }
 }
 
 void PrefixCache::evict(std::int32_t count) {
   // The blocks after an inner block have owners, or they would have been freed first: they stay allocated.
   while (!allocator_->can_allocate(count) && num_evictable() > 0) {
-    forget(**(idle_ends_.empty() ? idle_inner_ : idle_ends_).begin());
+    free_block(**(idle_ends_.empty() ? idle_inner_ : idle_ends_).begin());
   }
 }
 
+void PrefixCache::free_block(Entry& entry) {
+  const Progress itself{.blocks = 1, .key = entry.key, .serial = entry.serial};
+  if (host_ && (entry.host >= 0 || copy_to_host(entry))) {
+    ++num_visited_;
+    host_->touch(entry.host);  // its successors came before it
+    detach(entry);
+  } else if (Entry* left = resume(itself); left != nullptr) {
+    forget(*left);
+  }
+}
+
+// A removed entry is no child any more, so that only its own block and copy remain to be freed.
 void PrefixCache::forget(Entry& entry) {
   const auto remove = [this](Entry& each) {
     ++num_visited_;
-    if (each.idle) {
-      idle_set(each).erase(&each);
-    }
-    entry_of_block_[static_cast<std::size_t>(each.block)] = nullptr;
+    each.parent = nullptr;
     if (states_) {
       states_->drop(each.block);
     }
     for (Window& window : windows_) {
       window.blocks.drop(each.block);
     }
-    allocator_->watch(each.block, nullptr);
-    allocator_->release(each.block);
+    if (each.block >= 0) {
+      detach(each);
+    }
+    if (each.host >= 0) {
+      entry_of_copy_[static_cast<std::size_t>(each.host)] = nullptr;
+      host_->give_back(each.host);
+    }
     entries_.erase(each.key);
   };
-  if (entry.first_child == nullptr) {
-    unlink(entry);
-    remove(entry);
-    return;
-  }
-  std::vector<Entry*> doomed{&entry};
-  for (std::size_t i = 0; i < doomed.size(); ++i) {
-    for (Entry* child = doomed[i]->first_child; child != nullptr; child = child->next_sibling) {
-      doomed.push_back(child);
+  std::vector<Entry*> doomed;
+  if (entry.first_child != nullptr) {
+    doomed.push_back(&entry);
+    for (std::size_t i = 0; i < doomed.size(); ++i) {
+      for (Entry* child = doomed[i]->first_child; child != nullptr; child = child->next_sibling) {
+        doomed.push_back(child);
+      }
     }
   }
   unlink(entry);  // allocates nothing, like the next calls
+  count_child(entry.parent, entry.block >= 0 ? -1 : 0);
+  if (doomed.empty()) {
+    remove(entry);
+  }
   std::ranges::for_each(doomed, [&](Entry* each) { remove(*each); });
 }
 

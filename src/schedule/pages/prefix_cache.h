@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "schedule/pages/block_allocator.h"
+#include "schedule/pages/host_blocks.h"
 #include "schedule/pages/kept_ids.h"
+#include "schedule/pages/page_table.h"
 #include "schedule/pages/token_span.h"
 #include "schedule/pages/window_group.h"
 
@@ -25,6 +27,10 @@ namespace rocmforge {
 ///
 /// Blocks without other owners are idle. They are kept in the order of their last use as they become idle, so that no call
 /// examines more entries than it matches, inserts or frees.
+///
+/// With host memory (keep_on_host) the content of a block that is freed is copied there, and the entry stays. restore()
+/// copies it back. The copy remains, so that a block that was restored need not be copied again when it is freed. Copies
+/// are dropped, the least recently used first, when host memory is full.
 class PrefixCache final : private BlockWatcher {
  public:
   /// The key of a block from the key of the one before it (0 for the first) and its tokens. Any function works: colliding
@@ -46,6 +52,27 @@ class PrefixCache final : private BlockWatcher {
   /// must retain these blocks and this state before the next call.
   std::vector<BlockId> match(std::span<const std::int32_t> tokens, std::string_view salt = {},
                              std::span<const TokenSpan> spans = {});
+
+  /// From now on blocks that are freed are kept in host memory. The copies to make are appended to `copies`. Not with slots
+  /// or windows. Both arguments must outlive the cache.
+  void keep_on_host(HostBlockSource& source, std::vector<BlockCopy>& copies);
+  /// The longest run as of match(), but of blocks on the device or in host memory. While there is a Held, the copies of
+  /// them in host memory are not dropped for others.
+  std::size_t hold(std::span<const std::int32_t> tokens, std::string_view salt = {}, std::span<const TokenSpan> spans = {});
+  class Held {
+   public:
+    explicit Held(PrefixCache& cache) : cache_(&cache) {}
+    ~Held() { cache_->host_->release_held(); }
+    Held(const Held&) = delete;
+    Held& operator=(const Held&) = delete;
+
+   private:
+    PrefixCache* cache_;
+  };
+  /// The same run, whose first `first` blocks the caller has: the others are copied to `blocks`, which are the caller's own
+  /// for these positions, and belong to the cache where only host memory had them. Returns the number of blocks in the run.
+  std::size_t restore(std::span<const std::int32_t> tokens, std::string_view salt, std::span<const TokenSpan> spans,
+                      std::span<const BlockId> blocks, std::size_t first);
 
   /// How many blocks of a growing sequence were inserted. The next insertion continues there if the last of them
   /// is still in the cache. Belongs to one sequence, whose tokens up to there must not change.
@@ -84,7 +111,11 @@ class PrefixCache final : private BlockWatcher {
   /// stay allocated.
   void evict(std::int32_t count);
 
-  [[nodiscard]] std::int32_t num_blocks() const { return static_cast<std::int32_t>(entries_.size()); }
+  /// On the device.
+  [[nodiscard]] std::int32_t num_blocks() const { return num_on_device_; }
+  /// Copies in host memory, and the blocks for them that it has given so far.
+  [[nodiscard]] std::int32_t num_on_host() const { return host_ ? host_->num_used() : 0; }
+  [[nodiscard]] std::int32_t num_host_blocks() const { return host_ ? host_->num_blocks() : 0; }
   /// The number of blocks that `evict` could free: the idle ones.
   [[nodiscard]] std::int32_t num_evictable() const {
     return static_cast<std::int32_t>(idle_ends_.size() + idle_inner_.size());
@@ -104,12 +135,14 @@ class PrefixCache final : private BlockWatcher {
     std::uint64_t key = 0;
     std::vector<std::int32_t> tokens;  ///< and the contents of spans: content_of()
     std::string salt;                  ///< of a first block
-    BlockId block = -1;
+    BlockId block = -1;                ///< -1: only host memory has it
+    HostId host = -1;                  ///< its copy in host memory; -1: none
     std::uint64_t serial = 0;
     std::uint64_t last_use = 0;  ///< of an idle entry; unique
     bool idle = false;
     ByAge::node_type place{};  ///< its node, moved into a set when the entry becomes idle: that allocates nothing
     // The entries of the block before it and of the blocks after it.
+    std::int32_t children_on_device = 0;
     Entry* parent = nullptr;
     Entry* first_child = nullptr;
     Entry* previous_sibling = nullptr;
@@ -125,13 +158,28 @@ class PrefixCache final : private BlockWatcher {
     std::string_view salt;
   };
   [[nodiscard]] std::uint64_t key_of(const Position& position, std::span<const std::int32_t> tokens) const;
+  /// The entries of the blocks that start `tokens`, as far as they are known.
+  std::vector<Entry*> known(std::span<const std::int32_t> tokens, std::string_view salt, std::span<const TokenSpan> spans);
   /// The entry of the block with these tokens, or null.
   Entry* find(std::uint64_t key, const Position& position, std::span<const std::int32_t> tokens);
   Entry& add(std::uint64_t key, const Position& position, std::span<const std::int32_t> tokens, BlockId block);
   /// The entry that `progress` refers to, or null when it has left the cache.
   Entry* resume(const Progress& progress);
   /// The set for an idle entry of this kind.
-  ByAge& idle_set(const Entry& entry) { return entry.first_child == nullptr ? idle_ends_ : idle_inner_; }
+  ByAge& idle_set(const Entry& entry) { return entry.children_on_device == 0 ? idle_ends_ : idle_inner_; }
+  /// Counts a child of `parent`, which may be null, that came to the device (1) or left it (-1).
+  void count_child(Entry* parent, std::int32_t change);
+  /// Gives an entry without a block one that a sequence holds.
+  void attach(Entry& entry, BlockId block);
+  /// Takes the block from an entry that stays.
+  void detach(Entry& entry);
+  /// Frees the block of an idle entry. With host memory the entry stays where a copy can be kept there.
+  void free_block(Entry& entry);
+  /// Has the block copied to host memory; false where that has no room. Others lose their copies for it, and this entry is
+  /// forgotten too if one of them is before it.
+  bool copy_to_host(Entry& entry);
+  /// Drops the copy of an entry, and an entry that has nothing else.
+  void drop_copy(Entry& entry);
   /// Makes idle entries of a chain the most recently used, its first block last: the ends of chains are freed first.
   void touch(std::span<Entry* const> chain);
   void link(Entry& entry, Entry* parent);
@@ -143,6 +191,8 @@ class PrefixCache final : private BlockWatcher {
   };
   /// How many of these blocks are a prefix after which a sequence can continue.
   [[nodiscard]] std::size_t usable(std::span<const BlockId> blocks, std::span<const TokenSpan> spans) const;
+  /// The same where there are neither slots nor windows.
+  [[nodiscard]] std::size_t usable(std::size_t count, std::span<const TokenSpan> spans) const;
   void touch_kept(std::span<const BlockId> blocks);
   void keep_windows(BlockId block, std::size_t index, std::span<const std::span<const BlockId>> window_blocks);
   /// Removes an entry and all that follow it.
@@ -155,8 +205,12 @@ class PrefixCache final : private BlockWatcher {
   std::vector<Entry*> entry_of_block_;                ///< null for blocks outside the cache
   ByAge idle_ends_;                                   ///< without children
   ByAge idle_inner_;
+  std::int32_t num_on_device_ = 0;
   std::optional<KeptIds> states_;
   std::deque<Window> windows_;
+  std::optional<HostBlocks> host_;
+  std::vector<Entry*> entry_of_copy_;         ///< of each block of host memory; null for those not in use
+  std::vector<BlockCopy>* copies_ = nullptr;  ///< with host memory
   std::uint64_t clock_ = 0;
   std::uint64_t num_inserted_ = 0;
   std::int64_t num_visited_ = 0;

@@ -22,6 +22,9 @@ SequenceCache::SequenceCache(const Size& size) : block_tokens_(size.block_tokens
   }
   if (size.prefixes) {
     prefixes_.emplace(blocks_, block_tokens_, PrefixCache::hash_block, slots_ ? &*slots_ : nullptr, windows_);
+    if (size.host != nullptr) {
+      prefixes_->keep_on_host(*size.host, copies_);
+    }
   }
 }
 
@@ -185,6 +188,25 @@ void SequenceCache::reserve_windows(CachedSequence& sequence, std::int32_t token
                      window.pages.reserve(sequence.tokens_to_hold(window, tokens));
     check(own, "blocks that are free are taken");
   }
+}
+
+bool SequenceCache::start(CachedSequence& sequence, std::int32_t tokens, const PrefixKey& key) {
+  sequence.restored_tokens = 0;
+  if (!prefixes_ || prefixes_->num_on_host() == 0 || sequence.computed_tokens % block_tokens_ != 0) {
+    return reserve(sequence, tokens);
+  }
+  const auto own = static_cast<std::size_t>(sequence.computed_tokens / block_tokens_);
+  const PrefixCache::Held held(*prefixes_);
+  const bool restores = prefixes_->hold(key.tokens, key.salt, sequence.spans) > own;
+  if (!reserve(sequence, tokens)) {
+    return false;
+  }
+  if (restores) {
+    const std::size_t count = prefixes_->restore(key.tokens, key.salt, sequence.spans, sequence.pages.blocks(), own);
+    sequence.restored_tokens = static_cast<std::int32_t>(count - own) * block_tokens_;
+    sequence.computed_tokens += sequence.restored_tokens;
+  }
+  return true;
 }
 
 bool SequenceCache::reserve(CachedSequence& sequence, std::int32_t tokens) {
@@ -380,6 +402,7 @@ void SequenceCache::release(CachedSequence& sequence) {
   sequence.state.clear();
   sequence.kept_tokens = 0;
   sequence.computed_tokens = 0;
+  sequence.restored_tokens = 0;
   ++version_;
 }
 

@@ -11,6 +11,7 @@
 
 #include "schedule/pages/block_allocator.h"
 #include "schedule/pages/cached_sequence.h"
+#include "schedule/pages/host_blocks.h"
 #include "schedule/pages/page_table.h"
 #include "schedule/pages/prefix_cache.h"
 #include "schedule/pages/sequence_state.h"
@@ -36,7 +37,7 @@ struct PrefixKey {
 /// are fewer. A prompt chunk uses free blocks beyond that, and is shorter when there are fewer.
 ///
 /// Blocks, states and windows that only the prefix cache holds are freed, the least recently used first, when sequences need
-/// them. No call's work grows with the size of the cache.
+/// them. With host memory their content is copied there first. No call's work grows with the size of the cache.
 class SequenceCache {
  public:
   struct Window {
@@ -49,6 +50,8 @@ class SequenceCache {
     bool prefixes = false;          ///< whether computed prefixes are kept for later sequences
     std::int32_t slots = 0;         ///< of recurrent state; 0: the model has none
     std::vector<Window> windows{};  ///< groups with a window
+    HostBlockSource* host =
+        nullptr;  ///< keeps prefixes whose blocks are freed; not with slots or windows. Outlives the cache
   };
 
   explicit SequenceCache(const Size& size);
@@ -75,6 +78,9 @@ class SequenceCache {
   /// again while this number is the same and no fewer blocks are to be spared.
   [[nodiscard]] std::uint64_t version() const;
 
+  /// Reserves what a sequence needs that adopted a prefix. Where host memory knows a longer one, its blocks are copied back
+  /// and count as computed. False when there is too little, see reserve().
+  bool start(CachedSequence& sequence, std::int32_t tokens, const PrefixKey& key);
   /// Gives a sequence slots, and blocks of its own for positions [0, tokens); in groups with a window for those that it
   /// needs to run. False when there are too few; it may then have some of them.
   bool reserve(CachedSequence& sequence, std::int32_t tokens);

@@ -26,13 +26,20 @@ std::uint64_t poor_hash(std::uint64_t parent, std::span<const std::int32_t> toke
 
 /// Sequences that share blocks by forks and prefixes, in any order of operations. Each slot of the cache stores the hash of
 /// all tokens up to its own, so that a block of another sequence in a table is detected.
-class Bookkeeping {
+class Bookkeeping final : HostBlockSource {
  public:
-  Bookkeeping(std::int32_t num_blocks, PrefixCache::BlockHash hash, unsigned seed)
+  /// With `host_blocks` blocks that are freed are kept in so many of host memory.
+  Bookkeeping(std::int32_t num_blocks, PrefixCache::BlockHash hash, unsigned seed, std::int32_t host_blocks = 0)
       : allocator_(num_blocks),
         cache_(std::make_unique<PrefixCache>(allocator_, block_tokens, hash)),
         storage_(static_cast<std::size_t>(num_blocks * block_tokens)),
-        random_(seed) {}
+        host_storage_(static_cast<std::size_t>(host_blocks * block_tokens)),
+        max_host_blocks_(host_blocks),
+        random_(seed) {
+    if (host_blocks > 0) {
+      cache_->keep_on_host(*this, planned_);
+    }
+  }
 
   void run(int operations) {
     for (int i = 0; i < operations && !testing::Test::HasFatalFailure(); ++i) {
@@ -51,6 +58,7 @@ class Bookkeeping {
   [[nodiscard]] int copies() const { return num_copies_; }
   [[nodiscard]] int hits() const { return num_hits_; }
   [[nodiscard]] int preemptions() const { return num_preemptions_; }
+  [[nodiscard]] int restored() const { return num_restored_; }
 
  private:
   static constexpr std::int32_t block_tokens = 4;
@@ -77,7 +85,7 @@ class Bookkeeping {
     } else if (choice < 14) {
       remember(any());
     } else if (choice < 15) {
-      cache_->evict(static_cast<std::int32_t>(below(6)));
+      evict(static_cast<std::int32_t>(below(6)));
     } else if (choice < 16) {
       preempt(any());
     } else if (choice < 17) {
@@ -105,9 +113,47 @@ class Bookkeeping {
   void find_prefix(Sequence& sequence) {
     sequence.pages.adopt(cache_->match(sequence.tokens));
     sequence.cached = sequence.pages.capacity_tokens();
+    if (max_host_blocks_ > 0) {
+      restore(sequence);
+    }
     ASSERT_LT(sequence.cached, std::ssize(sequence.tokens));
     num_hits_ += sequence.cached > 0 ? 1 : 0;
     check_content(sequence);
+  }
+
+  std::int32_t grow() override {
+    num_host_blocks_ = std::min(num_host_blocks_ + 3, max_host_blocks_);
+    return num_host_blocks_;
+  }
+
+  void restore(Sequence& sequence) {
+    const PrefixCache::Held held(*cache_);
+    const auto known = static_cast<std::int32_t>(cache_->hold(sequence.tokens)) * block_tokens;
+    const std::size_t own = sequence.pages.blocks().size();
+    evict(sequence.pages.blocks_needed(known));
+    if (sequence.pages.reserve(known)) {
+      const std::size_t count = cache_->restore(sequence.tokens, {}, {}, sequence.pages.blocks(), own);
+      copy();
+      sequence.cached = static_cast<std::int32_t>(count) * block_tokens;
+      sequence.pages.truncate(sequence.cached);
+      num_restored_ += static_cast<int>(count - own);
+    }
+  }
+
+  void evict(std::int32_t count) {
+    cache_->evict(count);
+    copy();
+    ASSERT_LE(cache_->num_on_host(), num_host_blocks_);
+  }
+
+  /// Makes the copies that the cache asks for.
+  void copy() {
+    for (const BlockCopy& copy : planned_) {
+      const auto& from = copy.kind == CopyKind::from_host ? host_storage_ : storage_;
+      auto& to = copy.kind == CopyKind::to_host ? host_storage_ : storage_;
+      std::copy_n(from.begin() + copy.from * block_tokens, block_tokens, to.begin() + copy.to * block_tokens);
+    }
+    planned_.clear();
   }
 
   /// Some more tokens; when blocks are missing they are taken from the prefix cache, then from another sequence.
@@ -120,7 +166,7 @@ class Bookkeeping {
     const std::int32_t until = sequence.cached + static_cast<std::int32_t>(below(9));
     const std::int32_t end = std::min(length, until);
     const auto wanted = [&] { return sequence.pages.blocks_needed(end) + sequence.pages.shared_blocks(sequence.cached); };
-    cache_->evict(wanted());
+    evict(wanted());
     if (!allocator_.can_allocate(wanted())) {
       const std::vector<BlockId> before(sequence.pages.blocks().begin(), sequence.pages.blocks().end());
       std::vector<BlockCopy> none;
@@ -257,11 +303,16 @@ class Bookkeeping {
   BlockAllocator allocator_;
   std::unique_ptr<PrefixCache> cache_;
   std::vector<std::uint32_t> storage_;
+  std::vector<std::uint32_t> host_storage_;
+  std::int32_t max_host_blocks_;
+  std::int32_t num_host_blocks_ = 0;
+  std::vector<BlockCopy> planned_;
   std::mt19937 random_;
   std::vector<Sequence> sequences_;
   int num_copies_ = 0;
   int num_hits_ = 0;
   int num_preemptions_ = 0;
+  int num_restored_ = 0;
 };
 
 TEST(Bookkeeping, AMillionRandomOperationsKeepEveryCount) {
@@ -282,6 +333,17 @@ TEST(Bookkeeping, AFewBlocksForMany) {
   for (std::int32_t blocks = 1; blocks <= 16; ++blocks) {
     Bookkeeping bookkeeping(blocks, PrefixCache::hash_block, static_cast<unsigned>(blocks));
     bookkeeping.run(20'000);
+  }
+}
+
+TEST(Bookkeeping, BlocksComeBackFromHostMemoryAsTheyWere) {
+  for (const PrefixCache::BlockHash hash :
+       {PrefixCache::BlockHash(PrefixCache::hash_block), PrefixCache::BlockHash(poor_hash)}) {
+    for (const std::int32_t host_blocks : {1, 5, 40, 400}) {
+      Bookkeeping bookkeeping(40, hash, static_cast<unsigned>(host_blocks), host_blocks);
+      bookkeeping.run(50'000);
+      EXPECT_GT(bookkeeping.restored(), host_blocks < 40 ? 10 : 300) << host_blocks;
+    }
   }
 }
 
