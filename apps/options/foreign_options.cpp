@@ -34,7 +34,7 @@ constexpr std::string_view file_rope = "the model's file says how positions are 
 constexpr std::string_view one_batch = "--batch sets the tokens of a step, which is not divided further";
 constexpr std::string_view own_cache = "the KV cache has pages that all requests share; --kv-tokens sets its size for serve";
 constexpr std::string_view prefixes =
-    "serve keeps the prompts' beginnings in the KV cache by itself; --no-prefix-cache turns it off";
+    "serve keeps prompts' beginnings by itself, with --cache-disk FOLDER in files too; --no-prefix-cache turns it off";
 constexpr std::string_view no_sampler = "this sampler does not exist; `rocmforge run --help` lists those there are";
 constexpr std::string_view own_page = "the page at / is built in; --no-page turns it off";
 constexpr std::string_view no_tls = "serve has no TLS: put a proxy before it";

@@ -84,6 +84,11 @@ void ServiceFlags::add_to(Command& command) {
        .target = &cache_ram_mib,
        .meaning = "MiB of host memory for prompts that leave the KV cache",
        .range = {.least = -1, .most = 1 << 30, .note = "0: none; -1: a quarter of what the models leave free"}});
+  add({"--cache-disk", &cache_disk, "Keep prompts in files of this folder too, where later servers find them", "FOLDER"});
+  add({.names = "--cache-disk-size",
+       .target = &cache_disk_mib,
+       .meaning = "MiB of all files there",
+       .range = {.least = 0, .most = 1 << 30}});
   add({"--no-prefix-cache", &no_prefix_cache, "Compute every prompt from its start"});
   add({"--strict-fields", &strict_fields, "Refuse requests with fields that are not known"});
 }
@@ -95,6 +100,12 @@ EngineOptions ServiceFlags::engine_options(const EngineFlags& engine) const {
   options.model.max_batch_tokens = options.max_batch_tokens;
   options.prefix_cache = !no_prefix_cache;
   options.kv_tokens = kv_tokens;
+  if (!cache_disk.empty() && (cache_ram_mib == 0 || no_prefix_cache)) {
+    throw UsageError(fmt::format("--cache-disk can't be used with {}: prompts come back through host memory",
+                                 no_prefix_cache ? "--no-prefix-cache" : "--cache-ram 0"));
+  }
+  options.cache_disk = cache_disk;
+  options.cache_disk_bytes = cache_disk_mib << 20;
   options.cache_ram_bytes = cache_ram_mib < 0 ? -1 : cache_ram_mib << 20;
   options.max_prefill_seconds = prompt_seconds;
   return options;

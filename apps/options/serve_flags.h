@@ -19,6 +19,8 @@ struct ServiceFlags {
   std::int32_t max_waiting = 2048;
   std::int64_t kv_tokens = 0;
   std::int64_t cache_ram_mib = -1;
+  std::string cache_disk;
+  std::int64_t cache_disk_mib = 16384;
   double prompt_seconds = 0.5;
   double request_seconds = 600.0;
   bool no_prefix_cache = false;

@@ -88,6 +88,16 @@ Engine::State::State(EngineParts engine_parts, const EngineOptions& options)
       max_prefill_seconds(options.max_prefill_seconds),
       step_seconds(options.step_seconds) {
   scored.reserve(logprobs.size());
+  if (host_memory && !options.cache_disk.empty()) {
+    std::vector<const GgufFile*> files;
+    for (const GgufFile* file : {parts.file.get(), parts.vision_file.get()}) {
+      if (file != nullptr) {
+        files.push_back(file);
+      }
+    }
+    disk.emplace(std::make_unique<PromptFiles>(options.cache_disk, options.cache_disk_bytes),
+                 identity_of(files, fmt::format("{} ranks", parts.model->ranks()), *parts.memory), *parts.memory, cache);
+  }
 }
 
 RequestRefusal Engine::State::refusal(const Request& request, int count) const {
@@ -145,6 +155,9 @@ void Engine::State::end(RequestId id, FinishReason reason) {
 }
 
 void Engine::State::finish(Running& running, FinishReason reason, StepOutput& output) {
+  if (disk) {
+    disk->keep(running);
+  }
   scheduler.finish(running, reason);
   output.finish = reason;
   output.stats = running.stats();
@@ -281,6 +294,9 @@ void Engine::State::add(const Request& request, std::span<const RequestId> ids) 
     if (running.request.deadline) {
       deadlines.emplace(*running.request.deadline, id);
     }
+    if (disk && leader == nullptr && !running.wants_prompt_rows()) {
+      running.disk_tokens = disk->load(running);
+    }
     scheduler.submit(running, leader);
     leader = leader != nullptr ? leader : &running;
   }
@@ -332,6 +348,11 @@ EngineStatus Engine::status() const {
   if (const HostCopies* copies = std::as_const(*state.parts.memory).host_copies(); copies != nullptr) {
     status.host_bytes = status.host_blocks * static_cast<std::int64_t>(copies->block_bytes());
     status.max_host_bytes = static_cast<std::int64_t>(copies->max_bytes());
+  }
+  if (state.disk) {
+    status.disk_bytes = state.disk->files().bytes();
+    status.max_disk_bytes = state.disk->files().max_bytes();
+    status.disk_loads = state.disk->loaded_tokens();
   }
   if (const BlockAllocator* slots = state.cache.slots(); slots != nullptr) {
     status.state_slots = slots->num_blocks();

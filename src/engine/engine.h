@@ -78,6 +78,9 @@ struct EngineOptions {
   /// The most host memory for known prefixes whose blocks are freed, from where they are copied back; 0: none, -1: a quarter
   /// of what the model leaves free. Not for models with recurrent state or windows.
   std::int64_t cache_ram_bytes = 0;
+  /// A folder for prompts' blocks, which later processes find; "": none. Needs host memory, through which they come back.
+  std::string cache_disk{};
+  std::int64_t cache_disk_bytes = std::int64_t{16} << 30;  ///< the most of all files there
   DraftOptions drafts{};
   std::vector<AdapterOptions> adapters{};  ///< loaded with the model
   /// The file of the model's image encoder (mmproj); "": it sees no images. A step then has at least the tokens of the
@@ -109,6 +112,7 @@ struct RequestStats {
   std::int32_t prompt_tokens = 0;
   std::int32_t cached_tokens = 0;  ///< of the prompt, not computed for this request
   std::int32_t host_tokens = 0;    ///< of these, copied back from host memory
+  std::int32_t disk_tokens = 0;    ///< of these, read from files for this request
   std::int32_t generated_tokens = 0;
   double queue_seconds = 0.0;        ///< submission to the first step it is part of
   double prompt_seconds = 0.0;       ///< submission to first token, or to the prompt's end if no token is drawn
@@ -167,6 +171,8 @@ struct EngineStatus {
   std::int32_t host_blocks = 0;       ///< blocks of the prefix cache with a copy in host memory
   std::int64_t host_bytes = 0;        ///< of these copies
   std::int64_t max_host_bytes = 0;    ///< the most that there may be; 0: none are kept
+  std::int64_t disk_bytes = 0;        ///< of prompts in files
+  std::int64_t max_disk_bytes = 0;    ///< likewise
   std::int32_t step_tokens = 0;       ///< computed in the last step
   std::int32_t step_sequences = 0;    ///< part of the last step
   // Totals since the engine was made.
@@ -175,6 +181,7 @@ struct EngineStatus {
   std::int64_t prefix_queries = 0;  ///< prompt tokens looked up in the prefix cache
   std::int64_t prefix_hits = 0;     ///< prompt tokens found there
   std::int64_t host_hits = 0;       ///< of these, in host memory
+  std::int64_t disk_loads = 0;      ///< prompt tokens read from files into host memory
   std::int64_t drafts = 0;          ///< of at least one token, each for one sequence in one step
   std::int64_t drafted_tokens = 0;
   std::int64_t accepted_tokens = 0;

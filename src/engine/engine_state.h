@@ -19,6 +19,7 @@
 #include "engine/mask_work.h"
 #include "engine/model_runner.h"
 #include "engine/prompt_cache.h"
+#include "engine/prompt_disk.h"
 #include "engine/running.h"
 #include "engine/step_recovery.h"
 #include "engine/step_time.h"
@@ -87,6 +88,7 @@ struct Engine::State {
   EngineParts parts;
   std::optional<PromptCacheMemory> host_memory;
   SequenceCache cache;
+  std::optional<PromptDisk> disk;
   Scheduler scheduler;
   ModelRunner runner;
   EngineAdapters adapters;

@@ -89,6 +89,7 @@ std::unique_ptr<Engine> load_draft_model(const EngineParts& parts, const EngineO
   own.kv_tokens = std::max<std::int64_t>(options.kv_tokens, own.context_length);
   own.max_waiting = -1;
   own.prefix_cache = true;
+  own.cache_disk.clear();
   own.cache_ram_bytes = 0;  // what it lacks it computes faster than the model's blocks are copied
   own.model.progress = nullptr;
   own.model.load_mtp = false;
@@ -118,7 +119,11 @@ std::unique_ptr<Engine> load_model(const std::string& path, const EngineOptions&
 std::unique_ptr<Engine> load_model(const std::string& path, const EngineOptions& wanted, std::unique_ptr<Device> device) {
   EngineOptions options = wanted;
   EngineParts parts = plan_and_load(path, options, std::move(device));
-  if (const std::string_view reason = host_copies_refusal(*parts.memory); wanted.cache_ram_bytes > 0 && !reason.empty()) {
+  if (!options.cache_disk.empty() && (options.cache_ram_bytes == 0 || !options.prefix_cache)) {
+    throw Error("prompts in files need host memory for prompts, and the prefix cache");
+  }
+  if (const std::string_view reason = host_copies_refusal(*parts.memory);
+      !reason.empty() && (wanted.cache_ram_bytes > 0 || !wanted.cache_disk.empty())) {
     log_warning("{}: prompts are not kept in host memory: {}", path, reason);
   }
   if (options.model.processes != nullptr) {

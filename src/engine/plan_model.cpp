@@ -42,6 +42,7 @@ void check_options(const EngineOptions& options) {
   at_least("max_sequences", options.max_sequences, 1);
   at_least("kv_tokens", options.kv_tokens, 0);
   at_least("cache_ram_bytes", options.cache_ram_bytes, -1);
+  at_least("cache_disk_bytes", options.cache_disk_bytes, 0);
   at_least("threads", options.threads, 0);
   at_least("ranks", options.model.ranks, 1);
   if ((options.model.ranks > 1 || options.model.processes != nullptr) && options.placement.any()) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -40,6 +41,7 @@ struct Running final : Sequence {
     return {.prompt_tokens = prompt_tokens,
             .cached_tokens = prefix_hits,
             .host_tokens = host_hits,
+            .disk_tokens = std::min(host_hits, disk_tokens),
             .generated_tokens = generated(),
             .queue_seconds = answer.queue_seconds(),
             .prompt_seconds = answer.prompt_seconds(),
@@ -51,6 +53,7 @@ struct Running final : Sequence {
   Answer answer;
   Drafting drafting{};
   std::vector<AdapterUse> adapters{};  ///< of the request, for steps
+  std::int32_t disk_tokens = 0;        ///< read from files when it came
 };
 
 }  // namespace rocmforge

@@ -47,10 +47,17 @@ void SequenceMemory::keep_on_host(std::int64_t max_bytes) {
   host_copies_.emplace(devices_.at(Side::device), pages().block_bytes() * (1 + others_.size()), max_bytes);
 }
 
-void SequenceMemory::save_block(std::int32_t from, std::int32_t to) {
-  std::byte* copy = host_copies_.value().block(to);
+void SequenceMemory::save_block(std::int32_t from, std::int32_t to) { save_block(from, host_copies_.value().block(to)); }
+
+void SequenceMemory::save_block(std::int32_t from, std::byte* to) {
   for (std::size_t rank = 0; rank <= others_.size(); ++rank) {
-    of_rank(rank).pages().save_block(from, copy + rank * pages().block_bytes());
+    of_rank(rank).pages().save_block(from, to + rank * pages().block_bytes());
+  }
+}
+
+void SequenceMemory::wait() {
+  if (Device& device = devices_.at(Side::device); device.is_gpu()) {
+    device.stream().synchronize();
   }
 }
 

@@ -43,6 +43,10 @@ class SequenceMemory {
   /// Copies block `from` of group 0 of all ranks to block `to` of host memory, or back, as KvCache::save_block.
   void save_block(std::int32_t from, std::int32_t to);
   void load_block(std::int32_t from, std::int32_t to);
+  /// Copies block `from` of group 0 of all ranks to other host memory, host_copies()->block_bytes() of it.
+  void save_block(std::int32_t from, std::byte* to);
+  /// Waits for all copies.
+  void wait();
 
   [[nodiscard]] std::int32_t num_groups() const { return static_cast<std::int32_t>(pages_.size()); }
   /// Group 0 has no window.

@@ -162,6 +162,11 @@ void ServiceMetrics::describe_requests(Exposition& out) const {
     out.counter("external_prefix_cache_hits", "Of those, found", static_cast<double>(status_.host_hits));
     out.gauge("host_cache_usage_perc", "Part of the prompt cache in host memory in use, 1 when full",
               static_cast<double>(status_.host_bytes) / static_cast<double>(status_.max_host_bytes));
+    if (status_.max_disk_bytes > 0) {
+      out.counter("disk_cache_loads", "Prompt tokens read from files into host memory",
+                  static_cast<double>(status_.disk_loads));
+      out.gauge("disk_cache_bytes", "Bytes of prompts in files", static_cast<double>(status_.disk_bytes));
+    }
     out.gauge("host_cache_bytes", "Bytes of prompts in host memory", static_cast<double>(status_.host_bytes));
   }
   out.counter("num_preemptions", "Sequences that gave their blocks to another", static_cast<double>(status_.preemptions));

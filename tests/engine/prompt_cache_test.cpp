@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "device/temporary_folder.h"
 #include "engine/engine.h"
 #include "engine/engine_parts.h"
 #include "engine/prompt_cache.h"
@@ -22,13 +24,15 @@ using Tokens = std::vector<std::int32_t>;
 
 constexpr std::int64_t mebibyte = std::int64_t{1} << 20;
 
-std::unique_ptr<Engine> load(std::int64_t cache_ram_bytes, std::int64_t kv_tokens, DType kv_dtype = DType::f16) {
+std::unique_ptr<Engine> load(std::int64_t cache_ram_bytes, std::int64_t kv_tokens, DType kv_dtype = DType::f16,
+                             const std::string& cache_disk = {}) {
   EngineOptions options{.context_length = 512, .max_batch_tokens = 64, .max_sequences = 2};
   options.kv_tokens = kv_tokens;
   options.threads = 2;
   options.device = "cpu";
   options.model.kv_dtype = kv_dtype;
   options.cache_ram_bytes = cache_ram_bytes;
+  options.cache_disk = cache_disk;
   return load_model(test::source_path("models/forge-demo.gguf"), options);
 }
 
@@ -143,6 +147,48 @@ TEST(PromptCache, SaltsKeepClientsApartInHostMemoryToo) {
   const Result again = answer(*engine, first, "one");
   EXPECT_EQ(again.stats.cached_tokens, 288);
   EXPECT_GT(again.stats.host_tokens, 0);
+}
+
+// The prompt has one piece and less than a block behind it: so a kept prompt is as long as one in files, and what follows is
+// computed in the same chunks.
+TEST(PromptCache, ARestartFindsPromptsInFiles) {
+  const TemporaryFolder folder;
+  const std::string place = folder.path().string();
+  const auto kept = load(0, 2048);
+  const auto block_bytes = static_cast<std::int64_t>(kept->memory().pages().block_bytes());
+  const std::int64_t block_tokens = kept->memory().block_tokens();
+  const auto in_files = static_cast<std::int32_t>((mebibyte + block_bytes - 1) / block_bytes * block_tokens);
+  ASSERT_LT(in_files, 440) << "a piece fits into the context";
+  const Tokens prompt = numbered(1, static_cast<std::size_t>(in_files) + 10);
+  Tokens longer = prompt;
+  const Tokens more = numbered(3, 40);
+  longer.insert(longer.end(), more.begin(), more.end());
+  answer(*kept, prompt);
+  const Result expected = answer(*kept, longer);
+  ASSERT_EQ(expected.stats.cached_tokens, in_files);
+  {
+    const auto first = load(16 * mebibyte, 1024, DType::f16, place);
+    answer(*first, prompt);
+    answer(*first, prompt, "salted");
+  }
+  const auto second = load(16 * mebibyte, 1024, DType::f16, place);
+  EXPECT_GT(second->status().disk_bytes, 2 * mebibyte);
+  const Result found = answer(*second, longer);
+  EXPECT_EQ(found.tokens, expected.tokens);
+  EXPECT_EQ(found.logprobs, expected.logprobs);
+  EXPECT_EQ(found.stats.cached_tokens, in_files);
+  EXPECT_EQ(found.stats.disk_tokens, in_files);
+  EXPECT_EQ(second->status().disk_loads, in_files);
+  EXPECT_EQ(answer(*second, longer, "another").stats.cached_tokens, 0);
+  EXPECT_EQ(answer(*second, longer, "salted").stats.disk_tokens, in_files);
+  EXPECT_EQ(answer(*second, longer).stats.disk_tokens, 0) << "it is on the device now";
+
+  const auto other_type = load(16 * mebibyte, 1024, DType::f32, place);
+  EXPECT_EQ(answer(*other_type, longer).stats.cached_tokens, 0) << "files of another type of cache";
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+    std::filesystem::resize_file(entry.path(), 1000);
+  }
+  EXPECT_EQ(answer(*load(16 * mebibyte, 1024, DType::f16, place), longer).stats.cached_tokens, 0) << "damaged files";
 }
 
 TEST(PromptCache, TheLimitHolds) {

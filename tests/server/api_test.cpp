@@ -357,6 +357,7 @@ TEST(PromptCache, AnAnswerSaysWhatCameFromHostMemory) {
   const Json& details = again["usage"]["prompt_tokens_details"];
   EXPECT_EQ(details["cached_tokens"], 192);
   EXPECT_GT(details["cached_tokens_details"]["host"], 100);
+  EXPECT_EQ(details["cached_tokens_details"]["disk"], 0);
   EXPECT_EQ(details["cached_tokens_details"]["host"].get<int>() + details["cached_tokens_details"]["device"].get<int>(),
             192);
   EXPECT_EQ(again["timings"]["cache_n"], 192);

@@ -238,6 +238,13 @@ class Loading(WithModels):
             limited.chat(name)
         self.assertEqual([limited.state(name)["value"] for name in "abc"], ["unloaded", "loaded", "loaded"])
 
+    def test_host_memory_for_prompts_is_divided(self):
+        router = self.router("--cache-ram", "100", "--models-max", "2")
+        router.chat("a")
+        [child] = router.children()
+        arguments = pathlib.Path(f"/proc/{child}/cmdline").read_text().split("\0")
+        self.assertEqual([text for text in arguments if text.startswith("--cache-ram")], ["--cache-ram=50"])
+
 
 class Failures(WithModels):
     def test_a_killed_model_is_reported_and_loaded_again(self):

@@ -180,8 +180,9 @@ void PrefixCache::insert(std::span<const std::int32_t> tokens, std::span<const B
       if (entries_.contains(key)) {
         break;  // another block has this key; children can't be distinguished from its children
       }
-      entry = &add(key, position, piece, blocks[i]);
-    } else if (entry->block < 0) {
+      entry = &add(key, position, piece);
+    }
+    if (entry->block < 0) {
       attach(*entry, blocks[i]);
     }
     keep_windows(entry->block, i, window_blocks);
@@ -215,8 +216,7 @@ void PrefixCache::evict_states(std::int32_t count) {
   }
 }
 
-PrefixCache::Entry& PrefixCache::add(std::uint64_t key, const Position& position, std::span<const std::int32_t> tokens,
-                                     BlockId block) {
+PrefixCache::Entry& PrefixCache::add(std::uint64_t key, const Position& position, std::span<const std::int32_t> tokens) {
   ByAge places;
   std::vector<std::int32_t> copy(tokens.begin(), tokens.end());
   std::string salt(position.parent == nullptr ? position.salt : std::string_view());
@@ -233,7 +233,6 @@ PrefixCache::Entry& PrefixCache::add(std::uint64_t key, const Position& position
   entry.salt = std::move(salt);
   entry.serial = ++num_inserted_;
   link(entry, position.parent);
-  attach(entry, block);
   return entry;
 }
 

@@ -74,6 +74,15 @@ class PrefixCache final : private BlockWatcher {
   std::size_t restore(std::span<const std::int32_t> tokens, std::string_view salt, std::span<const TokenSpan> spans,
                       std::span<const BlockId> blocks, std::size_t first);
 
+  /// How many blocks that start `tokens` are known, on the device or in host memory.
+  std::size_t num_known(std::span<const std::int32_t> tokens, std::string_view salt, std::span<const TokenSpan> spans) {
+    return known(tokens, salt, spans).size();
+  }
+  /// Adds up to `count` blocks behind the known ones that start `tokens`, to host memory alone. Returns where the caller
+  /// writes their content now; fewer where there is no room. Copies that wait to be made must not exist.
+  std::vector<HostId> add_on_host(std::span<const std::int32_t> tokens, std::string_view salt,
+                                  std::span<const TokenSpan> spans, std::size_t count);
+
   /// How many blocks of a growing sequence were inserted. The next insertion continues there if the last of them
   /// is still in the cache. Belongs to one sequence, whose tokens up to there must not change.
   struct Progress {
@@ -162,7 +171,8 @@ class PrefixCache final : private BlockWatcher {
   std::vector<Entry*> known(std::span<const std::int32_t> tokens, std::string_view salt, std::span<const TokenSpan> spans);
   /// The entry of the block with these tokens, or null.
   Entry* find(std::uint64_t key, const Position& position, std::span<const std::int32_t> tokens);
-  Entry& add(std::uint64_t key, const Position& position, std::span<const std::int32_t> tokens, BlockId block);
+  /// An entry that has no block yet.
+  Entry& add(std::uint64_t key, const Position& position, std::span<const std::int32_t> tokens);
   /// The entry that `progress` refers to, or null when it has left the cache.
   Entry* resume(const Progress& progress);
   /// The set for an idle entry of this kind.
@@ -175,6 +185,8 @@ class PrefixCache final : private BlockWatcher {
   void detach(Entry& entry);
   /// Frees the block of an idle entry. With host memory the entry stays where a copy can be kept there.
   void free_block(Entry& entry);
+  /// Frees a block of host memory, if need be one that is in use; false where all are held.
+  bool make_room_on_host();
   /// Has the block copied to host memory; false where that has no room. Others lose their copies for it, and this entry is
   /// forgotten too if one of them is before it.
   bool copy_to_host(Entry& entry);

@@ -40,10 +40,10 @@ Json Answers::head(std::string_view object) const {
   return {{"id", id}, {"object", object}, {"created", created}, {"model", model.id}, {"system_fingerprint", fingerprint}};
 }
 
-Json cached_details(std::int64_t cached, std::int64_t from_host) {
+Json cached_details(std::int64_t cached, std::int64_t from_host, std::int64_t from_disk) {
   Json json = {{"cached_tokens", cached}};
   if (from_host > 0) {
-    json["cached_tokens_details"] = {{"device", cached - from_host}, {"host", from_host}};
+    json["cached_tokens_details"] = {{"device", cached - from_host}, {"host", from_host - from_disk}, {"disk", from_disk}};
   }
   return json;
 }
@@ -52,6 +52,7 @@ Json Answers::usage() const {
   std::int64_t prompt = 0;
   std::int64_t cached = 0;
   std::int64_t from_host = 0;
+  std::int64_t from_disk = 0;
   std::int64_t completion = 0;
   for (std::size_t i = 0; i < choices.size(); ++i) {
     const RequestStats& stats = choices[i].stats;
@@ -59,13 +60,14 @@ Json Answers::usage() const {
       prompt += stats.prompt_tokens;
       cached += stats.cached_tokens;
       from_host += stats.host_tokens;
+      from_disk += stats.disk_tokens;
     }
     completion += stats.generated_tokens;
   }
   return {{"prompt_tokens", prompt},
           {"completion_tokens", completion},
           {"total_tokens", prompt + completion},
-          {"prompt_tokens_details", cached_details(cached, from_host)},
+          {"prompt_tokens_details", cached_details(cached, from_host, from_disk)},
           {"completion_tokens_details", {{"reasoning_tokens", 0}}}};
 }
 
@@ -78,7 +80,8 @@ Json timings_json(const RequestStats& stats) {
                {"prompt_per_token_ms", computed > 0 ? prompt_seconds * 1e3 / computed : 0.0},
                {"prompt_per_second", per_second(computed, prompt_seconds)}};
   if (stats.host_tokens > 0) {
-    json["cache_host_n"] = stats.host_tokens;
+    json["cache_host_n"] = stats.host_tokens - stats.disk_tokens;
+    json["cache_disk_n"] = stats.disk_tokens;
   }
   json.update(decode_timings(stats));
   return json;

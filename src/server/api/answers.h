@@ -41,8 +41,9 @@ struct Answers {
 
 /// In the form of llama-server.
 Json timings_json(const RequestStats& stats);
-/// The details of a usage: tokens of prompts that were not computed, and where some come from host memory, from where.
-Json cached_details(std::int64_t cached, std::int64_t from_host);
+/// The details of a usage: tokens of prompts that were not computed, and where some come from host memory or
+/// files, from where. `from_host` includes those from files.
+Json cached_details(std::int64_t cached, std::int64_t from_host, std::int64_t from_disk);
 /// Adds the timings so far to an event of an output, where they are asked for.
 void add_timings(Json& event, const StreamOptions& options, const AnswerChoice& choice, const StepOutput& output);
 /// "stop" or "length"

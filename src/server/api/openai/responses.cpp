@@ -262,7 +262,7 @@ class ResponseGeneration final : public MessageGeneration {
     }
     const RequestStats& stats = choice(0).stats;
     json["usage"] = {{"input_tokens", stats.prompt_tokens},
-                     {"input_tokens_details", cached_details(stats.cached_tokens, stats.host_tokens)},
+                     {"input_tokens_details", cached_details(stats.cached_tokens, stats.host_tokens, stats.disk_tokens)},
                      {"output_tokens", stats.generated_tokens},
                      {"output_tokens_details", {{"reasoning_tokens", message(0).reasoning_tokens()}}},
                      {"total_tokens", stats.prompt_tokens + stats.generated_tokens}};
