@@ -48,6 +48,9 @@ void check_options(const EngineOptions& options) {
   if ((options.model.ranks > 1 || options.model.processes != nullptr) && options.placement.any()) {
     throw Error("a model that ranks share can't be split over a GPU and the CPU too");
   }
+  if (options.model.processes != nullptr && (options.cache_ram_bytes > 0 || !options.cache_disk.empty())) {
+    throw Error("prompts are not kept in host memory or files where processes share the model");
+  }
   if (options.as_process && options.model.processes == nullptr) {
     throw Error(
         "--split tensor: this needs the other processes ('inspect' takes --ranks N, 'pull' downloads a model first)");

@@ -8,6 +8,9 @@
 namespace rocmforge {
 
 std::int64_t cache_ram_bytes(const EngineOptions& options, const PlannedModel& planned) {
+  if (options.model.processes != nullptr) {  // the others have the rest of each block
+    return 0;
+  }
   if (options.cache_ram_bytes >= 0) {
     return options.cache_ram_bytes;
   }

@@ -13,6 +13,11 @@
 namespace rocmforge {
 namespace {
 
+/// Not those of adapters, whose ids are not the same in the next run.
+bool may_be_in_files(const Sequence& sequence) {
+  return !sequence.request.adapters || sequence.request.adapters->empty();
+}
+
 /// Text and bytes whose hash is wanted.
 class Hashed {
  public:
@@ -112,11 +117,11 @@ void PromptDisk::take_contents(const Sequence& sequence, std::size_t index) {
 
 void PromptDisk::keep(const Sequence& sequence) {
   const std::size_t blocks = static_cast<std::size_t>(sequence.cache.computed_tokens / cache_->block_tokens());
-  if (blocks < piece_blocks_ || !cache_->copies().empty()) {
+  if (blocks < piece_blocks_ || !cache_->copies().empty() || !may_be_in_files(sequence)) {
     return;
   }
   try {
-    PieceKey key = first_piece_key(identity_, sequence.request.cache_salt);
+    PieceKey key = first_piece_key(identity_, sequence.prefix_salt);
     for (std::size_t index = 0; (index + 1) * piece_blocks_ <= blocks; ++index) {
       take_contents(sequence, index);
       key = piece_key(key, contents_);
@@ -138,11 +143,14 @@ void PromptDisk::keep(const Sequence& sequence) {
 }
 
 std::int32_t PromptDisk::load(const Sequence& sequence) {
+  if (!may_be_in_files(sequence)) {
+    return 0;
+  }
   const std::span<const std::int32_t> tokens = sequence.tokens;
   const std::size_t whole = (tokens.size() - 1) / static_cast<std::size_t>(cache_->block_tokens());
-  const std::size_t known_before = cache_->prefixes()->num_known(tokens, sequence.request.cache_salt, sequence.cache.spans);
+  const std::size_t known_before = cache_->prefixes()->num_known(tokens, sequence.prefix_salt, sequence.cache.spans);
   std::size_t known = known_before;
-  PieceKey key = first_piece_key(identity_, sequence.request.cache_salt);
+  PieceKey key = first_piece_key(identity_, sequence.prefix_salt);
   for (std::size_t index = 0; (index + 1) * piece_blocks_ <= whole; ++index) {
     take_contents(sequence, index);
     key = piece_key(key, contents_);
@@ -170,7 +178,7 @@ std::size_t PromptDisk::load_piece(const Sequence& sequence, std::size_t index, 
   }
   memory_->wait();  // earlier copies may still read or write host memory
   const std::vector<HostId> added = cache_->prefixes()->add_on_host(
-      sequence.tokens, sequence.request.cache_salt, sequence.cache.spans, (index + 1) * piece_blocks_ - known);
+      sequence.tokens, sequence.prefix_salt, sequence.cache.spans, (index + 1) * piece_blocks_ - known);
   for (std::size_t i = 0; i < added.size(); ++i) {
     const std::size_t in_piece = known + i - index * piece_blocks_;
     std::memcpy(memory_->host_copies()->block(added[i]), bytes->data() + in_piece * block_bytes, block_bytes);
