@@ -86,8 +86,8 @@ struct OperationList {
 /// and tolerance. The oracle is the operation's kernel of KernelPriority::check on the device, else the CPU's reference.
 using CheckedOperations =
     OperationList<EmbeddingRows, RmsNorm, LayerNorm, Matmul, RopeAppend, Attention, GatedActivation, ResidualAdd,
-                  SampleTokens, RouteTokens, RouteRows, ExpertMatmul, CausalConv, SsmScan, GatedDeltaNet, OutputGate,
-                  LatentAppend, HeadMatmul, LatentExpand, CopyHeads, GatherRows, OverwriteRows>;
+                  SampleTokens, RouteTokens, RouteRows, ExpertMatmul, CausalConv, SsmScan, SelectiveScan, GatedDeltaNet,
+                  OutputGate, LatentAppend, HeadMatmul, LatentExpand, CopyHeads, GatherRows, OverwriteRows>;
 
 template <>
 std::vector<CallShape<EmbeddingRows>> shapes_of(const KernelUse<EmbeddingRows>& use, const ShapeLimits& limits);
@@ -117,6 +117,8 @@ template <>
 std::vector<CallShape<CausalConv>> shapes_of(const KernelUse<CausalConv>& use, const ShapeLimits& limits);
 template <>
 std::vector<CallShape<SsmScan>> shapes_of(const KernelUse<SsmScan>& use, const ShapeLimits& limits);
+template <>
+std::vector<CallShape<SelectiveScan>> shapes_of(const KernelUse<SelectiveScan>& use, const ShapeLimits& limits);
 template <>
 std::vector<CallShape<GatedDeltaNet>> shapes_of(const KernelUse<GatedDeltaNet>& use, const ShapeLimits& limits);
 template <>

@@ -96,6 +96,42 @@ CallProblem<SsmScan> scan_problem(const SsmScan::Spec& spec, const std::vector<s
   return problem;
 }
 
+CallProblem<SelectiveScan> selective_problem(const SelectiveScan::Spec& spec, const std::vector<std::int32_t>& rows) {
+  CallProblem<SelectiveScan> problem;
+  PooledRandom random(44);
+  const StateStep step = state_step(rows, spec.state_elems(), 0.5f, random);
+  const BatchArrays batch(problem.arrays, step.plan);
+  const std::int64_t tokens = sum_of(rows);
+  const std::int64_t stride = 2 * spec.channels;
+  const auto x = problem.arrays.input("x", random.normals(tokens * spec.channels));
+  const auto gates = problem.arrays.input("dt and z", random.normals(tokens * stride));
+  const auto bc = problem.arrays.input("B and C", random.normals(tokens * 2 * spec.state_size));
+  const auto a = problem.arrays.input("a", negative(random.normals(spec.state_elems())));
+  const auto d = problem.arrays.input("d", random.normals(spec.channels));
+  const auto states = problem.arrays.updated("states", step.states, spec.state_size);
+  const auto out = problem.arrays.output<float>("out", tokens, spec.channels);
+  problem.tolerance = recurrent_tolerance;
+  problem.bytes = float_bytes(tokens * (2 * spec.channels + stride + 2 * spec.state_size) +
+                              2 * static_cast<std::int64_t>(rows.size()) * spec.state_elems());
+  problem.bind = bind_args<SelectiveScan>(spec, [=](const auto&, PlacedArrays& place) {
+    const float* dt = place.at(gates);
+    const float* b = place.at(bc);
+    return SelectiveScan::Args{.x = place.at(x),
+                               .z = dt + spec.channels,
+                               .dt = dt,
+                               .stride = stride,
+                               .b = b,
+                               .c = b + spec.state_size,
+                               .bc_stride = 2 * spec.state_size,
+                               .a = place.at(a),
+                               .d = place.at(d),
+                               .states = states_at(place, states, step, spec.state_elems()),
+                               .batch = batch.at(place),
+                               .out = place.at(out)};
+  });
+  return problem;
+}
+
 CallProblem<GatedDeltaNet> delta_problem(const GatedDeltaNet::Spec& spec, const std::vector<std::int32_t>& rows) {
   CallProblem<GatedDeltaNet> problem;
   PooledRandom random(43);
@@ -144,6 +180,13 @@ std::vector<CallShape<SsmScan>> shapes_of(const KernelUse<SsmScan>& use, const S
   return shapes_by_rows<SsmScan>(
       limits, 3.0 * static_cast<double>(use.spec.state_elems()),
       [spec = use.spec](const std::vector<std::int32_t>& rows) { return scan_problem(spec, rows); });
+}
+
+template <>
+std::vector<CallShape<SelectiveScan>> shapes_of(const KernelUse<SelectiveScan>& use, const ShapeLimits& limits) {
+  return shapes_by_rows<SelectiveScan>(
+      limits, 6.0 * static_cast<double>(use.spec.state_elems()),
+      [spec = use.spec](const std::vector<std::int32_t>& rows) { return selective_problem(spec, rows); });
 }
 
 template <>

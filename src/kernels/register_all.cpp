@@ -21,6 +21,7 @@ void register_cpu_kernels(KernelRegistry& registry) {
     registry.add<GatedActivation>(make_cpu_gated_activation(bodies));
     registry.add<CausalConv>(make_cpu_causal_conv(bodies));
     registry.add<SsmScan>(make_cpu_ssm_scan(bodies));
+    registry.add<SelectiveScan>(make_cpu_selective_scan(bodies));
     registry.add<GatedDeltaNet>(make_cpu_delta_net(bodies));
     registry.add<OutputGate>(make_cpu_output_gate(bodies));
     registry.add<RopeAppend>(make_cpu_rope_append(bodies));
@@ -68,6 +69,7 @@ void register_portable_kernels(KernelRegistry& registry, DeviceKind kind, Device
   registry.add<RouteRows>(make_gpu_route_rows(kind));
   registry.add<CausalConv>(make_gpu_causal_conv(kind));
   registry.add<SsmScan>(make_gpu_ssm_scan(kind));
+  registry.add<SelectiveScan>(make_gpu_selective_scan(kind));
   registry.add<GatedDeltaNet>(make_gpu_delta_net(kind));
   registry.add<OutputGate>(make_gpu_output_gate(kind));
   registry.add<ExpertMatmul>(make_gpu_expert_matmul(kind));
@@ -84,6 +86,7 @@ void register_check_kernels(KernelRegistry& registry, DeviceKind kind) {
   registry.add<ExpertMatmul>(make_check_expert_matmul(kind));
   registry.add<GatedDeltaNet>(make_check_delta_net(kind));
   registry.add<SsmScan>(make_check_ssm_scan(kind));
+  registry.add<SelectiveScan>(make_check_selective_scan(kind));
   registry.add<CausalConv>(make_check_causal_conv(kind));
   registry.add<RopeAppend>(make_check_rope_append(kind));
   registry.add<LatentAppend>(make_check_latent_append(kind));
@@ -158,6 +161,7 @@ void register_reference_kernels(KernelRegistry& registry) {
   registry.add<RouteRows>(make_reference_route_rows());
   registry.add<CausalConv>(make_reference_causal_conv());
   registry.add<SsmScan>(make_reference_ssm_scan());
+  registry.add<SelectiveScan>(make_reference_selective_scan());
   registry.add<GatedDeltaNet>(make_reference_delta_net());
   registry.add<OutputGate>(make_reference_output_gate());
   registry.add<ExpertMatmul>(make_reference_expert_matmul());

@@ -18,6 +18,7 @@
 #include "ops/rms_norm.h"
 #include "ops/rope.h"
 #include "ops/sample.h"
+#include "ops/selective_scan.h"
 #include "ops/ssm_scan.h"
 
 namespace rocmforge {
@@ -27,8 +28,8 @@ class KernelRegistry final
     : public KernelRegistryOf<EmbeddingRows, RmsNorm, LayerNorm, Matmul, RopeAppend, Attention, GatedActivation,
                               SampleTokens, ResidualAdd, Scale, CausalMask, RowSoftmax, QueryKey, WeightsValue, ReplicateKv,
                               Dequantize, DequantizeRmsNorm, GatherRows, RouteTokens, RouteRows, ExpertMatmul, CausalConv,
-                              SsmScan, GatedDeltaNet, OutputGate, LatentAppend, HeadMatmul, LatentExpand, CopyHeads,
-                              OverwriteRows, AllReduce> {
+                              SsmScan, SelectiveScan, GatedDeltaNet, OutputGate, LatentAppend, HeadMatmul, LatentExpand,
+                              CopyHeads, OverwriteRows, AllReduce> {
  public:
   KernelRegistry();
   ~KernelRegistry();

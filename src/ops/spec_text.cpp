@@ -54,6 +54,10 @@ std::string to_string(const SsmScan::Spec& spec) {
   return fmt::format("heads {} of {} state {} groups {}", spec.heads, spec.head_dim, spec.state_size, spec.groups);
 }
 
+std::string to_string(const SelectiveScan::Spec& spec) {
+  return fmt::format("channels {} state {}", spec.channels, spec.state_size);
+}
+
 std::string to_string(const GatedDeltaNet::Spec& spec) {
   return fmt::format("heads {}:{} of {}:{}{}", spec.value_heads, spec.key_heads, spec.value_dim, spec.key_dim,
                      spec.tiled ? " tiled" : "");

@@ -100,6 +100,7 @@ TEST_F(SmallCases, EveryOperationIsRightOnTheProcessor) {
       best<ExpertMatmul>({DType::q8_0, 4, 64, 64, 2, false}),
       best<CausalConv>({.channels = 32, .taps = 3, .gates = true}),
       best<SsmScan>({.heads = 4, .head_dim = 16, .state_size = 16, .groups = 2}),
+      best<SelectiveScan>({.channels = 24, .state_size = 16}),
       best<GatedDeltaNet>({.key_heads = 2, .value_heads = 4, .key_dim = 16, .value_dim = 16}),
       best<OutputGate>({.heads = 4, .dim = 16, .gate = OutputGate::Gate::silu, .norm = true}),
       best<LatentAppend>(latent),
@@ -108,7 +109,7 @@ TEST_F(SmallCases, EveryOperationIsRightOnTheProcessor) {
       best<CopyHeads>({24, 16}),
       best<GatherRows>({64})};
   run(uses, 3e6);
-  EXPECT_EQ(operations_.size(), 21u);
+  EXPECT_EQ(operations_.size(), 22u);
   EXPECT_TRUE(unchecked_operations(uses).empty());
 }
 
@@ -130,9 +131,9 @@ TEST_F(SmallCases, TheListForNoModelCoversEveryOperationOnce) {
     operations.insert(one.operation);
   }
   for (const char* operation :
-       {"embedding",    "rms_norm",      "layer_norm",    "matmul",        "rope_append", "attention",  "gated_activation",
-        "residual_add", "sample",        "route_tokens",  "expert_matmul", "causal_conv", "ssm_scan",   "gated_delta_net",
-        "output_gate",  "latent_append", "latent_expand", "head_matmul",   "copy_heads",  "gather_rows"}) {
+       {"embedding",      "rms_norm",    "layer_norm",    "matmul",        "rope_append", "attention",  "gated_activation",
+        "residual_add",   "sample",      "route_tokens",  "expert_matmul", "causal_conv", "ssm_scan",   "gated_delta_net",
+        "selective_scan", "output_gate", "latent_append", "latent_expand", "head_matmul", "copy_heads", "gather_rows"}) {
     EXPECT_TRUE(operations.contains(operation)) << operation;
   }
 }

@@ -408,6 +408,8 @@ def single_tensors(architecture, name, config, model):
     joined = name in JOINED_LATENT
     for source, parameter in named_weights(model):
         values = parameter.detach().numpy()
+        if architecture == "falcon-h1":
+            values = (values * mamba.factor_of(source, config)).astype(numpy.float32)
         if architecture in mamba.ARCHITECTURES and (part := mamba.converted(source, values, config)) or \
                 architecture == "gemma4" and (part := golden_gemma4.converted(source, values)):
             yield part
@@ -453,7 +455,7 @@ def main_rope(config):
 
 def metadata(architecture, name, config):
     heads = getattr(config, "num_attention_heads", 0)
-    head_dim = getattr(config, "head_dim", None) or config.hidden_size // heads
+    head_dim = getattr(config, "head_dim", None) or config.hidden_size // max(heads, 1)
     widths = mamba.feed_forward_widths(config)
     yield "general.architecture", STRING, architecture
     yield "general.name", STRING, name
@@ -472,6 +474,8 @@ def metadata(architecture, name, config):
         own.append(("rope.freq_base", F32, parameters["rope_theta"]))
     if architecture in mamba.ARCHITECTURES:
         own += [(f"ssm.{key}", U32, value) for key, value in mamba.keys(config).items()]
+    if architecture == "mamba":
+        own.append(("ssm.dt_b_c_rms", BOOL, config.model_type == "falcon_mamba"))
     if architecture == "granitehybrid":
         own.append(("rope.scaling.finetuned", BOOL, config.position_embedding_type == "rope"))
     if hasattr(config, "linear_num_key_heads"):

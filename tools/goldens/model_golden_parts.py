@@ -92,7 +92,7 @@ def write_gguf(path, pairs, weights):
 
 
 def norm_epsilon(config):
-    if config.model_type in ("mamba2", "nemotron_h"):
+    if config.model_type in ("mamba", "falcon_mamba", "mamba2", "nemotron_h"):
         return "attention.layer_norm_rms_epsilon", F32, config.layer_norm_epsilon
     for attribute in ("rms_norm_eps", "norm_eps"):
         if hasattr(config, attribute) and config.model_type != "nemotron":

@@ -43,6 +43,14 @@ Json scan_json(const SsmConfig& ssm) {
           {"groups", ssm.groups}, {"taps", ssm.taps}};
 }
 
+Json selective_scan_json(const MambaConfig& mamba) {
+  return {{"layers", 0},
+          {"channels", mamba.channels},
+          {"state_size", mamba.state_size},
+          {"time_rank", mamba.time_rank},
+          {"taps", mamba.taps}};
+}
+
 Json delta_net_json(const DeltaNetConfig& layer) {
   return {{"layers", 0},
           {"value_heads", layer.value_heads},
@@ -121,6 +129,11 @@ std::string scan_text(const Json& kind) {
   return fmt::format("{} of Mamba-2 with {} of {}, rows of state of {} and {} taps", layers_text(kind),
                      counted(kind["heads"], "head"), kind["head_dim"].get<int>(), kind["state_size"].get<int>(),
                      kind["taps"].get<int>());
+}
+
+std::string selective_scan_text(const Json& kind) {
+  return fmt::format("{} of Mamba with {} channels, rows of state of {} and {} taps", layers_text(kind),
+                     kind["channels"].get<int>(), kind["state_size"].get<int>(), kind["taps"].get<int>());
 }
 
 std::string delta_net_text(const Json& kind) {
@@ -216,6 +229,7 @@ Json model_json(const GgufFile& file) {
     Json attention = Json::array();
     Json convolution = Json::array();
     Json scan = Json::array();
+    Json selective_scan = Json::array();
     Json delta_net = Json::array();
     Json feed_forward = Json::array();
     for (const LayerConfig& layer : std::span(config.blocks).first(static_cast<std::size_t>(config.layers))) {
@@ -233,6 +247,13 @@ Json model_json(const GgufFile& file) {
           case MixerKind::ssm:
             count_layer(scan, scan_json(layer.ssm));
             break;
+          case MixerKind::attention_and_ssm:
+            count_layer(attention, attention_json(layer.attention));
+            count_layer(scan, scan_json(layer.ssm));
+            break;
+          case MixerKind::mamba:
+            count_layer(selective_scan, selective_scan_json(layer.mamba));
+            break;
         }
       }
       if (layer.has_feed_forward()) {
@@ -249,6 +270,7 @@ Json model_json(const GgufFile& file) {
                 {"attention", attention},
                 {"convolution", convolution},
                 {"scan", scan},
+                {"selective_scan", selective_scan},
                 {"delta_net", delta_net},
                 {"feed_forward", feed_forward}});
   } catch (const Error& error) {
@@ -328,6 +350,7 @@ std::vector<std::string> model_screen(const GgufFile& file, const Json& model, c
   lines.add_kinds("attention", model["attention"], attention_text);
   lines.add_kinds("convolution", model["convolution"], convolution_text);
   lines.add_kinds("scan", model["scan"], scan_text);
+  lines.add_kinds("scan", model["selective_scan"], selective_scan_text);
   lines.add_kinds("delta net", model["delta_net"], delta_net_text);
   lines.add_kinds("feed-forward", model["feed_forward"], feed_forward_text);
   const auto planned = std::ranges::find_if(devices, [](const Json& device) { return !device.contains("refused"); });

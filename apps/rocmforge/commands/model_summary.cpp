@@ -52,8 +52,7 @@ std::uint64_t kv_bytes_per_token(const GgufFile& file, DType kv_dtype) {
   std::uint64_t bytes = 0;
   for (const LayerConfig& layer : std::span(config.blocks).first(static_cast<std::size_t>(config.layers))) {
     const std::int64_t planes = layer.attention.latent.rank > 0 ? 1 : 2;
-    const bool attends = layer.has_mixer() && layer.mixer == MixerKind::attention;
-    bytes += attends ? row_bytes(kv_dtype, planes * layer.attention.kv_dim()) : 0;
+    bytes += layer.attends() ? row_bytes(kv_dtype, planes * layer.attention.kv_dim()) : 0;
   }
   return bytes;
 }

@@ -13,6 +13,7 @@ std::unique_ptr<MatmulKernel> make_check_matmul(DeviceKind kind);
 std::unique_ptr<ExpertMatmulKernel> make_check_expert_matmul(DeviceKind kind);
 std::unique_ptr<OpKernel<GatedDeltaNet>> make_check_delta_net(DeviceKind kind);
 std::unique_ptr<OpKernel<SsmScan>> make_check_ssm_scan(DeviceKind kind);
+std::unique_ptr<OpKernel<SelectiveScan>> make_check_selective_scan(DeviceKind kind);
 std::unique_ptr<OpKernel<CausalConv>> make_check_causal_conv(DeviceKind kind);
 std::unique_ptr<OpKernel<RopeAppend>> make_check_rope_append(DeviceKind kind);
 std::unique_ptr<OpKernel<LatentAppend>> make_check_latent_append(DeviceKind kind);

@@ -10,10 +10,12 @@ using check_kernels::CausalConvCheckArgs;
 using check_kernels::DeltaNetCheckArgs;
 using check_kernels::one_thread_each;
 using check_kernels::RecurrentSteps;
+using check_kernels::SelectiveScanCheckArgs;
 using check_kernels::SsmScanCheckArgs;
 
 constexpr Kernel<DeltaNetCheckArgs> delta_net_kernel{"recurrent_check", "check_delta_net"};
 constexpr Kernel<SsmScanCheckArgs> ssm_scan_kernel{"recurrent_check", "check_ssm_scan"};
+constexpr Kernel<SelectiveScanCheckArgs> selective_scan_kernel{"recurrent_check", "check_selective_scan"};
 constexpr Kernel<CausalConvCheckArgs> causal_conv_kernel{"recurrent_check", "check_causal_conv"};
 
 RecurrentSteps steps_of(const StateView& states, const RaggedBatch& batch) {
@@ -70,6 +72,30 @@ class CheckSsmScan final : public AnyCheckKernel<SsmScan> {
   }
 };
 
+class CheckSelectiveScan final : public AnyCheckKernel<SelectiveScan> {
+ public:
+  using AnyCheckKernel::AnyCheckKernel;
+  void run(const SelectiveScan::Spec& spec, const SelectiveScan::Args& args, ExecutionContext& context) const override {
+    check_arguments(spec, args, device());
+    if (args.batch.num_sequences == 0) {
+      return;
+    }
+    selective_scan_kernel.launch(*context.stream, one_thread_each(args.batch.num_sequences * spec.channels),
+                                 {.steps = steps_of(args.states, args.batch),
+                                  .x = args.x,
+                                  .z = args.z,
+                                  .dt = args.dt,
+                                  .b = args.b,
+                                  .c = args.c,
+                                  .a = args.a,
+                                  .d = args.d,
+                                  .out = args.out,
+                                  .stride = args.stride,
+                                  .bc_stride = args.bc_stride,
+                                  .spec = spec});
+  }
+};
+
 class CheckCausalConv final : public AnyCheckKernel<CausalConv> {
  public:
   using AnyCheckKernel::AnyCheckKernel;
@@ -95,6 +121,9 @@ std::unique_ptr<OpKernel<GatedDeltaNet>> make_check_delta_net(DeviceKind kind) {
   return std::make_unique<CheckDeltaNet>(kind);
 }
 std::unique_ptr<OpKernel<SsmScan>> make_check_ssm_scan(DeviceKind kind) { return std::make_unique<CheckSsmScan>(kind); }
+std::unique_ptr<OpKernel<SelectiveScan>> make_check_selective_scan(DeviceKind kind) {
+  return std::make_unique<CheckSelectiveScan>(kind);
+}
 std::unique_ptr<OpKernel<CausalConv>> make_check_causal_conv(DeviceKind kind) {
   return std::make_unique<CheckCausalConv>(kind);
 }

@@ -5,6 +5,7 @@
 
 #include "ops/causal_conv.h"
 #include "ops/delta_net.h"
+#include "ops/selective_scan.h"
 #include "ops/ssm_scan.h"
 
 namespace rocmforge::check_kernels {
@@ -44,6 +45,21 @@ struct SsmScanCheckArgs {
   float* out;
   std::int64_t stride;
   SsmScan::Spec spec;
+};
+
+struct SelectiveScanCheckArgs {
+  RecurrentSteps steps;
+  const float* x;
+  const float* z;
+  const float* dt;
+  const float* b;
+  const float* c;
+  const float* a;
+  const float* d;
+  float* out;
+  std::int64_t stride;
+  std::int64_t bc_stride;
+  SelectiveScan::Spec spec;
 };
 
 struct CausalConvCheckArgs {

@@ -112,6 +112,22 @@ __device__ inline void scan_step(const SsmScanCheckArgs& args, std::int64_t t, s
   args.out[t * inner + channel] = static_cast<float>(sum * z * sigmoid(z));
 }
 
+/// One row of a channel.
+__device__ inline void selective_step(const SelectiveScanCheckArgs& args, std::int64_t t, std::int64_t channel,
+                                      const State& state) {
+  const auto& spec = args.spec;
+  const double step = softplus(static_cast<double>(args.dt[t * args.stride + channel]));
+  const double x = args.x[t * spec.channels + channel];
+  double sum = static_cast<double>(args.d[channel]) * x;
+  for (std::int64_t i = 0; i < spec.state_size; ++i) {
+    const double decay = exp(step * static_cast<double>(args.a[channel * spec.state_size + i]));
+    const double added = step * x * static_cast<double>(args.b[t * args.bc_stride + i]);
+    sum += state.set(i, decay * state[i] + added) * static_cast<double>(args.c[t * args.bc_stride + i]);
+  }
+  const double z = args.z[t * args.stride + channel];
+  args.out[t * spec.channels + channel] = static_cast<float>(sum * z * sigmoid(z));
+}
+
 }  // namespace
 
 ROCMFORGE_CHECK_KERNEL check_delta_net(DeltaNetCheckArgs args) {
@@ -133,6 +149,15 @@ ROCMFORGE_CHECK_KERNEL check_ssm_scan(SsmScanCheckArgs args) {
                  [&](std::int64_t t, const State& state) {
                    scan_step(args, t, channel / args.spec.head_dim, channel % args.spec.head_dim, state);
                  });
+  });
+}
+
+ROCMFORGE_CHECK_KERNEL check_selective_scan(SelectiveScanCheckArgs args) {
+  const std::int64_t channels = args.spec.channels;
+  for_each_element(args.steps.sequences * channels, [&](std::int64_t i) {
+    const std::int64_t channel = i % channels;
+    for_each_row(args.steps, i / channels, channel * args.spec.state_size, args.spec.state_size,
+                 [&](std::int64_t t, const State& state) { selective_step(args, t, channel, state); });
   });
 }
 

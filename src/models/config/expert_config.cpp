@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "models/config/model_tensors.h"
+
 namespace rocmforge {
 namespace {
 
@@ -113,6 +115,14 @@ void read_experts(ModelConfig& config, MetadataReader& metadata, const ExpertDef
   for (std::int32_t index = dense; index < blocks; ++index) {
     if ((index + 1) % step == 0) {
       config.blocks[static_cast<std::size_t>(index)].feed_forward.experts = experts;
+    }
+  }
+}
+
+void find_dense_layers(ModelConfig& config, const GgufFile& file) {
+  for (std::size_t index = 0; index < config.blocks.size(); ++index) {
+    if (file.find_tensor(block_tensor(static_cast<int>(index), "ffn_gate_inp.weight")) == nullptr) {
+      config.blocks[index].feed_forward.experts = {};
     }
   }
 }

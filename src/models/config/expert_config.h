@@ -17,5 +17,7 @@ struct ExpertDefaults {
 /// Reads the keys of experts into the layers that have them: all but the leading dense ones, or one of every few. Throws
 /// Error naming the key for an impossible count, group or score.
 void read_experts(ModelConfig& config, MetadataReader& metadata, const ExpertDefaults& defaults);
+/// For architectures whose files don't name the dense layers: a layer without a router is dense.
+void find_dense_layers(ModelConfig& config, const GgufFile& file);
 
 }  // namespace rocmforge

@@ -71,19 +71,38 @@ struct AttentionConfig {
   [[nodiscard]] std::int64_t own_kv_dim() const { return has_keys() ? (values_are_keys ? 1 : 2) * kv_dim() : 0; }
 };
 
-/// A Mamba-2 mixer: see SsmScan and SsmMixer.
+/// A Mamba-2 mixer: see SsmScan and SsmMixer, and TwoMixers for one beside attention.
 struct SsmConfig {
   std::int32_t heads = 0;
   std::int32_t head_dim = 0;
   std::int32_t state_size = 0;
   std::int32_t groups = 1;  ///< of heads that share B and C
   std::int32_t taps = 0;    ///< of the convolution before the scan
+  bool norm = true;         ///< of the gated output of the scan
 
   [[nodiscard]] std::int64_t inner() const { return std::int64_t{heads} * head_dim; }
   /// Channels of the convolution: x, B and C.
   [[nodiscard]] std::int64_t channels() const { return inner() + 2 * std::int64_t{groups} * state_size; }
   /// Elements of a row [z | x, B, C | dt].
   [[nodiscard]] std::int64_t projected_width() const { return inner() + channels() + heads; }
+};
+
+/// What normalises the time steps, B and C of a Mamba mixer: nothing, RMSNorms without weights, or with them.
+enum class MambaNorms { none, plain, weighted };
+
+/// A Mamba mixer: see SelectiveScan and MambaMixer.
+struct MambaConfig {
+  /// Of norms without weights, for which files have no key: transformers' default, which Falcon Mamba keeps.
+  static constexpr float plain_norm_eps = 1e-6f;
+
+  std::int32_t channels = 0;
+  std::int32_t state_size = 0;
+  std::int32_t time_rank = 0;  ///< of the product that gives each channel its time step
+  std::int32_t taps = 0;       ///< of the convolution before the scan
+  MambaNorms norms = MambaNorms::none;
+
+  /// Elements of a row [time steps | B | C].
+  [[nodiscard]] std::int64_t selected() const { return time_rank + 2 * std::int64_t{state_size}; }
 };
 
 /// A gated delta net: see GatedDeltaNet.
@@ -148,6 +167,7 @@ struct BlockGraph {
   std::string_view mixer_post_norm{};
   std::string_view mixer_sum_norm{};
   std::string_view ffn_norm = "ffn_norm";
+  std::string_view ffn_norm_suffix = ".weight";  ///< of its tensor
   std::string_view ffn_post_norm{};
   std::string_view ffn_sum_norm{};
   bool parallel = false;
@@ -156,7 +176,7 @@ struct BlockGraph {
 };
 
 /// The mixer of a layer.
-enum class MixerKind { attention, short_conv, ssm, delta_net };
+enum class MixerKind { attention, short_conv, ssm, mamba, delta_net, attention_and_ssm };
 
 /// The numbers of one layer.
 struct LayerConfig {
@@ -164,11 +184,16 @@ struct LayerConfig {
   AttentionConfig attention{};
   std::int32_t short_conv_taps = 0;
   SsmConfig ssm{};
+  MambaConfig mamba{};
   DeltaNetConfig delta_net{};
   FeedForwardConfig feed_forward{};
   BlockGraph graph{};
 
   [[nodiscard]] bool has_mixer() const { return graph.parts != BlockParts::feed_forward; }
+  /// Whether it has keys and values.
+  [[nodiscard]] bool attends() const {
+    return has_mixer() && (mixer == MixerKind::attention || mixer == MixerKind::attention_and_ssm);
+  }
   [[nodiscard]] bool has_feed_forward() const { return graph.parts != BlockParts::mixer; }
 };
 

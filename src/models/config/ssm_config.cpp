@@ -36,4 +36,11 @@ SsmConfig read_ssm(MetadataReader& metadata) {
   return ssm;
 }
 
+MambaConfig read_mamba(MetadataReader& metadata) {
+  return {.channels = count_up_to(metadata, "ssm.inner_size", 1, 1 << 24),
+          .state_size = count_up_to(metadata, "ssm.state_size", 1, 65536),
+          .time_rank = count_up_to(metadata, "ssm.time_step_rank", 1, 65536),
+          .taps = count_up_to(metadata, "ssm.conv_kernel", 2, 1024)};
+}
+
 }  // namespace rocmforge

@@ -8,5 +8,7 @@ namespace rocmforge {
 /// Reads the keys of a Mamba-2 mixer, `ssm.inner_size` and related ones. Throws Error naming the key for inconsistent
 /// numbers.
 SsmConfig read_ssm(MetadataReader& metadata);
+/// The same of a Mamba mixer. Its norms are the architecture's.
+MambaConfig read_mamba(MetadataReader& metadata);
 
 }  // namespace rocmforge

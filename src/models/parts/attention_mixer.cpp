@@ -5,7 +5,8 @@
 
 namespace rocmforge {
 
-AttentionMixer::AttentionMixer(Planner& planner, const ModelConfig& config, int index, const std::optional<KvPlace>& shared)
+AttentionMixer::AttentionMixer(Planner& planner, const ModelConfig& config, int index, const std::optional<KvPlace>& shared,
+                               float* Buffers::*into)
     : config_(config.layer(index).attention) {
   take_share(planner, config.layer(index).attention, index);
   width_ = config_.q_dim();
@@ -20,7 +21,8 @@ AttentionMixer::AttentionMixer(Planner& planner, const ModelConfig& config, int 
                             .norm = graph.mixer_post_norm,
                             .sum_norm = graph.mixer_sum_norm,
                             .needs_bias = config_.output_needs_bias,
-                            .columns = q_heads_.times(config_.head_dim)});
+                            .columns = q_heads_.times(config_.head_dim),
+                            .into = into});
 
   qkv_.append(mix_, &Buffers::hidden, &Buffers::projected);
   if (q_row_norm_) {

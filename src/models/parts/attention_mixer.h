@@ -12,8 +12,9 @@ namespace rocmforge {
 /// rotation and window as LayerConfig::attention says. Q, K and V are three tensors of the file, or one tensor.
 class AttentionMixer final : public Mixer {
  public:
-  /// `shared`: the place of the K and V of AttentionConfig::keys_of.
-  AttentionMixer(Planner& planner, const ModelConfig& config, int index, const std::optional<KvPlace>& shared);
+  /// `shared`: the place of the K and V of AttentionConfig::keys_of. `into`: see ResidualOutput.
+  AttentionMixer(Planner& planner, const ModelConfig& config, int index, const std::optional<KvPlace>& shared,
+                 float* Buffers::*into = nullptr);
 
   [[nodiscard]] FusedLinear* first_product() override { return &qkv_; }
   [[nodiscard]] ResidualSum* sum() override { return output_.sum(); }

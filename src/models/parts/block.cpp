@@ -5,9 +5,11 @@
 #include "models/parts/dense_feed_forward.h"
 #include "models/parts/experts_feed_forward.h"
 #include "models/parts/latent_mixer.h"
+#include "models/parts/mamba_mixer.h"
 #include "models/parts/short_conv_mixer.h"
 #include "models/parts/ssm_mixer.h"
 #include "models/parts/two_feed_forwards.h"
+#include "models/parts/two_mixers.h"
 
 namespace rocmforge {
 
@@ -19,7 +21,12 @@ std::optional<NormName> block_norm(const ModelConfig& config, int index, std::st
   if (part.empty()) {
     return std::nullopt;
   }
-  return NormName{block_tensor(index, part), config.norm_kind, config.norm_eps, config.norm_needs_bias};
+  NormName name{block_tensor(index, part), config.norm_kind, config.norm_eps, config.norm_needs_bias};
+  const BlockGraph& graph = config.layer(index).graph;
+  if (part == graph.ffn_norm) {
+    name.suffix = graph.ffn_norm_suffix;
+  }
+  return name;
 }
 
 namespace {
@@ -36,8 +43,12 @@ std::unique_ptr<Mixer> make_mixer(Planner& planner, const ModelConfig& config, i
       return std::make_unique<ShortConvMixer>(planner, config, index);
     case MixerKind::ssm:
       return std::make_unique<SsmMixer>(planner, config, index);
+    case MixerKind::mamba:
+      return std::make_unique<MambaMixer>(planner, config, index);
     case MixerKind::delta_net:
       return std::make_unique<DeltaNetMixer>(planner, config, index);
+    case MixerKind::attention_and_ssm:
+      return std::make_unique<TwoMixers>(planner, config, index);
   }
   fail_check("unknown mixer");
 }

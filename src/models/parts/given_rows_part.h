@@ -8,8 +8,8 @@
 namespace rocmforge {
 
 /// What a model does with the rows that a step is given (BatchPlan::given), each of one or more slices as wide as the hidden
-/// state: slice 0 replaces the embeddings of its tokens, slice i > 0 is added to their states behind layer i - 1 (deepstack).
-/// Not moved once it has been appended.
+/// state: slice 0 replaces the embeddings of its tokens, slice i > 0 is added to their states behind layer i - 1
+/// (deepstack). Not moved once it has been appended.
 class GivenRowsPart {
  public:
   GivenRowsPart(Planner& planner, std::int64_t hidden, std::int32_t slice)

@@ -5,7 +5,7 @@
 namespace rocmforge {
 
 ResidualOutput::ResidualOutput(Planner& planner, const ModelConfig& config, int index, const Names& names)
-    : hidden_(config.hidden), scale_(config.layer(index).graph.residual_scale) {
+    : into_(names.into), hidden_(config.hidden), scale_(config.layer(index).graph.residual_scale) {
   const std::string name = block_tensor(index, names.linear);
   planner.buffers().need_after_gather(BufferName::projected, hidden_);
   const bool summed = names.summed || !names.columns.whole();
@@ -14,6 +14,9 @@ ResidualOutput::ResidualOutput(Planner& planner, const ModelConfig& config, int 
       names.k);
   if (summed) {
     rank_sum_ = planner.rank_sum(hidden_);
+  }
+  if (into_ != nullptr) {
+    return;
   }
   if (const auto norm = block_norm(config, index, names.norm)) {
     norm_ = planner.norm(*norm, hidden_);
@@ -43,12 +46,19 @@ void ResidualOutput::append(Operations& operations) const {
 void ResidualOutput::append_rank_sum(Operations& operations) const {
   operations.push_back(
       {linear_.kind(), [this](const Step& step) { linear_.run(step, step.buffers.gathered, step.buffers.partial); }});
+  if (into_ != nullptr) {
+    rank_sum_->append(operations, into_, false);
+    return;
+  }
   rank_sum_->append(operations, add_ ? &Buffers::projected : &Buffers::hidden, !add_);
 }
 
 void ResidualOutput::append_sum(Operations& operations) const {
   if (rank_sum_) {
     append_rank_sum(operations);
+  } else if (into_ != nullptr) {
+    operations.push_back(
+        {linear_.kind(), [this](const Step& step) { linear_.run(step, step.buffers.gathered, step.buffers.*into_); }});
   } else if (sum_ || add_) {
     operations.push_back({linear_.kind(), [this](const Step& step) {
                             linear_.run(step, step.buffers.gathered, sum_ ? sum_->input(step) : step.buffers.projected);

@@ -26,6 +26,7 @@ class ResidualOutput {
     std::string_view output_scale{};  ///< "" for none
     Selection columns{};              ///< of the product, which are its k; each rank has others of them
     bool summed = false;              ///< each rank has a part of the output, also of one with all columns
+    float* Buffers::*into = nullptr;  ///< the output is written there instead, without norms and scales
   };
 
   ResidualOutput() = default;
@@ -47,6 +48,7 @@ class ResidualOutput {
   std::optional<Norm> norm_;                  ///< another one
   std::optional<Resolved<ResidualAdd>> add_;  ///< none when the product or the sum adds
   std::optional<Norm> sum_norm_;
+  float* Buffers::*into_ = nullptr;
   std::int64_t hidden_ = 0;
   float scale_ = 1.0f;
   float output_scale_ = 1.0f;

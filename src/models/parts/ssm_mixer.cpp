@@ -6,7 +6,8 @@
 
 namespace rocmforge {
 
-SsmMixer::SsmMixer(Planner& planner, const ModelConfig& config, int index) : config_(config.layer(index).ssm) {
+SsmMixer::SsmMixer(Planner& planner, const ModelConfig& config, int index, float* Buffers::*into)
+    : config_(config.layer(index).ssm) {
   const SsmConfig& all = config.layer(index).ssm;
   const BlockGraph& graph = config.layer(index).graph;
   const auto name = [index](std::string_view part) { return block_tensor(index, part); };
@@ -35,16 +36,23 @@ SsmMixer::SsmMixer(Planner& planner, const ModelConfig& config, int index) : con
   scan_state_ = planner.add_state(floats(scan_spec.state_elems()));
   planner.buffers().need(BufferName::projected, config_.projected_width());
   planner.buffers().need_after_gather(BufferName::gathered, width_ + config_.channels());
-  plan_norm(planner, config, index);
-  output_ = ResidualOutput(
-      planner, config, index,
-      {.linear = "ssm_out", .k = width_, .norm = graph.mixer_post_norm, .columns = heads_.times(all.head_dim)});
+  if (all.norm) {
+    plan_norm(planner, config, index);
+  }
+  output_ = ResidualOutput(planner, config, index,
+                           {.linear = "ssm_out",
+                            .k = width_,
+                            .norm = graph.mixer_post_norm,
+                            .columns = heads_.times(all.head_dim),
+                            .into = into});
 
   inputs_.append(mix_, &Buffers::hidden, &Buffers::projected);
   mix_.push_back({std::string(CausalConv::name), [this](const Step& step) { convolve(step); }});
   mix_.push_back({std::string(SsmScan::name), [this](const Step& step) { scan(step); }});
-  mix_.push_back({std::string(RmsNorm::name),
-                  [this](const Step& step) { widths_.empty() ? normalise(step) : normalise_together(step); }});
+  if (all.norm) {
+    mix_.push_back({std::string(RmsNorm::name),
+                    [this](const Step& step) { widths_.empty() ? normalise(step) : normalise_together(step); }});
+  }
   output_.append(project_);
 }
 

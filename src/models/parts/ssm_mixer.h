@@ -9,11 +9,12 @@
 namespace rocmforge {
 
 /// Mamba-2: with [z | xBC | dt] = Win y and [x | B | C] = silu(conv(xBC) + bias)
-///   Wout norm(scan(x, B, C, dt) * silu(z)), an RMSNorm of each group of heads by itself.
+///   Wout norm(scan(x, B, C, dt) * silu(z)), an RMSNorm of each group of heads by itself, if there is one.
 /// Its state is the last few rows of xBC and the state of the scan.
 class SsmMixer final : public Mixer {
  public:
-  SsmMixer(Planner& planner, const ModelConfig& config, int index);
+  /// `into`: see ResidualOutput.
+  SsmMixer(Planner& planner, const ModelConfig& config, int index, float* Buffers::*into = nullptr);
 
   [[nodiscard]] bool has_pages() const override { return false; }
 

@@ -42,6 +42,10 @@ std::size_t decode_bytes(const SsmScan::Spec& spec) {
   return floats(spec.input_width() + 2 * spec.inner() + spec.heads + 2 * spec.state_elems());
 }
 
+std::size_t decode_bytes(const SelectiveScan::Spec& spec) {
+  return floats(4 * spec.channels + 2 * spec.state_size + 2 * spec.state_elems());
+}
+
 std::size_t decode_bytes(const GatedDeltaNet::Spec& spec) {
   return floats(spec.input_width() + spec.values() + 2 * std::int64_t{spec.value_heads} + 2 * spec.state_elems());
 }

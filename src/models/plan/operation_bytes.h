@@ -23,6 +23,7 @@ std::size_t decode_bytes(const RouteTokens::Spec& spec);
 std::size_t decode_bytes(const RouteRows::Spec& spec);
 std::size_t decode_bytes(const CausalConv::Spec& spec);
 std::size_t decode_bytes(const SsmScan::Spec& spec);
+std::size_t decode_bytes(const SelectiveScan::Spec& spec);
 std::size_t decode_bytes(const GatedDeltaNet::Spec& spec);
 std::size_t decode_bytes(const OutputGate::Spec& spec);
 std::size_t decode_bytes(const LatentAppend::Spec& spec);

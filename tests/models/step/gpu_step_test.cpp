@@ -109,7 +109,8 @@ TEST_F(GpuStep, ADecodeStepIsOneCopyInOneGraphOneCopyOutAndOneWait) {
 }
 
 TEST_F(GpuStep, ADecodeStepOfAModelWithStateIsTheSame) {
-  for (const char* name : {"lfm2", "lfm2-conv", "mamba2", "granitehybrid", "nemotron_h", "nemotron_h_moe"}) {
+  for (const char* name :
+       {"lfm2", "lfm2-conv", "mamba", "jamba", "mamba2", "falcon-h1", "granitehybrid", "nemotron_h", "nemotron_h_moe"}) {
     const GgufFile file{golden_path(name)};
     ModelOptions options;
     options.max_sequences = 8;

@@ -36,6 +36,7 @@ void check_arguments(const RouteTokens::Spec& spec, const RouteTokens::Args& arg
 void check_arguments(const RouteRows::Spec& spec, const RouteRows::Args& args, const RouteRowsKernel& kernel);
 void check_arguments(const CausalConv::Spec& spec, const CausalConv::Args& args, DeviceKind device = DeviceKind::cpu);
 void check_arguments(const SsmScan::Spec& spec, const SsmScan::Args& args, DeviceKind device = DeviceKind::cpu);
+void check_arguments(const SelectiveScan::Spec& spec, const SelectiveScan::Args& args, DeviceKind device = DeviceKind::cpu);
 void check_arguments(const GatedDeltaNet::Spec& spec, const GatedDeltaNet::Args& args, DeviceKind device = DeviceKind::cpu);
 void check_arguments(const OutputGate::Spec& spec, const OutputGate::Args& args);
 void check_arguments(const ExpertMatmul::Args& args, DeviceKind device = DeviceKind::cpu);
@@ -69,6 +70,7 @@ void check_arguments(const CopyHeads::Spec& spec, const CopyHeads::Args& args);
 [[nodiscard]] Support check_spec(const RouteRows::Spec& spec);
 [[nodiscard]] Support check_spec(const CausalConv::Spec& spec);
 [[nodiscard]] Support check_spec(const SsmScan::Spec& spec);
+[[nodiscard]] Support check_spec(const SelectiveScan::Spec& spec);
 [[nodiscard]] Support check_spec(const GatedDeltaNet::Spec& spec);
 [[nodiscard]] Support check_spec(const OutputGate::Spec& spec);
 [[nodiscard]] Support check_spec(const ExpertMatmul::Spec& spec);

@@ -76,6 +76,28 @@ Support check_spec(const SsmScan::Spec& spec) {
              : Support::no(fmt::format("{} heads in {} groups", spec.heads, spec.groups));
 }
 
+void check_arguments(const SelectiveScan::Spec& spec, const SelectiveScan::Args& args, DeviceKind device) {
+  constexpr std::string_view operation = SelectiveScan::name;
+  require_pointer(args.x, operation, "x");
+  require_pointer(args.z, operation, "z");
+  require_pointer(args.dt, operation, "dt");
+  require_pointer(args.b, operation, "b");
+  require_pointer(args.c, operation, "c");
+  require_pointer(args.a, operation, "a");
+  require_pointer(args.d, operation, "d");
+  require_pointer(args.out, operation, "out");
+  require_least(args.stride, spec.channels, operation, "stride");
+  require_least(args.bc_stride, spec.state_size, operation, "bc_stride");
+  require(args.out != args.x && args.out != args.z && args.out != args.dt, "{}: out is an input", operation);
+  check_states(operation, args.states, args.batch, spec.state_elems() * static_cast<std::int64_t>(sizeof(float)), device);
+}
+
+Support check_spec(const SelectiveScan::Spec& spec) {
+  return spec.channels > 0 && spec.state_size > 0
+             ? Support::yes()
+             : Support::no(fmt::format("{} channels with a state of {}", spec.channels, spec.state_size));
+}
+
 void check_arguments(const GatedDeltaNet::Spec& spec, const GatedDeltaNet::Args& args, DeviceKind device) {
   constexpr std::string_view operation = GatedDeltaNet::name;
   require_pointer(args.qkv, operation, "qkv");

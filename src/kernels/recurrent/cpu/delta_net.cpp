@@ -6,6 +6,7 @@
 #include "kernels/check/arguments/arguments.h"
 #include "kernels/launch/cpu/isa.h"
 #include "kernels/launch/parallel.h"
+#include "kernels/recurrent/cpu/slot_rows.h"
 #include "kernels/recurrent/kernels.h"
 #include "kernels/rows/kernels.h"
 
@@ -28,7 +29,7 @@ class CpuDeltaNet final : public CpuKernel<OpKernel<GatedDeltaNet>> {
     const std::int64_t pieces = divide_up(spec.value_dim, each);
     const std::int64_t heads = std::int64_t{args.batch.num_sequences} * spec.value_heads;
     for_each_range(context, heads * pieces, 1, [&](std::int64_t begin, std::int64_t end) {
-      std::vector<float> memory(static_cast<std::size_t>(spec.key_dim) * static_cast<std::size_t>(each + 2));
+      std::vector<float> memory(2 * static_cast<std::size_t>(spec.key_dim));
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t head = i / pieces;
         const auto column = static_cast<std::int32_t>(i % pieces) * each;
@@ -50,26 +51,11 @@ class CpuDeltaNet final : public CpuKernel<OpKernel<GatedDeltaNet>> {
     std::int32_t columns = 0;
   };
 
-  /// `memory` holds two vectors of key_dim and a state of a piece, for padding, which has no slot.
+  /// `memory` holds two vectors of key_dim.
   void scan(const GatedDeltaNet::Spec& spec, const GatedDeltaNet::Args& args, const Piece& piece, float* memory) const {
-    const StateSlots& slots = args.batch.states[piece.sequence];
-    const std::int64_t elems = std::int64_t{piece.columns} * spec.key_dim;
-    const auto in_slot = [&](std::int32_t slot) {
-      return args.states.floats(slot) + (std::int64_t{piece.head} * spec.value_dim + piece.column) * spec.key_dim;
-    };
-    float* state = slots.write >= 0 ? in_slot(slots.write) : memory + 2 * std::int64_t{spec.key_dim};
-    if (slots.read >= 0) {
-      std::copy_n(in_slot(slots.read), elems, state);
-    } else {
-      std::fill_n(state, elems, 0.0f);
-    }
-    const std::int32_t first = args.batch.query_offsets[piece.sequence];
-    for (std::int32_t t = first; t < args.batch.query_offsets[piece.sequence + 1]; ++t) {
-      step(spec, args, piece, t, state, memory);
-      if (slots.keep >= 0 && t - first + 1 == slots.keep_rows) {
-        std::copy_n(state, elems, in_slot(slots.keep));
-      }
-    }
+    const std::int64_t first = (std::int64_t{piece.head} * spec.value_dim + piece.column) * spec.key_dim;
+    for_each_row_in_slot(args.states, args.batch, piece.sequence, first, std::int64_t{piece.columns} * spec.key_dim,
+                         [&](std::int64_t t, float* state) { step(spec, args, piece, t, state, memory); });
   }
 
   void step(const GatedDeltaNet::Spec& spec, const GatedDeltaNet::Args& args, const Piece& piece, std::int64_t t,

@@ -1,10 +1,9 @@
-#include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include "kernels/check/arguments/arguments.h"
 #include "kernels/launch/cpu/isa.h"
 #include "kernels/launch/parallel.h"
+#include "kernels/recurrent/cpu/slot_rows.h"
 #include "kernels/recurrent/kernels.h"
 
 namespace rocmforge {
@@ -22,31 +21,14 @@ class CpuSsmScan final : public CpuKernel<OpKernel<SsmScan>> {
 
   void run(const SsmScan::Spec& spec, const SsmScan::Args& args, ExecutionContext& context) const override {
     check_arguments(spec, args);
-    for_each_head(context, args.batch.num_sequences, spec.heads,
-                  [&](std::int64_t s, std::int64_t head) { scan(spec, args, s, head); });
+    const std::int64_t elems = spec.head_dim * spec.state_size;
+    for_each_head(context, args.batch.num_sequences, spec.heads, [&](std::int64_t s, std::int64_t head) {
+      for_each_row_in_slot(args.states, args.batch, s, head * elems, elems,
+                           [&](std::int64_t t, float* state) { advance(spec, args, t, head, state); });
+    });
   }
 
  private:
-  void scan(const SsmScan::Spec& spec, const SsmScan::Args& args, std::int64_t s, std::int64_t head) const {
-    const StateSlots& slots = args.batch.states[s];
-    const std::int64_t elems = spec.head_dim * spec.state_size;
-    const auto slot_at = [&](std::int32_t slot) { return args.states.floats(slot) + head * elems; };
-    std::vector<float> unkept(slots.write < 0 ? static_cast<std::size_t>(elems) : 0);
-    float* state = slots.write < 0 ? unkept.data() : slot_at(slots.write);
-    if (slots.read >= 0) {
-      std::copy_n(slot_at(slots.read), elems, state);
-    } else {
-      std::fill_n(state, elems, 0.0f);
-    }
-    const std::int64_t first = args.batch.query_offsets[s];
-    for (std::int64_t t = first; t < args.batch.query_offsets[s + 1]; ++t) {
-      advance(spec, args, t, head, state);
-      if (slots.keep >= 0 && t - first + 1 == slots.keep_rows) {
-        std::copy_n(state, elems, slot_at(slots.keep));
-      }
-    }
-  }
-
   void advance(const SsmScan::Spec& spec, const SsmScan::Args& args, std::int64_t t, std::int64_t head, float* state) const {
     const float* row = args.x + t * spec.input_width();
     const float* b = row + spec.inner() + head / (spec.heads / spec.groups) * spec.state_size;

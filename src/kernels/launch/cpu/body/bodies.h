@@ -126,6 +126,20 @@ struct SsmScanHead {
   int32_t state_size;
 };
 
+/// One row of some channels of the scan of Mamba (ops/selective_scan.h), before its gate.
+struct SelectiveScanRow {
+  float* state;       ///< [channels, state_size], changed in place
+  const float* x;     ///< [channels]
+  const float* step;  ///< [channels]
+  const float* a;     ///< [channels, state_size]
+  const float* b;     ///< [state_size]
+  const float* c;     ///< [state_size]
+  const float* skip;  ///< [channels], multiplies x beside the state
+  float* out;         ///< [channels], not x
+  int32_t channels;
+  int32_t state_size;
+};
+
 /// One row of a gated delta net for some columns of a value head's state.
 struct DeltaNetRow {
   int32_t key_dim;
@@ -162,6 +176,7 @@ struct BodyTable {
   void (*relu_squared)(const float* gate, const float* up, int64_t width, float* out);  ///< without a gate: null
 
   void (*ssm_scan_row)(const SsmScanHead& head);
+  void (*selective_scan_row)(const SelectiveScanRow& row);
   void (*delta_net_row)(const DeltaNetRow& row);
   void (*output_gate_head)(const OutputGateHead& head);
 

@@ -13,6 +13,7 @@ void gelu_gate(const float* gate, const float* up, int64_t width, float* out);
 void clamped_swiglu_gate(const float* gate, const float* up, int64_t width, float* out);
 void relu_squared(const float* gate, const float* up, int64_t width, float* out);
 void ssm_scan_row(const SsmScanHead& head);
+void selective_scan_row(const SelectiveScanRow& row);
 void delta_net_row(const DeltaNetRow& row);
 void output_gate_head(const OutputGateHead& head);
 void rope_angles(const float* inverse_frequency, int32_t pairs, float position, float magnitude, float* cosine, float* sine);

@@ -11,6 +11,7 @@ const BodyTable body_table = {
     .clamped_swiglu_gate = clamped_swiglu_gate,
     .relu_squared = relu_squared,
     .ssm_scan_row = ssm_scan_row,
+    .selective_scan_row = selective_scan_row,
     .delta_net_row = delta_net_row,
     .output_gate_head = output_gate_head,
     .rope_angles = rope_angles,
