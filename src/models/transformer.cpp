@@ -58,6 +58,12 @@ void Transformer::plan_input(Planner& planner, const GgufFile& file) {
     throw Error(fmt::format("{}: a context of {} positions, but the model has learned {} and knows no others",
                             file.path().string(), options_.context_length, config_.context_length));
   }
+  if (config_.most_positions > 0 && options_.context_length > config_.most_positions) {
+    throw Error(
+        fmt::format("{}: a context of {} positions, of which {} would choose those that a token sees: at most {} "
+                    "positions are supported",
+                    file.path().string(), options_.context_length, config_.architecture, config_.most_positions));
+  }
   input_.emplace(planner, config_, options_);
   parts_.embedding = counter.counted().own;
   if (plan_.host) {
@@ -110,6 +116,10 @@ void Transformer::plan_mtp(Planner& planner, const GgufFile& file) {
   if (options_.load_mtp && config_.mtp_blocks == 0) {
     throw Error(fmt::format("{}: has no MTP blocks: key '{}.nextn_predict_layers' is missing or 0", file.path().string(),
                             config_.architecture));
+  }
+  if (options_.load_mtp && !config_.mtp_supported) {
+    throw Error(
+        fmt::format("{}: MTP blocks of architecture {} are not supported", file.path().string(), config_.architecture));
   }
   layer_operations_ = plan_.report.operations().size();
   if (!options_.load_mtp) {

@@ -111,8 +111,10 @@ def released(config, name):
     if family == "hunyuan_v1_moe":
         return {"moe_topk": [config["moe_topk"]] * layers, "num_shared_expert": [1] * layers,
                 "moe_intermediate_size": [config["intermediate_size"]] * layers}
-    if family in ("deepseek_v3", "dots1", "glm4_moe_lite", "glm4_moe"):
+    if family in ("deepseek_v3", "dots1", "glm4_moe_lite", "glm4_moe", "glm_moe_dsa"):
         return {"scoring_func": "sigmoid", "num_nextn_predict_layers": 0}
+    if family == "hy_v3":
+        return {"first_k_dense_replace": 1, "num_nextn_predict_layers": 0}
     if family == "qwen3_5_text" and name == "qwen35":
         return {"num_experts_per_tok": None, "moe_intermediate_size": None}
     if family == "granitemoehybrid":

@@ -19,6 +19,7 @@ import transformers
 
 import golden_delta_net
 import golden_gemma4
+import golden_hy_glm
 import golden_mtp
 import model_golden_mamba as mamba
 from model_golden_parts import (
@@ -237,6 +238,7 @@ MODELS = {
     "gpt2": ("gpt2", "GPT2", {**SMALL, "num_hidden_layers": 2, "intermediate_size": 64, "n_inner": 64}),
 }
 MODELS.update(golden_delta_net.models(EXPERTS, rope))
+MODELS.update(golden_hy_glm.models(EXPERTS, LATENT, rope))
 MODELS.update(mamba.MODELS | golden_gemma4.models(SMALL))
 MODELS.update(golden_mtp.models(EXPERTS, LATENT, rope))
 
@@ -245,7 +247,7 @@ SEEING = ("Qwen2VL", "Qwen3VL", "Qwen3VLMoe")
 
 # Older files of DeepSeek, in which K and V of a head have no tensors of their own.
 JOINED_LATENT = ("deepseek-v2",)
-LATENT_ARCHITECTURES = ("deepseek2", "mistral4")
+LATENT_ARCHITECTURES = ("deepseek2", "mistral4", "glm-dsa")
 
 # Architectures of which converters write these keys although readers could work them out.
 NAMES_ROTATED = ("llama", "smollm3", "granite", "granitemoe", "granitehybrid", "mistral3", "cohere2")
@@ -293,7 +295,7 @@ EXPERT_KEYS = {
         "count": "num_experts", "weights_scale": "routed_scaling_factor", "weights_norm": "norm_topk_prob",
         "gating_func": 2},
 }
-EXPERT_KEYS.update(mamba.EXPERT_KEYS)
+EXPERT_KEYS.update(mamba.EXPERT_KEYS | golden_hy_glm.EXPERT_KEYS)
 LAYER_KEYS = {
     "first_k_dense_replace": "leading_dense_block_count", "moe_layer_start_index": "leading_dense_block_count",
     "moe_layer_interval": "interleave_moe_layer_step", "num_dense_layers": "leading_dense_block_count"}
@@ -352,7 +354,7 @@ def named_weights(model):
     for name, parameter in model.named_parameters():
         for old, new in OLD_NAMES.items():
             name = name.replace(old, new)
-        if not name.startswith(SEEING_PARTS):
+        if not name.startswith(SEEING_PARTS) and ".indexer." not in name:
             yield name.replace("model.language_model.", "model.").replace("backbone.", "model."), parameter
     yield from ((name, buffer) for name, buffer in model.named_buffers() if name.endswith((*CHOICE_BIAS, "layer_scalar")))
 
@@ -498,6 +500,7 @@ def metadata(architecture, name, config):
     if hasattr(config, "conv_L_cache"):
         own.append(("shortconv.l_cache", U32, config.conv_L_cache))
     own += expert_keys(architecture, config)
+    own += golden_hy_glm.indexer_keys(config, U32)
     own.append(("moe_latent_size", U32, getattr(config, "moe_latent_size", None)))
     own.append(("nextn_predict_layers", U32, 1 if name.startswith(golden_mtp.FOLDER) else None))
     if architecture == "gemma4":

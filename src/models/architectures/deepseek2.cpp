@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <string>
+
 #include "models/config/architecture.h"
 #include "models/config/expert_config.h"
 #include "models/config/model_tensors.h"
@@ -29,8 +32,25 @@ void configure_deepseek2(ModelConfig& config, MetadataReader& metadata) {
   }
 }
 
+/// GLM-5: the same graph, where an indexer chooses the keys that a query sees. As long as there are no more than it would
+/// choose, a query sees all.
+void configure_glm_dsa(ModelConfig& config, MetadataReader& metadata) {
+  separate_mtp_blocks(config, metadata);
+  config.mtp_supported = false;
+  read_experts(config, metadata, {.score = RouteScore::sigmoid, .normalise = true});
+  config.most_positions = metadata.count("attention.indexer.top_k");
+  config.context_length = std::min(config.context_length, config.most_positions);
+  for (const char* key : {"head_count", "key_length", "types"}) {
+    metadata.contains(std::string("attention.indexer.") + key);
+  }
+  for (LayerConfig& layer : config.blocks) {
+    layer.attention.latent.indexed = true;
+  }
+}
+
 }  // namespace
 
 Architecture deepseek2_architecture() { return {.name = "deepseek2", .configure = configure_deepseek2, .latent = true}; }
+Architecture glm_dsa_architecture() { return {.name = "glm-dsa", .configure = configure_glm_dsa, .latent = true}; }
 
 }  // namespace rocmforge

@@ -4,6 +4,7 @@
 
 #include "models/config/architecture.h"
 #include "models/config/expert_config.h"
+#include "models/config/mtp_config.h"
 #include "models/config/rope_config.h"
 
 namespace rocmforge {
@@ -28,6 +29,14 @@ void configure_qwen3moe(ModelConfig& config, MetadataReader& metadata) {
 void configure_dots1(ModelConfig& config, MetadataReader& metadata) {
   configure_qwen3(config, metadata);
   read_experts(config, metadata, {.score = RouteScore::sigmoid, .normalise = true});
+}
+
+/// Hy3: the same. Its MTP blocks read states after the final norm.
+void configure_hy_v3(ModelConfig& config, MetadataReader& metadata) {
+  separate_mtp_blocks(config, metadata);
+  config.mtp_supported = false;
+  configure_dots1(config, metadata);
+  find_dense_layers(config, metadata.file());
 }
 
 /// The text part of Qwen3-VL: a token of a text has the same position in all dimensions, and only images add features to the
@@ -57,5 +66,6 @@ Architecture qwen3vlmoe_architecture() { return {"qwen3vlmoe", configure_qwen3vl
 Architecture qwen3_architecture() { return {"qwen3", configure_qwen3}; }
 Architecture qwen3moe_architecture() { return {"qwen3moe", configure_qwen3moe}; }
 Architecture dots1_architecture() { return {"dots1", configure_dots1}; }
+Architecture hy_v3_architecture() { return {"hy_v3", configure_hy_v3}; }
 
 }  // namespace rocmforge

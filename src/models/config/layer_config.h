@@ -39,6 +39,9 @@ struct LatentConfig {
   std::int32_t q_rank = 0;     ///< of the latent that the queries come from; 0: from the hidden state
   std::int32_t plain_dim = 0;  ///< elements of a head's query and key that are not rotated
   std::int32_t value_dim = 0;  ///< of a head's output
+  /// The file has an indexer, which chooses the keys that a query sees. It is not computed: ModelConfig::most_positions is
+  /// the number it chooses, up to which a query sees all.
+  bool indexed = false;
 };
 
 struct AttentionConfig {

@@ -43,6 +43,8 @@ struct ModelConfig {
   /// So many first layers get rows of images added to their outputs, which lie behind the rows of the embedding:
   /// BatchPlan::given.
   std::int32_t deepstack_layers = 0;
+  /// Beyond it the model computes something else, which is not supported; 0: no limit.
+  std::int32_t most_positions = 0;
   bool learned_positions = false;        ///< a row of tensor position_embd is added for each position
   std::int32_t per_layer_width = 0;      ///< elements of each layer in an embedding of its own: PerLayerEmbedding; 0: none
   float logit_scale = 1.0f;              ///< multiplies the logits
@@ -50,6 +52,7 @@ struct ModelConfig {
   std::optional<PoolingType> pooling{};  ///< empty: the file does not say
   EncoderConfig encoder{};
   std::int32_t mtp_blocks = 0;      ///< blocks of multi-token prediction at the end of the file: MtpBlock
+  bool mtp_supported = true;        ///< false: their graph is another one
   std::vector<LayerConfig> blocks;  ///< [layers + mtp_blocks]
 
   [[nodiscard]] const LayerConfig& layer(int index) const { return blocks[static_cast<std::size_t>(index)]; }

@@ -44,6 +44,11 @@ void LatentMixer::plan_projections(Planner& planner, const ModelConfig& config, 
                                   {{.name = name("attn_q"), .n = query_width(), .rows = query_rows}, latent}, config.hidden);
   }
   kv_norm_ = planner.vector(name("attn_kv_a_norm.weight"), config_.latent.rank);
+  for (const char* part : {"attn_k.weight", "attn_q_b.weight", "k_norm.weight", "k_norm.bias", "proj.weight"}) {
+    if (config_.latent.indexed) {
+      planner.weights().pass_over(name("indexer.") + part);
+    }
+  }
 }
 
 void LatentMixer::plan_attention(Planner& planner, const ModelConfig& config, int index) {
