@@ -4,16 +4,11 @@
 #include <limits>
 
 #include "base/decimal.h"
-#include "base/error.h"
-#include "base/log.h"
 #include "comma_list.h"
 #include "flags.h"
 #include "image_encoder.h"
 #include "kernels/register_all.h"
-#include "models/config/model_config.h"
-#include "models/vision/vision_config.h"
 #include "usage_error.h"
-#include "weights/gguf_file.h"
 
 namespace rocmforge::app {
 namespace {
@@ -285,15 +280,9 @@ std::vector<AdapterOptions> EngineFlags::adapters() const {
 }
 
 void EngineFlags::find_image_encoder(EngineOptions& options, const std::string& model_file) const {
-  const std::string found = no_mmproj_ || !options.mmproj.empty() ? "" : app::find_image_encoder(model_file);
-  if (found.empty()) {
-    return;
-  }
-  try {
-    VisionConfig::from_gguf(GgufFile(found), ModelConfig::from_gguf(GgufFile(model_file)), image_tokens_);
-    options.mmproj = found;
-  } catch (const Error& error) {
-    log_warning("images are not seen: {}", error.what());
+  if (!no_mmproj_ && options.mmproj.empty()) {
+    options.mmproj = app::find_image_encoder(model_file);
+    options.mmproj_is_found = true;
   }
 }
 

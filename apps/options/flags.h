@@ -78,8 +78,7 @@ class EngineFlags {
   void add_to(Command& command);
   /// Throws UsageError for a kernel that does not exist.
   [[nodiscard]] EngineOptions options() const;
-  /// Adds the image encoder that lies beside the model, if none was named and none was declined. One that can't be used is
-  /// named in the log.
+  /// Adds the image encoder that lies beside the model, if none was named and none was declined.
   void find_image_encoder(EngineOptions& options, const std::string& model_file) const;
 
  private:

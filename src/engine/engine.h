@@ -86,6 +86,8 @@ struct EngineOptions {
   /// The file of the model's image encoder (mmproj); "": it sees no images. A step then has at least the tokens of the
   /// largest image, beside one of each other sequence.
   std::string mmproj{};
+  /// It was found beside the model. One that is not this model's, or can't be computed, is passed over with a warning.
+  bool mmproj_is_found = false;
   std::int32_t image_tokens = 0;  ///< the most of an image whose size may be chosen; 0: default_image_tokens
   ModelOptions model{};
   std::string device = "auto";  ///< see open_device

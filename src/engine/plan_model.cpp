@@ -10,6 +10,7 @@
 
 #include "base/available_memory.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/thread_pool.h"
 #include "kernels/register_all.h"
 #include "memory/kv_group.h"
@@ -242,6 +243,20 @@ void make_room_for_images(EngineOptions& options, const VisionConfig& vision) {
   options.model.spans = options.model.spans || vision.both_directions;
 }
 
+/// Opens the image encoder's file.
+void open_vision(PlannedModel& planned, const ModelConfig& text, EngineOptions& options) {
+  try {
+    auto file = std::make_unique<const GgufFile>(options.mmproj);
+    make_room_for_images(options, VisionConfig::from_gguf(*file, text, image_tokens(options)));
+    planned.vision_file = std::move(file);
+  } catch (const Error& error) {
+    if (!options.mmproj_is_found) {
+      throw;
+    }
+    log_warning("images are not seen: {}", error.what());
+  }
+}
+
 /// The encoder, on the model's device.
 void plan_vision(PlannedModel& planned, const ModelConfig& text, const EngineOptions& options, bool small_weights) {
   planned.vision = VisionModel::plan(*planned.vision_file, text, *planned.registry, planned.device->info(), planned.threads,
@@ -299,8 +314,7 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& wanted, st
   const ModelConfig config = ModelConfig::from_gguf(*planned.file);
   EngineOptions options = wanted;
   if (!options.mmproj.empty()) {
-    planned.vision_file = std::make_unique<const GgufFile>(options.mmproj);
-    make_room_for_images(options, VisionConfig::from_gguf(*planned.vision_file, config, image_tokens(options)));
+    open_vision(planned, config, options);
   }
   planned.max_batch_tokens = options.max_batch_tokens;
   planned.device = device != nullptr ? std::move(device) : open_wanted_device(options);

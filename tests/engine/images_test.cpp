@@ -166,7 +166,20 @@ TEST_P(Images, WrongOnesAreRefused) {
             "the model sees no images: it was loaded without an image encoder (mmproj)");
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, Images, ::testing::Values("qwen3vl", "gemma3"));
+TEST(FoundEncoder, OfAnotherModelIsPassedOver) {
+  EngineOptions options;
+  options.device = "cpu";
+  options.threads = 2;
+  options.context_length = 128;
+  options.mmproj = testing::vision_path("mmproj-gemma3.gguf");
+  const std::string model = testing::vision_path("qwen3vl.gguf");
+  EXPECT_NE(test::error_of([&] { static_cast<void>(load_model(model, options)); }).find("this encoder is another model's"),
+            std::string::npos);
+  options.mmproj_is_found = true;
+  EXPECT_EQ(load_model(model, options)->vision(), nullptr);
+}
+
+INSTANTIATE_TEST_SUITE_P(Golden, Images, ::testing::Values("qwen3vl", "gemma3", "pixtral"));
 
 }  // namespace
 }  // namespace rocmforge

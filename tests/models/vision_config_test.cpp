@@ -28,7 +28,7 @@ TEST(VisionConfig, WhatCantBeComputedIsRefused) {
     return [=](ModelFile& model) { model.set(key, value); };
   };
   EXPECT_EQ(refused("qwen3vl", set("clip.projector_type", std::string("lfm2"))),
-            "tiny.gguf: the projector 'lfm2' is not supported, those supported are qwen3vl_merger, gemma3");
+            "tiny.gguf: the projector 'lfm2' is not supported, those supported are qwen3vl_merger, gemma3, pixtral");
   EXPECT_EQ(refused("qwen3vl", set("general.architecture", std::string("llama"))),
             "tiny.gguf: this is no image encoder (mmproj) but a model of architecture 'llama'");
   EXPECT_EQ(refused("qwen3vl", set("clip.has_vision_encoder", false)), "tiny.gguf: has no image encoder");
@@ -48,6 +48,8 @@ TEST(VisionConfig, WhatCantBeComputedIsRefused) {
             "tiny.gguf: key 'clip.vision.attention.head_count' is 5, which does not divide embedding_length 32");
   EXPECT_EQ(refused("gemma3", [](ModelFile& model) { model.remove("clip.vision.image_std"); }),
             "tiny.gguf: key 'clip.vision.image_std' must have three positive numbers, one for each channel");
+  EXPECT_EQ(refused("pixtral", set("clip.use_silu", false)),
+            "tiny.gguf: key 'clip.use_silu' and 'clip.use_gelu' must say which of both the layers have");
 }
 
 TEST(VisionConfig, LimitsAreTheFilesOrThoseOfTheCaller) {
@@ -71,6 +73,20 @@ TEST(VisionConfig, LimitsAreTheFilesOrThoseOfTheCaller) {
   EXPECT_EQ(limits(in_pixels, 1000), std::pair(20, 300));
 }
 
+/// Pixtral: the longest side is limited, so that a square has no more rows than are wanted, line ends included.
+TEST(VisionConfig, ALimitShortensTheLongestSide) {
+  const GgufFile file{vision_path("mmproj-pixtral.gguf")};
+  const ModelConfig text = ModelConfig::from_gguf(GgufFile{vision_path("pixtral.gguf")});
+  const auto limits = [&](std::int32_t wanted) {
+    const VisionConfig config = VisionConfig::from_gguf(file, text, wanted);
+    return std::pair(config.longest_side, config.max_tokens);
+  };
+  EXPECT_EQ(limits(0), std::pair(48, 3 * 3 + 2));
+  EXPECT_EQ(limits(11), std::pair(48, 3 * 3 + 2));
+  EXPECT_EQ(limits(10), std::pair(32, 2 * 2 + 1));
+  EXPECT_EQ(limits(1), std::pair(16, 1));
+}
+
 /// transformers' smart_resize for 200 sizes (tools/goldens/vision_golden.py).
 TEST(ImageSides, AreThoseOfTheReferenceImplementation) {
   std::ifstream file(vision_path("sides.txt"));
@@ -88,6 +104,23 @@ TEST(ImageSides, AreThoseOfTheReferenceImplementation) {
     ++lines;
   }
   EXPECT_EQ(lines, 200);
+}
+
+/// transformers' choice for Pixtral, for 100 sizes.
+TEST(ImageSides, AreReducedToTheLongestAndRoundedUp) {
+  std::ifstream file(vision_path("longest-sides.txt"));
+  VisionConfig config;
+  int lines = 0;
+  std::int32_t width = 0;
+  std::int32_t height = 0;
+  ImageSides expected;
+  while (file >> config.patch_size >> config.longest_side >> width >> height >> expected.width >> expected.height) {
+    const ImageSides sides = sides_for(config, width, height);
+    EXPECT_EQ(sides.width, expected.width) << width << " x " << height;
+    EXPECT_EQ(sides.height, expected.height) << width << " x " << height;
+    ++lines;
+  }
+  EXPECT_EQ(lines, 100);
 }
 
 TEST(ImageSides, OfAnImageThatIsAlmostALineAreRefused) {

@@ -17,7 +17,7 @@ namespace rocmforge::testing {
 struct VisionGolden {
   struct Seen {
     Image image;
-    std::int32_t columns = 0;  ///< of the rows that the text model gets
+    std::int32_t columns = 0;  ///< and lines of the squares that become rows
     std::int32_t lines = 0;
     std::vector<float> pixels;
     std::vector<float> rows;
@@ -62,11 +62,12 @@ inline VisionGolden read_vision_golden(const std::string& name) {
     seen.columns = static_cast<std::int32_t>(number());
     seen.lines = static_cast<std::int32_t>(number());
     const std::size_t pixels = number();
+    const std::size_t rows = number();
     seen.image.rgb.resize(std::size_t{3} * static_cast<std::size_t>(seen.image.width * seen.image.height));
     take(seen.image.rgb.data(), seen.image.rgb.size());
     at = (at + 3) / 4 * 4;
     floats(seen.pixels, pixels);
-    floats(seen.rows, static_cast<std::size_t>(seen.columns * seen.lines * golden.width));
+    floats(seen.rows, rows * static_cast<std::size_t>(golden.width));
   }
   take(golden.tokens.data(), golden.tokens.size() * sizeof(std::int32_t));
   floats(golden.logits, golden.tokens.size() * vocabulary);

@@ -7,8 +7,10 @@
 Each is the real architecture of Hugging Face transformers with random weights, run in f32. Its text part is written to NAME.gguf,
 as model_golden.py writes them, its encoder to mmproj-NAME.gguf by llama.cpp's own CONVERTER (convert_hf_to_gguf.py). NAME.images
 has the images, their pixels after transformers' preprocessing by Pillow, the rows that the encoder gives, and the logits of a
-prompt with the images. sides.txt has the sides of images whose size is chosen (write_sides). Layout, all numbers little-endian: u32 images, tokens, vocabulary, width of a row; for each image u32
-width, height, grid columns, grid rows, pixels and its RGB bytes, padded to 4, then its f32 pixels and its f32 rows; i32 tokens,
+prompt with the images. sides.txt and
+longest-sides.txt have the sides of images whose size is chosen (write_sides, write_longest_sides); windows.txt has orders of squares
+(write_windows). Layout, all numbers little-endian: u32 images, tokens, vocabulary, width of a row; for each image u32
+width, height, columns, lines, pixels, rows and its RGB bytes, padded to 4, then its f32 pixels and its f32 rows; i32 tokens,
 f32 logits.
 """
 import json
@@ -29,6 +31,7 @@ from model_golden_parts import STRING, U32, seed_of, write_gguf
 
 BEFORE, AFTER = 101, 102  # tokens around an image
 PAD = 103
+LINE_END = 104
 
 
 def axial(processor, images):
@@ -66,6 +69,11 @@ QWEN3VL = {
     **model_golden.SMALL, "num_key_value_heads": 2, "head_dim": 16, "rms_norm_eps": 1e-6, "vocab_size": 112,
     "max_position_embeddings": 128, "rope_parameters": model_golden.rope(2000.0, mrope_section=[3, 3, 2])}
 
+QWEN2VL = {
+    **model_golden.SMALL, "num_key_value_heads": 2, "rms_norm_eps": 1e-6, "vocab_size": 112, "max_position_embeddings": 128,
+    "rope_parameters": model_golden.rope(1000.0, mrope_section=[2, 1, 1])}
+
+
 def squares(processor, images):
     return {"pixel_values": processor(images, return_tensors="pt")["pixel_values"]}
 
@@ -87,6 +95,53 @@ def in_groups(patch, merge):
     return pixels
 
 
+def padded(processor, images):
+    found = processor(images, return_tensors="pt")
+    return {"pixel_values": found["pixel_values"], "image_sizes": found["image_sizes"]}
+
+
+def with_line_ends(model, inputs):
+    """Rows of Pixtral's encoder with the embedding that stands between lines."""
+    parts = model.model.get_image_features(**inputs, vision_feature_layer=-1, return_dict=True).pooler_output
+    unit = model.config.vision_config.patch_size * model.config.spatial_merge_size
+    grids = [(int(w) // unit, int(h) // unit) for h, w in inputs["image_sizes"]]
+    end = model.model.language_model.embed_tokens.weight[LINE_END][None]
+    rows = []
+    for part, (columns, lines) in zip(parts, grids, strict=True):
+        for line in range(lines):
+            rows += [part[line * columns:(line + 1) * columns], *[end] * (line + 1 < lines)]
+    return torch.cat(rows), grids
+
+
+def in_their_sizes(patch, merge):
+    """As in_groups, of images that are padded to one size."""
+    def pixels(inputs, count):
+        found = []
+        for image, (height, width) in zip(inputs["pixel_values"], inputs["image_sizes"].tolist(), strict=True):
+            lines, columns = height // patch // merge, width // patch // merge
+            part = image[:, :height, :width].reshape(3, lines, merge, patch, columns, merge, patch)
+            found.append(part.permute(1, 4, 2, 5, 0, 3, 6).reshape(-1, 3 * patch * patch))
+        return found
+    return pixels
+
+
+def pixtral_processor():
+    kind = transformers.models.pixtral.image_processing_pil_pixtral.PixtralImageProcessorPil
+    return kind(patch_size={"height": 16, "width": 16}, size={"longest_edge": 48}, image_mean=[0.48, 0.45, 0.41],
+                image_std=[0.27, 0.26, 0.28])
+
+
+def line_ends(ids, grids):
+    """The ids of the prompt as transformers takes it: another token stands between the lines of an image."""
+    ids, at = ids.clone(), 0
+    for columns, lines in grids:
+        at = at + int((ids[0, at:] == PAD).nonzero()[0])
+        for line in range(1, lines):
+            ids[0, at + line * (columns + 1) - 1] = LINE_END
+        at += lines * (columns + 1) - 1
+    return ids
+
+
 def gemma3_processor():
     kind = transformers.models.gemma3.image_processing_pil_gemma3.Gemma3ImageProcessorPil
     return kind(size={"height": 64, "width": 64}, image_mean=[0.5, 0.5, 0.5], image_std=[0.5, 0.5, 0.5])
@@ -102,12 +157,34 @@ MODELS = {
         "keys": [("qwen3vl.n_deepstack_layers", U32, 2)],
         "processor": lambda: qwen_processor("qwen3vl", 8, 2, [0.5, 0.45, 0.4], [0.5, 0.6, 0.55]),
         "sizes": [(64, 32), (48, 64), (45, 61)]},
+    "qwen2vl": {
+        "architecture": "qwen2vl", "family": "Qwen2VL", "text": QWEN2VL,
+        "vision": {"depth": 3, "embed_dim": 32, "hidden_size": 32, "mlp_ratio": 2, "num_heads": 2, "patch_size": 8,
+                   "spatial_merge_size": 2},
+        "keys": [], "processor": lambda: qwen_processor("qwen2vl", 8, 2, [0.5, 0.45, 0.4], [0.5, 0.6, 0.55]),
+        "sizes": [(64, 32), (45, 61)]},
+    "qwen25vl": {  # windows have 4 x 4 squares of 28 pixels
+        "architecture": "qwen2vl", "family": "Qwen2_5_VL", "text": QWEN2VL,
+        "vision": {"depth": 3, "hidden_size": 32, "intermediate_size": 40, "num_heads": 2, "patch_size": 14,
+                   "spatial_merge_size": 2, "window_size": 112, "fullatt_block_indexes": [1], "out_hidden_size": 32},
+        "keys": [], "processor": lambda: qwen_processor("qwen25vl", 14, 2, [0.5, 0.45, 0.4], [0.5, 0.6, 0.55]),
+        "sizes": [(140, 56), (60, 142)]},
     "gemma3": {
         "architecture": "gemma3", "family": "Gemma3", "text": {**model_golden.MODELS["gemma3"][2], "num_hidden_layers": 6},
         "vision": {"hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 2, "num_attention_heads": 2, "image_size": 64,
                    "patch_size": 8, "vision_use_head": False},
         "config": {"mm_tokens_per_image": 4}, "keys": [], "processor": gemma3_processor, "inputs": squares, "rows": pooled,
         "pixels": in_groups(8, 4), "kinds": "token_type_ids", "sizes": [(64, 64), (90, 50)]},
+    "pixtral": {
+        "architecture": "llama", "family": "Mistral3", "text": {
+            **model_golden.SMALL, "num_hidden_layers": 2, "num_key_value_heads": 2, "head_dim": 8, "rms_norm_eps": 1e-5,
+            "model_type": "mistral", "sliding_window": None, "rope_parameters": model_golden.rope(2000.0)},
+        "vision": {"model_type": "pixtral", "hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 3,
+                   "num_attention_heads": 2, "image_size": 48, "patch_size": 8, "hidden_act": "silu"},
+        "config": {"spatial_merge_size": 2}, "keys": [], "processor": pixtral_processor, "inputs": padded,
+        "rows": with_line_ends, "pixels": in_their_sizes(8, 2), "kinds": None, "ids": line_ends,
+        "counts": lambda grids: [lines * (columns + 1) - 1 for columns, lines in grids],
+        "sizes": [(40, 24), (90, 50), (20, 48)]},
 }
 
 
@@ -150,15 +227,20 @@ def build(name):
     return model, generator
 
 
-def own_name(key):
-    """The name that published files and the converter have for one that transformers has changed."""
+def own_name(name, key):
+    """The name that published files and the converter have for one that transformers has changed. The converter passes over all
+    names with "language_model.", also the embedding of which it takes the row between lines."""
+    if key == "model.language_model.embed_tokens.weight" and name == "pixtral":
+        return "embed_tokens.weight"
     tower = "vision_tower."
-    return key if tower not in key or "vision_model" in key else key.replace(tower, tower + "vision_model.")
+    return key.replace(tower, tower + "vision_model.") if name == "gemma3" and "vision_model" not in key else key
 
 
 def convert(converter, name, model, processor, target):
     with tempfile.TemporaryDirectory() as folder:
-        model.save_pretrained(folder, state_dict={own_name(key): value for key, value in model.state_dict().items()})
+        model.save_pretrained(folder, state_dict={own_name(name, key): value for key, value in model.state_dict().items()})
+        names = {str(LINE_END): {"content": "[IMG_BREAK]"}}
+        pathlib.Path(folder, "tokenizer_config.json").write_text(json.dumps({"added_tokens_decoder": names}))
         config = pathlib.Path(folder, "preprocessor_config.json")
         config.write_text(json.dumps({"image_mean": list(processor.image_mean), "image_std": list(processor.image_std),
                                       "image_seq_length": getattr(model.config, "mm_tokens_per_image", 0)}))
@@ -188,7 +270,8 @@ def make(converter, folder, name):
         ids = prompt(counts, generator)
         kinds = (ids == PAD).long()
         extra = {own.get("kinds", "mm_token_type_ids"): kinds}
-        logits = model(input_ids=ids, **inputs, **extra, use_cache=False).logits[0].numpy()
+        extra.pop(None, None)
+        logits = model(input_ids=own.get("ids", lambda found, _: found)(ids, grids), **inputs, **extra, use_cache=False).logits[0].numpy()
     text = model.config.text_config
     pairs = [*model_golden.metadata(own["architecture"], own["architecture"], text), *own["keys"],
              ("tokenizer.ggml.model", STRING, "none")]
@@ -198,7 +281,7 @@ def make(converter, folder, name):
     for image, pixels, (columns, lines), part in zip(
             images, own.get("pixels", halves)(inputs, len(images)), grids, torch.split(rows, counts), strict=True):
         rgb = image.tobytes()
-        data += struct.pack("<IIIII", image.width, image.height, columns, lines, pixels.numel()) + rgb + bytes(-len(rgb) % 4)
+        data += struct.pack("<IIIIII", image.width, image.height, columns, lines, pixels.numel(), part.shape[0]) + rgb + bytes(-len(rgb) % 4)
         data += pixels.numpy().astype("<f4").tobytes() + part.numpy().astype("<f4").tobytes()
     data += ids[0].numpy().astype("<i4").tobytes() + logits.astype("<f4").tobytes()
     (folder / f"{name}.images").write_bytes(data)
@@ -222,10 +305,41 @@ def write_sides(path):
     path.write_text("".join(lines))
 
 
+def write_longest_sides(path):
+    """Sides of 100 images after transformers' choice for Pixtral: unit, longest side, width, height, the new two."""
+    resize = transformers.models.pixtral.image_processing_pil_pixtral.get_resize_output_image_size
+    generator = torch.Generator().manual_seed(seed_of("vision/longest"))
+    lines = []
+    while len(lines) < 100:
+        unit, longest = [(16, 1024), (28, 1540)][len(lines) % 2]
+        width, height = (int(2 ** (4 + 8 * x)) for x in torch.rand(2, generator=generator).tolist())
+        if max(width, height) > 50 * min(width, height):
+            continue
+        pixels = numpy.zeros((3, height, width), numpy.uint8)
+        high, wide = resize(pixels, longest, unit, transformers.image_utils.ChannelDimension.FIRST)
+        if min(high, wide) > 0:
+            lines.append(f"{unit} {longest} {width} {height} {wide} {high}\n")
+    path.write_text("".join(lines))
+
+
+def write_windows(path):
+    """The order of squares of 30 images in an encoder with windows of 4 x 4 of them, as transformers has it: columns, lines, and
+    the index of each square line by line."""
+    order = transformers.models.qwen2_5_vl.modeling_qwen2_5_vl.get_vision_window_index
+    generator = torch.Generator().manual_seed(seed_of("vision/windows"))
+    text = ""
+    for columns, lines in torch.randint(1, 14, (30, 2), generator=generator).tolist():
+        found = order(torch.tensor([[1, 2 * lines, 2 * columns]]), 2, 112, 14)[0].tolist()
+        text += " ".join(map(str, [columns, lines, *found])) + "\n"
+    path.write_text(text)
+
+
 def main():
     converter, folder = sys.argv[1], pathlib.Path(sys.argv[2])
     folder.mkdir(parents=True, exist_ok=True)
     write_sides(folder / "sides.txt")
+    write_windows(folder / "windows.txt")
+    write_longest_sides(folder / "longest-sides.txt")
     for name in MODELS:
         if name in sys.argv[3:] or len(sys.argv) == 3:
             make(converter, folder, name)

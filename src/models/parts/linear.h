@@ -30,12 +30,13 @@ struct MatmulWeight {
   float scale = 1.0f;          ///< MatmulOutput::scale
   Selection rows{};            ///< of the tensor's, taken when they are loaded
   Selection columns{};
+  std::int64_t interleaved = 1;       ///< LinearName::interleaved: columns are put in another order, blocks as F32
   bool transposed = false;            ///< the file has [k, n], of elements that stand by themselves
   std::vector<TensorPiece> pieces{};  ///< of the tensor, in the order of its rows; or none
   std::size_t index = 0;              ///< of the weight in its WeightTable
 
   /// Whether the loaded rows differ from the file's.
-  [[nodiscard]] bool rearranged() const { return transposed || !rows.whole() || !columns.whole(); }
+  [[nodiscard]] bool rearranged() const { return transposed || interleaved > 1 || !rows.whole() || !columns.whole(); }
   /// Bytes of its rows in the file's format.
   [[nodiscard]] std::size_t bytes() const { return static_cast<std::size_t>(spec.n) * row_bytes(spec.weight, spec.k); }
 };

@@ -102,6 +102,7 @@ MatmulWeight Planner::find_weight(const LinearName& layer, std::int64_t k) {
   weight.columns = layer.columns;
   weight.transposed = layer.transposed;
   weight.pieces = layer.pieces;
+  weight.interleaved = layer.interleaved;
   const std::int64_t rows = layer.rows.whole() ? layer.n : layer.rows.of;
   const std::int64_t columns = layer.columns.whole() ? k : layer.columns.of;
   const Shape of_file = layer.transposed ? Shape{columns, rows} : Shape{rows, columns};
@@ -109,7 +110,11 @@ MatmulWeight Planner::find_weight(const LinearName& layer, std::int64_t k) {
   weight.spec = {weight.tensor->tensor.dtype, layer.n, k};
   check(layer.rows.whole() || layer.rows.count() == layer.n, "the layer has as many rows as are selected");
   check(layer.columns.whole() || layer.columns.count() == k, "the layer's input has as many columns as are selected");
-  check(!layer.transposed || (layer.rows.whole() && layer.columns.whole()), "a transposed tensor is taken whole");
+  check((!layer.transposed && layer.interleaved == 1) || (layer.rows.whole() && layer.columns.whole()),
+        "a tensor whose columns change places is taken whole");
+  if (layer.interleaved > 1 && info(weight.spec.weight).block_elems != 1) {
+    weight.spec.weight = DType::f32;
+  }
   if (layer.transposed && info(weight.spec.weight).block_elems != 1) {
     throw Error(fmt::format("{} is {}, whose blocks can't be transposed", weights().place(name),
                             rocmforge::name(weight.spec.weight)));
@@ -132,7 +137,7 @@ const MatmulWeight* Planner::matmul_weight(const LinearName& layer, std::int64_t
   }
   need_scratch(choice.kernel->workspace_bytes(options_.max_batch_tokens, weight.spec.k));
   weight.kernel = choice.kernel;
-  weight.scale = weights().product_scale(layer.name, weight.spec.weight);
+  weight.scale = weights().product_scale(layer.name, weight.tensor->tensor.dtype);
   return weights().add(std::move(weight));
 }
 

@@ -27,11 +27,14 @@ namespace rocmforge {
 struct LinearName {
   std::string name;
   std::int64_t n = 0;
-  bool needs_bias = false;            ///< a bias in the file is always used
-  Selection rows{};                   ///< of the tensor; together they are n
-  Selection columns{};                ///< of the tensor, as many as the layer's input has elements
-  bool summed = false;                ///< each rank computes a part of a sum: see RankSum
-  Shape shape{};                      ///< of the tensor, where its rows have more dimensions than one (a convolution's)
+  bool needs_bias = false;  ///< a bias in the file is always used
+  Selection rows{};         ///< of the tensor; together they are n
+  Selection columns{};      ///< of the tensor, as many as the layer's input has elements
+  bool summed = false;      ///< each rank computes a part of a sum: see RankSum
+  Shape shape{};            ///< of the tensor, where its rows have more dimensions than one (a convolution's)
+  /// Above 1: the layer reads so many inputs side by side, and the tensor has first the columns of their elements 0, then
+  /// those of elements 1, and so on.
+  std::int64_t interleaved = 1;
   bool transposed = false;            ///< the tensor has the inputs as rows: F32, F16 or BF16
   std::vector<TensorPiece> pieces{};  ///< MatmulWeight::pieces
 };

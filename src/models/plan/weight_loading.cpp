@@ -5,10 +5,31 @@
 
 #include "base/log.h"
 #include "models/plan/weight_table.h"
+#include "tensor/quant/dequantize.h"
 #include "weights/gguf_value.h"
 
 namespace rocmforge {
 namespace {
+
+/// The columns of each of the inputs that lie side by side, one input after another.
+void part_inputs(const MatmulWeight& weight, std::byte* out) {
+  const Tensor& tensor = weight.tensor->tensor;
+  const auto element = static_cast<std::int64_t>(row_bytes(weight.spec.weight, 1));
+  const std::int64_t each = weight.spec.k / weight.interleaved;
+  const std::size_t file_row = row_bytes(tensor.dtype, weight.spec.k);
+  std::vector<float> values(tensor.dtype != weight.spec.weight ? static_cast<std::size_t>(weight.spec.k) : 0);
+  for (std::int64_t n = 0; n < weight.spec.n; ++n) {
+    const auto* row = static_cast<const std::byte*>(tensor.data) + static_cast<std::size_t>(n) * file_row;
+    if (!values.empty()) {
+      dequantize_row(tensor.dtype, row, values.data(), weight.spec.k);
+      row = reinterpret_cast<const std::byte*>(values.data());
+    }
+    for (std::int64_t k = 0; k < weight.spec.k; ++k, out += element) {
+      const std::int64_t column = k % each * weight.interleaved + k / each;
+      std::memcpy(out, row + column * element, static_cast<std::size_t>(element));
+    }
+  }
+}
 
 /// The columns of the file's matrix as rows.
 void transpose(const MatmulWeight& weight, std::byte* out) {
@@ -25,6 +46,10 @@ void transpose(const MatmulWeight& weight, std::byte* out) {
 void rearrange(const MatmulWeight& weight, std::byte* out) {
   if (weight.transposed) {
     transpose(weight, out);
+    return;
+  }
+  if (weight.interleaved > 1) {
+    part_inputs(weight, out);
     return;
   }
   copy_selected(weight.spec.weight, weight.tensor->tensor.data, weight.rows.whole() ? weight.spec.n : weight.rows.of,

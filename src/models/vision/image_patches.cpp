@@ -32,6 +32,16 @@ ImageSides within_limits(const VisionConfig& config, double width, double height
   return sides;
 }
 
+/// Reduced to the longest side, rounded down, then up to units (transformers, the image processor of Pixtral).
+ImageSides below_longest(const VisionConfig& config, std::int32_t width, std::int32_t height) {
+  const double ratio = std::max(static_cast<double>(std::max(width, height)) / config.longest_side, 1.0);
+  const auto side = [&](std::int32_t of) {
+    const auto reduced = std::max(static_cast<std::int32_t>(std::floor(of / ratio)), 1);
+    return (reduced + config.unit() - 1) / config.unit() * config.unit();
+  };
+  return {side(width), side(height)};
+}
+
 }  // namespace
 
 ImageSides sides_for(const VisionConfig& config, std::int32_t width, std::int32_t height) {
@@ -43,6 +53,9 @@ ImageSides sides_for(const VisionConfig& config, std::int32_t width, std::int32_
     throw Error(
         fmt::format("an image of {} x {} pixels has sides that differ more than {} times", width, height, longest_ratio));
   }
+  if (config.longest_side > 0) {
+    return below_longest(config, width, height);
+  }
   const ImageSides sides = within_limits(config, width, height);
   const std::int64_t tokens = std::int64_t{sides.width / config.unit()} * (sides.height / config.unit());
   if (tokens > config.max_tokens) {
@@ -52,15 +65,18 @@ ImageSides sides_for(const VisionConfig& config, std::int32_t width, std::int32_
   return sides;
 }
 
-PatchPlace patch_place(std::int64_t patch, std::int32_t columns, std::int32_t merge) {
-  const std::int64_t square = patch / (merge * merge);
-  const std::int64_t inside = patch % (merge * merge);
-  const std::int32_t squares = columns / merge;
-  return {static_cast<std::int32_t>(square / squares * merge + inside / merge),
-          static_cast<std::int32_t>(square % squares * merge + inside % merge)};
+std::vector<PatchPlace> squares_of(std::int32_t columns, std::int32_t lines) {
+  std::vector<PatchPlace> squares;
+  squares.reserve(static_cast<std::size_t>(columns) * static_cast<std::size_t>(lines));
+  for (std::int32_t row = 0; row < lines; ++row) {
+    for (std::int32_t column = 0; column < columns; ++column) {
+      squares.push_back({row, column});
+    }
+  }
+  return squares;
 }
 
-std::vector<float> patches_of(const VisionConfig& config, const Image& image) {
+std::vector<float> patches_of(const VisionConfig& config, const Image& image, std::span<const PatchPlace> squares) {
   std::array<std::array<float, 256>, 3> values;
   for (std::size_t channel = 0; channel < 3; ++channel) {
     for (std::size_t value = 0; value < 256; ++value) {
@@ -69,12 +85,11 @@ std::vector<float> patches_of(const VisionConfig& config, const Image& image) {
     }
   }
   const std::int32_t size = config.patch_size;
-  const std::int32_t columns = image.width / size;
-  const std::int64_t patches = std::int64_t{columns} * (image.height / size);
+  const std::int64_t patches = std::int64_t{image.width / size} * (image.height / size);
   std::vector<float> out(static_cast<std::size_t>(patches * config.patch_values()));
   float* to = out.data();
   for (std::int64_t patch = 0; patch < patches; ++patch) {
-    const PatchPlace place = patch_place(patch, columns, config.merge);
+    const PatchPlace place = patch_place(squares, patch, config.merge);
     for (std::size_t channel = 0; channel < 3; ++channel) {
       for (std::int32_t y = 0; y < size; ++y) {
         const std::int64_t first = (std::int64_t{place.row} * size + y) * image.width + std::int64_t{place.column} * size;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "images/image.h"
@@ -10,22 +11,31 @@ namespace rocmforge {
 
 /// The sides that an image of `width` x `height` gets, in pixels: multiples of VisionConfig::unit(). Those that are kept are
 /// rounded, halves to even, and where the area is then above or below the limits, both sides change by one factor, rounded
-/// down or up (transformers, smart_resize). Throws Error for an image whose sides differ too much.
+/// down or up (transformers, smart_resize). With a longest side both are reduced by one factor, then rounded up. Throws
+/// Error for an image whose sides differ too much.
 struct ImageSides {
   std::int32_t width = 0;
   std::int32_t height = 0;
 };
 ImageSides sides_for(const VisionConfig& config, std::int32_t width, std::int32_t height);
 
-/// Where a patch is, in patches. Those that become one row follow each other, row by row and column by column; so do the
-/// squares.
+/// Where a patch is among an image's patches, or a square of them among its squares.
 struct PatchPlace {
   std::int32_t row = 0;
   std::int32_t column = 0;
 };
-PatchPlace patch_place(std::int64_t patch, std::int32_t columns, std::int32_t merge);
+
+/// The squares of an image in the order that the encoder has them in: line by line.
+std::vector<PatchPlace> squares_of(std::int32_t columns, std::int32_t lines);
+
+/// Where a patch is. Those of a square, which becomes one row, follow each other, line by line, squares as in `squares`.
+inline PatchPlace patch_place(std::span<const PatchPlace> squares, std::int64_t patch, std::int32_t merge) {
+  const PatchPlace square = squares[static_cast<std::size_t>(patch / (merge * merge))];
+  const auto inside = static_cast<std::int32_t>(patch % (merge * merge));
+  return {square.row * merge + inside / merge, square.column * merge + inside % merge};
+}
 
 /// The normalised pixels [patches, 3, patch_size, patch_size] of an image with such sides, in the order of patch_place().
-std::vector<float> patches_of(const VisionConfig& config, const Image& image);
+std::vector<float> patches_of(const VisionConfig& config, const Image& image, std::span<const PatchPlace> squares);
 
 }  // namespace rocmforge

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "models/config/model_tensors.h"
-#include "models/vision/image_patches.h"
 #include "tensor/quant/dequantize.h"
 
 namespace rocmforge {
@@ -36,8 +35,6 @@ Between place_between(std::int32_t at, std::int32_t count, std::int32_t side) {
 PatchEmbedding::PatchEmbedding(Planner& planner, const VisionConfig& config, std::int64_t patches)
     : config_(config), patches_(patches) {
   const std::int64_t hidden = config.encoder.hidden;
-  const std::int64_t side = config.position_side();
-  table_ = read_table(planner.weights(), side * side, hidden);
   const Shape shape{hidden, 3, config.patch_size, config.patch_size};
   frames_.push_back(
       planner.linear("patch_embd", {{.name = "v.patch_embd", .n = hidden, .shape = shape}}, config.patch_values()));
@@ -45,11 +42,25 @@ PatchEmbedding::PatchEmbedding(Planner& planner, const VisionConfig& config, std
     frames_.push_back(
         planner.linear("patch_embd", {{.name = "v.patch_embd.1", .n = hidden, .shape = shape}}, config.patch_values()));
   }
-  add_ = planner.resolve_for_width<ResidualAdd>({}, 3 * hidden);
   planner.buffers().need(BufferName::hidden, hidden);
   for (const Linear& linear : frames_) {
     append_product(linear, &linear != &frames_.front());
   }
+  if (config.learned_positions) {
+    plan_positions(planner);
+  }
+  if (!config.input_norm.empty()) {
+    const ModelConfig& encoder = config.encoder;
+    norm_ = planner.norm({config.input_norm, encoder.norm_kind, encoder.norm_eps, encoder.norm_needs_bias}, hidden);
+    norm_->append(operations_, &Buffers::hidden, &Buffers::hidden);
+  }
+}
+
+void PatchEmbedding::plan_positions(Planner& planner) {
+  const std::int64_t hidden = config_.encoder.hidden;
+  const std::int64_t side = config_.position_side();
+  table_ = read_table(planner.weights(), side * side, hidden);
+  add_ = planner.resolve_for_width<ResidualAdd>({}, 3 * hidden);
   operations_.push_back(
       {std::string(ResidualAdd::name), [this, hidden](const Step& step) {
          add_.run({.a = step.buffers.hidden, .b = positions_, .count = step.tokens * hidden, .out = step.buffers.hidden},
@@ -64,7 +75,7 @@ void PatchEmbedding::append_product(const Linear& linear, bool accumulate) {
 }
 
 std::size_t PatchEmbedding::input_bytes() const {
-  return static_cast<std::size_t>(patches_ * (config_.patch_values() + config_.encoder.hidden)) * sizeof(float);
+  return static_cast<std::size_t>(patches_ * (config_.patch_values() + position_values())) * sizeof(float);
 }
 
 void PatchEmbedding::load(Device& device) {
@@ -85,7 +96,9 @@ void PatchEmbedding::upload(std::span<const Part> parts, Device& device, ThreadP
     check(std::ssize(part.pixels) == count * config_.patch_values(), "an image has the pixels of its patches");
     check(patches + count <= patches_, "the images of a step have at most its patches");
     std::ranges::copy(part.pixels, pixels + patches * config_.patch_values());
-    add_positions(part, positions + patches * config_.encoder.hidden, pool);
+    if (!table_.empty()) {
+      add_positions(part, positions + patches * config_.encoder.hidden, pool);
+    }
     patches += count;
   }
   if (device.is_gpu()) {
@@ -94,7 +107,9 @@ void PatchEmbedding::upload(std::span<const Part> parts, Device& device, ThreadP
                                      static_cast<std::size_t>(count) * sizeof(float));
     };
     copy(0, patches * config_.patch_values());
-    copy(patches_ * config_.patch_values(), patches * config_.encoder.hidden);
+    if (!table_.empty()) {
+      copy(patches_ * config_.patch_values(), patches * config_.encoder.hidden);
+    }
   }
 }
 
@@ -104,7 +119,7 @@ void PatchEmbedding::add_positions(const Part& part, float* out, ThreadPool& poo
   constexpr std::int64_t grain = 64;
   pool.parallel_for(std::int64_t{part.columns} * part.rows, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t patch = begin; patch < end; ++patch) {
-      const PatchPlace place = patch_place(patch, part.columns, config_.merge);
+      const PatchPlace place = patch_place(part.squares, patch, config_.merge);
       const Between y = place_between(place.row, part.rows, side);
       const Between x = place_between(place.column, part.columns, side);
       const auto row = [&](std::int32_t line, std::int32_t column) {

@@ -9,12 +9,14 @@
 #include "device/device.h"
 #include "models/parts/operation.h"
 #include "models/plan/planner.h"
+#include "models/vision/image_patches.h"
 #include "models/vision/vision_config.h"
 
 namespace rocmforge {
 
 /// The rows that an encoder's first layer reads, in Buffers::hidden: the product of each patch's pixels with the weights of
-/// the convolution, those of all frames summed, and the learned position. Not moved.
+/// the convolution, those of all frames summed, the learned position and the norm, as far as the encoder has these. Not
+/// moved.
 class PatchEmbedding {
  public:
   /// For steps of up to `patches`.
@@ -31,6 +33,7 @@ class PatchEmbedding {
     std::span<const float> pixels;  ///< of image_patches.h
     std::int32_t columns = 0;
     std::int32_t rows = 0;
+    std::span<const PatchPlace> squares;  ///< of squares_of()
   };
   /// Gives the device the pixels and positions of a step; on a GPU the copies are on its stream. No earlier step may still
   /// run.
@@ -38,16 +41,19 @@ class PatchEmbedding {
   [[nodiscard]] const Operations& operations() const { return operations_; }
 
  private:
+  void plan_positions(Planner& planner);
   void append_product(const Linear& linear, bool accumulate);
+  [[nodiscard]] std::int64_t position_values() const { return table_.empty() ? 0 : config_.encoder.hidden; }
   /// Positions [columns x rows, hidden] in the order of the patches: those of the table, bilinear between them, with the
   /// table's corners at the image's.
   void add_positions(const Part& part, float* out, ThreadPool& pool) const;
 
   VisionConfig config_;
   std::int64_t patches_;
-  std::vector<float> table_;  ///< [side, side, hidden]
+  std::vector<float> table_;  ///< [side, side, hidden]; empty without learned positions
   std::vector<Linear> frames_;
   Resolved<ResidualAdd> add_;
+  std::optional<Norm> norm_;
   Operations operations_;
   PinnedBuffer staged_;  ///< pixels of all patches, then positions; read in place by a CPU
   DeviceBuffer memory_;  ///< GPU: the same

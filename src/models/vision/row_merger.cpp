@@ -1,6 +1,8 @@
 #include "models/vision/row_merger.h"
 
+#include <algorithm>
 #include <numeric>
+#include <optional>
 
 namespace rocmforge {
 namespace {
@@ -30,12 +32,12 @@ class JoinedMerger final : public RowMerger {
     }
   }
 
-  void run(const Step& step, float* out, std::int64_t stride) const override {
+  void run(const Step& step, const MergedRows& out) const override {
     const Buffers& buffers = step.buffers;
     norm_.run(step.tokens * norms_per_row_, buffers.hidden, buffers.normed, step);
     first_.run(step, buffers.normed, buffers.projected);
     gelu_.run({nullptr, buffers.projected, step.tokens, width_, buffers.gathered}, step);
-    second_.run_strided(step, buffers.gathered, width_, out, {}, false, stride);
+    second_.run_strided(step, buffers.gathered, width_, out.data, {}, false, out.stride);
   }
 
  private:
@@ -67,7 +69,7 @@ class MeanMerger final : public RowMerger {
     }
   }
 
-  void run(const Step& step, float* out, std::int64_t stride) const override {
+  void run(const Step& step, const MergedRows& out) const override {
     const Buffers& buffers = step.buffers;
     post_norm_.run(step.tokens * patches_, buffers.hidden, buffers.normed, step);
     float* mean = buffers.projected;
@@ -83,7 +85,7 @@ class MeanMerger final : public RowMerger {
     }
     scale_.run({.x = mean, .count = step.tokens * hidden_, .factor = 1.0f / static_cast<float>(patches_)}, step);
     norm_.run(step.tokens, mean, buffers.normed, step);
-    projection_.run_strided(step, buffers.normed, hidden_, out, {}, false, stride);
+    projection_.run_strided(step, buffers.normed, hidden_, out.data, {}, false, out.stride);
   }
 
  private:
@@ -98,14 +100,66 @@ class MeanMerger final : public RowMerger {
   const IntegerVector* row_ids_ = nullptr;
 };
 
+/// second(gelu(first(join(norm(patches))))), where `join` makes one state of those of a square's patches. Single patches
+/// have neither it nor the norm.
+class PixtralMerger final : public RowMerger {
+ public:
+  PixtralMerger(Planner& planner, const VisionConfig& config, std::int64_t rows)
+      : hidden_(config.encoder.hidden),
+        text_(config.text_width),
+        patches_(config.patches_per_row()),
+        places_(planner, config, rows) {
+    const ModelConfig& encoder = config.encoder;
+    if (patches_ > 1) {
+      norm_ = planner.norm({"mm.input_norm", encoder.norm_kind, encoder.norm_eps, encoder.norm_needs_bias}, hidden_);
+      join_ = planner.linear("mm.patch_merger", {{.name = "mm.patch_merger", .n = hidden_, .interleaved = patches_}},
+                             patches_ * hidden_);
+    }
+    first_ = planner.linear("mm.1", {{.name = "mm.1", .n = text_}}, hidden_);
+    gelu_ = planner.resolve<GatedActivation>({Activation::gelu, text_, false});
+    second_ = planner.linear("mm.2", {{.name = "mm.2", .n = text_}}, text_);
+    const std::int64_t widest = std::max(hidden_, (text_ + patches_ - 1) / patches_);  // of a patch
+    for (const BufferName buffer : {BufferName::normed, BufferName::projected, BufferName::gathered}) {
+      planner.buffers().need(buffer, widest);
+    }
+  }
+
+  void run(const Step& step, const MergedRows& out) const override {
+    const Buffers& buffers = step.buffers;
+    const float* joined = buffers.hidden;
+    if (norm_) {
+      norm_->run(step.tokens * patches_, buffers.hidden, buffers.normed, step);
+      join_.run(step, buffers.normed, buffers.gathered);
+      joined = buffers.gathered;
+    }
+    first_.run(step, joined, buffers.projected);
+    gelu_.run({nullptr, buffers.projected, step.tokens, text_, buffers.normed}, step);
+    second_.run(step, buffers.normed, buffers.projected);
+    places_.run(buffers.projected, step, out);
+  }
+
+ private:
+  std::int64_t hidden_;
+  std::int64_t text_;
+  std::int64_t patches_;
+  std::optional<Norm> norm_;
+  Linear join_;
+  Linear first_;
+  Resolved<GatedActivation> gelu_;
+  Linear second_;
+  RowPlaces places_;
+};
+
 }  // namespace
 
 std::unique_ptr<RowMerger> RowMerger::of_output(Planner& planner, const VisionConfig& config, std::int64_t rows) {
   switch (config.projector) {
-    case Projector::qwen3vl:
+    case Projector::joined:
       return std::make_unique<JoinedMerger>(planner, config, JoinedNames{"v.post_ln", "mm.0", "mm.2"});
-    case Projector::gemma3:
+    case Projector::mean:
       return std::make_unique<MeanMerger>(planner, config, rows);
+    case Projector::pixtral:
+      return std::make_unique<PixtralMerger>(planner, config, rows);
   }
   fail_check("unknown projector");
 }

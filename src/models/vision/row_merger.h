@@ -6,6 +6,7 @@
 
 #include "models/parts/operation.h"
 #include "models/plan/planner.h"
+#include "models/vision/row_places.h"
 #include "models/vision/vision_config.h"
 
 namespace rocmforge {
@@ -23,9 +24,10 @@ class RowMerger {
   /// The one that belongs to the states behind `layer`, one of VisionConfig::deepstack.
   static std::unique_ptr<RowMerger> of_layer(Planner& planner, const VisionConfig& config, std::int32_t layer);
 
-  /// From Buffers::hidden of all patches, which are those of Step::tokens rows, to the slice at `out`, [rows, text_width],
-  /// rows `stride` apart. `step` is one of rows. Buffers other than the hidden states are overwritten.
-  virtual void run(const Step& step, float* out, std::int64_t stride) const = 0;
+  /// From Buffers::hidden of all patches, which are those of Step::tokens squares, to `out`. Where rows are placed
+  /// (VisionConfig::places_rows), StepArrays::overwritten_rows says where. Buffers other than the hidden states are
+  /// overwritten.
+  virtual void run(const Step& step, const MergedRows& out) const = 0;
 };
 
 }  // namespace rocmforge

@@ -4,136 +4,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 #include <optional>
-#include <variant>
 
-#include "base/log.h"
 #include "models/config/metadata_reader.h"
+#include "models/vision/vision_family.h"
 #include "weights/gguf_value.h"
 
 namespace rocmforge {
 namespace {
 
-/// What a family of encoders fixes.
-struct Family {
-  std::string_view name;  ///< as clip.projector_type has it
-  void (*configure)(VisionConfig& config, MetadataReader& metadata);
-};
-
-void require_gelu(MetadataReader& metadata) {
-  constexpr std::string_view key = "use_gelu";
-  if (!metadata.flag(key, false)) {
-    throw metadata.error(key, "is not true, the layers of this projector have GELU");
-  }
-}
-
-void set_norms(VisionConfig& config, std::string_view mixer, std::string_view ffn) {
-  for (LayerConfig& layer : config.encoder.blocks) {
-    layer.graph.mixer_norm = mixer;
-    layer.graph.ffn_norm = ffn;
-  }
-}
-
-/// LayerNorms, biases everywhere, GELU: as most encoders have them.
-void configure_usual(VisionConfig& config) {
-  config.encoder.norm_kind = NormKind::layer;
-  config.encoder.norm_needs_bias = true;
-  set_norms(config, "ln1", "ln2");
-  for (LayerConfig& layer : config.encoder.blocks) {
-    layer.attention.needs_bias = true;
-    layer.attention.output_needs_bias = true;
-    layer.feed_forward = {
-        .width = layer.feed_forward.width, .activation = Activation::gelu_tanh, .gated = false, .needs_bias = true};
-  }
-}
-
-/// The first half of a head's pairs turns by the patch's row, the second by its column, with the same frequencies.
-void rotate_by_rows_and_columns(VisionConfig& config, MetadataReader& metadata) {
-  const std::int32_t head_dim = config.encoder.layer(0).attention.head_dim;
-  if (head_dim % 4 != 0) {
-    throw metadata.error("vision.attention.head_count",
-                         fmt::format("leaves heads of {} elements, a multiple of 4 is needed", head_dim));
-  }
-  const auto pairs = static_cast<std::size_t>(head_dim / 4);
-  auto frequencies = std::make_shared<RopeFrequencies>(rope_frequencies(head_dim / 2, 10000.0, {}, {}));
-  auto& angles = frequencies->inverse_frequency;
-  angles.resize(2 * pairs);
-  std::copy_n(angles.begin(), pairs, angles.begin() + static_cast<std::ptrdiff_t>(pairs));
-  auto axes = std::make_shared<std::vector<std::int32_t>>(2 * pairs, 0);
-  std::fill(axes->begin() + static_cast<std::ptrdiff_t>(pairs), axes->end(), 1);
-  for (LayerConfig& layer : config.encoder.blocks) {
-    layer.attention.rope = {.kind = RopeKind::half, .n_rot = head_dim, .frequencies = frequencies, .axes = axes};
-  }
-  config.encoder.position_axes = 2;
-}
-
-std::vector<std::int32_t> deepstack_layers(const GgufFile& file, std::int32_t layers) {
-  constexpr std::string_view key = "clip.vision.is_deepstack_layers";
-  const GgufValue* value = file.find(key);
-  if (value == nullptr) {
-    return {};
-  }
-  const auto* array = std::get_if<GgufArray>(value);
-  const auto* flags = array != nullptr ? std::get_if<std::vector<bool>>(&array->elements) : nullptr;
-  if (flags == nullptr || std::ssize(*flags) > layers) {
-    throw Error(fmt::format("{}: key '{}' is no array of a boolean for each layer", file.path().string(), key));
-  }
-  std::vector<std::int32_t> found;
-  for (std::size_t i = 0; i < flags->size(); ++i) {
-    if ((*flags)[i]) {
-      found.push_back(static_cast<std::int32_t>(i));
-    }
-  }
-  return found;
-}
-
-/// Qwen3-VL, Qwen3.5 and later.
-void configure_qwen3vl(VisionConfig& config, MetadataReader& metadata) {
-  require_gelu(metadata);
-  configure_usual(config);
-  rotate_by_rows_and_columns(config, metadata);
-  config.projector = Projector::qwen3vl;
-  config.frames = 2;
-  config.merge = metadata.count("vision.spatial_merge_size", 2);
-  config.min_tokens = 8;
-  config.max_tokens = 4096;
-  config.deepstack = deepstack_layers(metadata.file(), config.encoder.layers);
-  config.marks = {.placeholder = "<|image_pad|>",
-                  .token = "<|image_pad|>",
-                  .before = "<|vision_start|>",
-                  .after = "<|vision_end|>",
-                  .printed = true};
-}
-
-/// Gemma 3: SigLIP.
-void configure_gemma3(VisionConfig& config, MetadataReader& metadata) {
-  require_gelu(metadata);
-  configure_usual(config);
-  config.projector = Projector::gemma3;
-  config.merge = metadata.count("vision.projector.scale_factor", 4);
-  config.fixed_size = true;
-  config.filter = ResizeFilter::bilinear;
-  config.both_directions = true;
-  config.marks = {.placeholder = "<start_of_image>",
-                  .token = "<image_soft_token>",
-                  .before = "\n\n<start_of_image>",
-                  .after = "<end_of_image>\n\n"};
-}
-
-constexpr Family families[] = {{"qwen3vl_merger", configure_qwen3vl}, {"gemma3", configure_gemma3}};
-
-const Family& find_family(const GgufFile& file) {
-  const std::string_view key =
-      file.contains("clip.vision.projector_type") ? "clip.vision.projector_type" : "clip.projector_type";
-  const std::string name = file.string(key);
-  const auto* found = std::ranges::find(families, std::string_view(name), &Family::name);
-  if (found == std::end(families)) {
-    throw Error(fmt::format("{}: the projector {} is not supported, those supported are {}", file.path().string(),
-                            quote(name), supported_projectors()));
-  }
-  return *found;
-}
+constexpr std::int32_t most_tokens = 16384;  ///< of an image, whatever a file says
 
 std::array<float, 3> channels(const GgufFile& file, std::string_view key, bool positive) {
   const auto values = file.numbers(key);
@@ -182,6 +62,18 @@ void read_sizes(VisionConfig& config, MetadataReader& metadata) {
   config.deviation = channels(metadata.file(), "clip.vision.image_std", true);
 }
 
+/// Of the whole units in the longest side, as many as the wanted rows allow for a square.
+void limit_longest_side(VisionConfig& config, std::int32_t wanted) {
+  const std::int32_t limit = wanted > 0 ? std::min(wanted, most_tokens) : most_tokens;
+  std::int32_t side = std::max((config.longest_side + config.unit() - 1) / config.unit(), 1);
+  while (side > 1 && config.rows_of(side, side) > limit) {
+    --side;
+  }
+  config.longest_side = std::min(config.longest_side, side * config.unit());
+  config.min_tokens = 1;
+  config.max_tokens = config.rows_of(side, side);
+}
+
 /// Limits in rows, from the family's, the file's in pixels and the wanted one.
 void limit_tokens(VisionConfig& config, MetadataReader& metadata, std::int32_t wanted) {
   if (config.merge > 64) {
@@ -196,11 +88,14 @@ void limit_tokens(VisionConfig& config, MetadataReader& metadata, std::int32_t w
     config.min_tokens = config.max_tokens = side * side;
     return;
   }
+  if (config.longest_side > 0) {
+    limit_longest_side(config, wanted);
+    return;
+  }
   const std::int64_t pixels = std::int64_t{config.unit()} * config.unit();
   const auto limit = [&](std::string_view key, std::int32_t& tokens) {
     if (metadata.contains(key)) {
-      constexpr std::int64_t most = 16384;
-      tokens = static_cast<std::int32_t>(std::clamp<std::int64_t>(metadata.count(key) / pixels, 1, most));
+      tokens = static_cast<std::int32_t>(std::clamp<std::int64_t>(metadata.count(key) / pixels, 1, most_tokens));
     }
   };
   limit("vision.image_min_pixels", config.min_tokens);
@@ -235,7 +130,7 @@ VisionConfig VisionConfig::from_gguf(const GgufFile& file, const ModelConfig& te
   if (!file.boolean("clip.has_vision_encoder", true)) {
     throw Error(fmt::format("{}: has no image encoder", file.path().string()));
   }
-  const Family& family = find_family(file);
+  const VisionFamily& family = vision_family(file);
   MetadataReader metadata(file, "clip");
   VisionConfig config;
   read_layers(config, metadata);
@@ -249,14 +144,6 @@ VisionConfig VisionConfig::from_gguf(const GgufFile& file, const ModelConfig& te
   config.swapped_layers =
       down != nullptr && width != config.encoder.hidden && down->tensor.shape.cols() == config.encoder.hidden;
   return config;
-}
-
-std::string supported_projectors() {
-  std::string names;
-  for (const Family& family : families) {
-    names += (names.empty() ? "" : ", ") + std::string(family.name);
-  }
-  return names;
 }
 
 }  // namespace rocmforge

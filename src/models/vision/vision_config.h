@@ -14,8 +14,9 @@ namespace rocmforge {
 
 /// What makes rows for the text model of an encoder's patches.
 enum class Projector {
-  qwen3vl,  ///< 2 x 2 patches joined, two linear layers; the same of some layers' states (deepstack)
-  gemma3,   ///< means of 4 x 4 patches, an RMSNorm, one linear layer
+  joined,   ///< Qwen: 2 x 2 patches joined, two linear layers; the same of some layers' states (deepstack)
+  mean,     ///< Gemma 3: means of 4 x 4 patches, an RMSNorm, one linear layer
+  pixtral,  ///< 2 x 2 patches made one by a linear layer, or single ones; then two linear layers
 };
 
 /// What stands for an image in a prompt.
@@ -29,14 +30,18 @@ struct ImageMarks {
 
 /// The numbers of an image encoder and of what is before and behind it, read from a file's metadata (mmproj).
 struct VisionConfig {
-  Projector projector = Projector::qwen3vl;
-  ModelConfig encoder;          ///< its layers, which see a whole image
-  std::int32_t patch_size = 0;  ///< pixels of a patch's sides
-  std::int32_t image_size = 0;  ///< pixels of the sides that the learned positions are for
-  std::int32_t frames = 1;      ///< convolutions of a patch, which is each frame of a video that stands still
-  std::int32_t merge = 1;       ///< sides, in patches, of the square that becomes a row
-  bool fixed_size = false;      ///< every image gets image_size; else its sides are kept as far as min and max allow
-  std::int32_t min_tokens = 0;  ///< rows of an image
+  Projector projector = Projector::joined;
+  ModelConfig encoder;            ///< its layers, which see a whole image
+  std::int32_t patch_size = 0;    ///< pixels of a patch's sides
+  std::int32_t image_size = 0;    ///< pixels of the sides that the learned positions are for
+  std::int32_t frames = 1;        ///< convolutions of a patch, which is each frame of a video that stands still
+  bool learned_positions = true;  ///< are added to the patches, beside or in place of a rotation
+  std::string input_norm;         ///< of the patches before the first layer: its tensor without ".weight"; "": none
+  std::int32_t merge = 1;         ///< sides, in patches, of the square that becomes a row
+  bool line_ends = false;         ///< a fixed row stands behind each line of squares but an image's last
+  std::int32_t longest_side = 0;  ///< larger images are reduced to it, all are rounded up; 0: the area has limits
+  bool fixed_size = false;        ///< every image gets image_size; else its sides are kept as far as min and max allow
+  std::int32_t min_tokens = 0;    ///< rows of an image
   std::int32_t max_tokens = 0;
   std::array<float, 3> mean{};  ///< of the channels: a pixel is (value / 255 - mean) / deviation
   std::array<float, 3> deviation{};
@@ -51,6 +56,12 @@ struct VisionConfig {
   [[nodiscard]] std::int32_t unit() const { return patch_size * merge; }
   [[nodiscard]] std::int32_t patches_per_row() const { return merge * merge; }
   [[nodiscard]] std::int64_t patch_values() const { return std::int64_t{3} * patch_size * patch_size; }
+  /// Rows of an image of so many columns and lines of squares.
+  [[nodiscard]] std::int32_t rows_of(std::int32_t columns, std::int32_t lines) const {
+    return columns * lines + (line_ends ? lines - 1 : 0);
+  }
+  /// Whether the rows of a step do not follow each other as the squares do.
+  [[nodiscard]] bool places_rows() const { return line_ends; }
   /// Sides of the table of learned positions.
   [[nodiscard]] std::int32_t position_side() const { return image_size / patch_size; }
   /// Values of a row: BatchPlan::given.
@@ -63,8 +74,5 @@ struct VisionConfig {
   /// supported.
   static VisionConfig from_gguf(const GgufFile& file, const ModelConfig& text, std::int32_t max_tokens = 0);
 };
-
-/// The names of projectors that can be loaded, for messages: "qwen3vl_merger, gemma3".
-std::string supported_projectors();
 
 }  // namespace rocmforge

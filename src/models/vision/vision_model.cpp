@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "base/sha256.h"
 #include "memory/kv_group.h"
@@ -49,18 +50,23 @@ ModelOptions step_options(const VisionConfig& config, const DeviceInfo& device, 
   of_step.max_sequences = std::min(most_images, config.max_tokens);
   of_step.max_logit_rows = 1;
   of_step.graphs = false;
+  of_step.given_rows = config.places_rows();  // a step's arrays have their places
   of_step.overlap = options.overlap;
   of_step.small_weights = options.small_weights;
   return of_step;
 }
 
 std::array<std::uint32_t, 8> content_of(const Image& image) {
-  std::vector<std::uint8_t> bytes = image.rgb;
-  for (const int side : {image.width, image.height}) {
+  const std::array<std::uint32_t, 8> pixels = sha256(image.rgb);
+  std::vector<std::uint8_t> bytes;
+  const auto add = [&](std::uint32_t word) {
     for (int shift = 0; shift < 32; shift += 8) {
-      bytes.push_back(static_cast<std::uint8_t>(side >> shift));
+      bytes.push_back(static_cast<std::uint8_t>(word >> shift));
     }
-  }
+  };
+  std::ranges::for_each(pixels, add);
+  add(static_cast<std::uint32_t>(image.width));
+  add(static_cast<std::uint32_t>(image.height));
   return sha256(bytes);
 }
 
@@ -127,16 +133,20 @@ double VisionModel::flops(const PreparedImage& image) const {
 
 PreparedImage VisionModel::prepare(const Image& image) const {
   const ImageSides sides = sides_for(config_, image.width, image.height);
-  const bool fits = image.width == sides.width && image.height == sides.height;
-  const Image resized = fits ? image : resize(image, sides.width, sides.height, config_.filter);
+  std::optional<Image> resized;
+  if (image.width != sides.width || image.height != sides.height) {
+    resized = resize(image, sides.width, sides.height, config_.filter);
+  }
+  const Image& shown = resized ? *resized : image;
   PreparedImage prepared;
-  prepared.pixels = patches_of(config_, resized);
   prepared.width = sides.width;
   prepared.height = sides.height;
   prepared.grid_x = sides.width / config_.unit();
   prepared.grid_y = sides.height / config_.unit();
-  prepared.tokens = prepared.grid_x * prepared.grid_y;
-  prepared.content = content_of(resized);
+  prepared.squares = squares_of(prepared.grid_x, prepared.grid_y);
+  prepared.pixels = patches_of(config_, shown, prepared.squares);
+  prepared.tokens = config_.rows_of(prepared.grid_x, prepared.grid_y);
+  prepared.content = content_of(shown);
   prepared.hash = std::uint64_t{prepared.content[0]} << 32 | prepared.content[1];
   return prepared;
 }
@@ -196,7 +206,7 @@ void VisionModel::write_batch(std::span<const PreparedImage* const> images) {
     if (config_.encoder.position_axes == 2) {
       places_.clear();
       for (std::int64_t patch = 0; patch < patches; ++patch) {
-        const PatchPlace place = patch_place(patch, static_cast<std::int32_t>(columns_of(*image)), config_.merge);
+        const PatchPlace place = patch_place(image->squares, patch, config_.merge);
         places_.insert(places_.end(), {place.row, place.column});
       }
       batch_.set_positions(places_, 2);
@@ -204,25 +214,41 @@ void VisionModel::write_batch(std::span<const PreparedImage* const> images) {
   }
   batch_.finish();
   batch_.validate(memory_->num_blocks(), memory_->block_tokens());
+  if (config_.places_rows()) {
+    write_places(images);
+  }
+}
+
+void VisionModel::write_places(std::span<const PreparedImage* const> images) {
+  std::int32_t row = 0;
+  for (const PreparedImage* image : images) {
+    const std::int32_t line = image->grid_x + (config_.line_ends ? 1 : 0);
+    for (const PatchPlace& square : image->squares) {
+      batch_.overwritten_rows.push_back(row + square.row * line + square.column);
+      batch_.given_rows.push_back(0);  // RowPlaces reads the squares in their order
+    }
+    row += image->tokens;
+  }
 }
 
 void VisionModel::run_step(std::span<const PreparedImage* const> images, float* out) {
   std::vector<PatchEmbedding::Part> parts;
-  std::int64_t rows = (out - rows_.as<float>()) / config_.row_width();
+  std::int64_t rows = 0;
   for (const PreparedImage* image : images) {
-    const auto columns = static_cast<std::int32_t>(columns_of(*image));
-    parts.push_back({image->pixels, columns, image->height / config_.patch_size});
+    parts.push_back({image->pixels, image->grid_x * config_.merge, image->grid_y * config_.merge, image->squares});
     rows += image->tokens;
   }
-  check(rows <= max_rows_, "the images have more rows than the encoder was planned for");
+  const std::int64_t before = (out - rows_.as<float>()) / config_.row_width();
+  check(before + rows <= max_rows_, "the images have more rows than the encoder was planned for");
   rank_->wait();  // an earlier step may still read the pixels
   embedding_->upload(parts, rank_->device(), *pool_);
   write_batch(images);
-  rank_->run(batch_, *memory_, Rank::Recorded::no,
-             [&](const StepArrays& arrays, const RunOperations&) { compute(arrays, out); });
+  rank_->run(batch_, *memory_, Rank::Recorded::no, [&](const StepArrays& arrays, const RunOperations&) {
+    compute(arrays, {.data = out, .stride = config_.row_width(), .count = rows});
+  });
 }
 
-void VisionModel::compute(const StepArrays& arrays, float* out) {
+void VisionModel::compute(const StepArrays& arrays, const MergedRows& out) {
   Step step = begin_step(arrays, memory_->states(), *rank_);
   Step rows = step;
   rows.tokens = step.tokens / config_.patches_per_row();
@@ -233,11 +259,13 @@ void VisionModel::compute(const StepArrays& arrays, float* out) {
     run_all(blocks_[index]->mix(), step);
     run_all(blocks_[index]->finish(), step);
     if (slices <= deepstack_.size() && config_.deepstack[slices - 1] == static_cast<std::int32_t>(index)) {
-      deepstack_[slices - 1]->run(rows, out + static_cast<std::int64_t>(slices) * config_.text_width, config_.row_width());
+      MergedRows slice = out;
+      slice.data += static_cast<std::int64_t>(slices) * config_.text_width;
+      deepstack_[slices - 1]->run(rows, slice);
       ++slices;
     }
   }
-  merger_->run(rows, out, config_.row_width());
+  merger_->run(rows, out);
 }
 
 }  // namespace rocmforge

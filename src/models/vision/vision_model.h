@@ -14,6 +14,7 @@
 #include "models/parts/block.h"
 #include "models/plan/model_plan.h"
 #include "models/step/rank.h"
+#include "models/vision/image_patches.h"
 #include "models/vision/patch_embedding.h"
 #include "models/vision/row_merger.h"
 #include "models/vision/vision_config.h"
@@ -25,10 +26,11 @@ struct PreparedImage {
   std::vector<float> pixels;  ///< of all patches, see patches_of()
   int width = 0;              ///< in pixels, after resizing
   int height = 0;
-  int grid_x = 0;  ///< columns and rows of the rows that the text model gets
+  std::vector<PatchPlace> squares;  ///< of patches, that become rows: squares_of()
+  int grid_x = 0;                   ///< columns and lines of them
   int grid_y = 0;
-  int tokens = 0;  ///< grid_x * grid_y
-  /// The SHA-256 of the pixels and sides after resizing: TokenSpan::content.
+  int tokens = 0;  ///< VisionConfig::rows_of(grid_x, grid_y)
+  /// The SHA-256 of the sides and of the SHA-256 of the pixels after resizing: TokenSpan::content.
   std::array<std::uint32_t, 8> content{};
   std::uint64_t hash = 0;  ///< its first 64 bits
 };
@@ -79,15 +81,16 @@ class VisionModel {
  private:
   VisionModel(const GgufFile& file, const ModelConfig& text, const KernelRegistry& registry, const DeviceInfo& device,
               int num_threads, const VisionOptions& options);
-  [[nodiscard]] std::int64_t columns_of(const PreparedImage& image) const { return image.width / config_.patch_size; }
   [[nodiscard]] std::int64_t patches_of_image(const PreparedImage& image) const {
-    return std::int64_t{image.tokens} * config_.patches_per_row();
+    return std::ssize(image.squares) * config_.patches_per_row();
   }
   [[nodiscard]] SequenceMemory::Size memory_size() const;
   void write_batch(std::span<const PreparedImage* const> images);
   /// One step; the rows go to `out`.
   void run_step(std::span<const PreparedImage* const> images, float* out);
-  void compute(const StepArrays& arrays, float* out);
+  void compute(const StepArrays& arrays, const MergedRows& out);
+  /// Where the rows of the images' squares go.
+  void write_places(std::span<const PreparedImage* const> images);
 
   VisionConfig config_;
   ModelOptions options_;

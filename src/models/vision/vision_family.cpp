@@ -1,0 +1,202 @@
+#include "models/vision/vision_family.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/error.h"
+#include "weights/gguf_value.h"
+
+namespace rocmforge {
+namespace {
+
+void require_gelu(MetadataReader& metadata) {
+  constexpr std::string_view key = "use_gelu";
+  if (!metadata.flag(key, false)) {
+    throw metadata.error(key, "is not true, the layers of this projector have GELU");
+  }
+}
+
+void set_norms(VisionConfig& config, std::string_view mixer, std::string_view ffn) {
+  for (LayerConfig& layer : config.encoder.blocks) {
+    layer.graph.mixer_norm = mixer;
+    layer.graph.ffn_norm = ffn;
+  }
+}
+
+/// LayerNorms, biases everywhere, GELU: as most encoders have them.
+void configure_usual(VisionConfig& config) {
+  config.encoder.norm_kind = NormKind::layer;
+  config.encoder.norm_needs_bias = true;
+  set_norms(config, "ln1", "ln2");
+  for (LayerConfig& layer : config.encoder.blocks) {
+    layer.attention.needs_bias = true;
+    layer.attention.output_needs_bias = true;
+    layer.feed_forward = {
+        .width = layer.feed_forward.width, .activation = Activation::gelu_tanh, .gated = false, .needs_bias = true};
+  }
+}
+
+/// Pairs of a head's elements turn by the patch's row or column: pair p by `axes`[p], with `frequencies`[p].
+struct Turns {
+  std::vector<float> frequencies;
+  std::vector<std::int32_t> axes;
+};
+
+/// The first half of the pairs turns by the row, the second by the column. `frequency` is of (pair of its half, axis).
+template <class Frequency>
+Turns by_halves(std::int32_t pairs, const Frequency& frequency) {
+  Turns turns;
+  for (std::int32_t pair = 0; pair < pairs; ++pair) {
+    const std::int32_t axis = 2 * pair / pairs;
+    turns.frequencies.push_back(frequency(pair - axis * pairs / 2, axis));
+    turns.axes.push_back(axis);
+  }
+  return turns;
+}
+
+void set_rotation(VisionConfig& config, RopeKind kind, Turns turns) {
+  auto frequencies = std::make_shared<RopeFrequencies>();
+  frequencies->inverse_frequency = std::move(turns.frequencies);
+  const auto axes = std::make_shared<const std::vector<std::int32_t>>(std::move(turns.axes));
+  for (LayerConfig& layer : config.encoder.blocks) {
+    layer.attention.rope = {.kind = kind, .n_rot = layer.attention.head_dim, .frequencies = frequencies, .axes = axes};
+  }
+  config.encoder.position_axes = 2;
+}
+
+/// Elements of a head, whose pairs must be even in number.
+std::int32_t rotated_elements(const VisionConfig& config, MetadataReader& metadata) {
+  const std::int32_t head_dim = config.encoder.layer(0).attention.head_dim;
+  if (head_dim % 4 != 0) {
+    throw metadata.error("vision.attention.head_count",
+                         fmt::format("leaves heads of {} elements, a multiple of 4 is needed", head_dim));
+  }
+  return head_dim;
+}
+
+/// Both halves of the pairs have the same frequencies.
+void rotate_alike(VisionConfig& config, MetadataReader& metadata) {
+  const std::int32_t head_dim = rotated_elements(config, metadata);
+  const std::vector<float> all = rope_frequencies(head_dim / 2, 10000.0, {}, {}).inverse_frequency;
+  const auto frequency = [&](std::int32_t pair, std::int32_t) { return all[static_cast<std::size_t>(pair)]; };
+  set_rotation(config, RopeKind::half, by_halves(head_dim / 2, frequency));
+}
+
+/// Rows have the first of each two frequencies, columns the second. The converter makes the elements of a pair neighbours.
+void rotate_in_turns(VisionConfig& config, MetadataReader& metadata) {
+  const std::int32_t head_dim = rotated_elements(config, metadata);
+  const double base = metadata.number("rope.freq_base", 10000.0);
+  const std::vector<float> all = rope_frequencies(head_dim, base, {}, {}).inverse_frequency;
+  const auto frequency = [&](std::int32_t pair, std::int32_t axis) {
+    return all[static_cast<std::size_t>(2 * pair + axis)];
+  };
+  set_rotation(config, RopeKind::adjacent, by_halves(head_dim / 2, frequency));
+}
+
+std::vector<std::int32_t> deepstack_layers(const GgufFile& file, std::int32_t layers) {
+  constexpr std::string_view key = "clip.vision.is_deepstack_layers";
+  const GgufValue* value = file.find(key);
+  if (value == nullptr) {
+    return {};
+  }
+  const auto* array = std::get_if<GgufArray>(value);
+  const auto* flags = array != nullptr ? std::get_if<std::vector<bool>>(&array->elements) : nullptr;
+  if (flags == nullptr || std::ssize(*flags) > layers) {
+    throw Error(fmt::format("{}: key '{}' is no array of a boolean for each layer", file.path().string(), key));
+  }
+  std::vector<std::int32_t> found;
+  for (std::size_t i = 0; i < flags->size(); ++i) {
+    if ((*flags)[i]) {
+      found.push_back(static_cast<std::int32_t>(i));
+    }
+  }
+  return found;
+}
+
+/// Qwen3-VL, Qwen3.5 and later.
+void configure_qwen3vl(VisionConfig& config, MetadataReader& metadata) {
+  require_gelu(metadata);
+  configure_usual(config);
+  rotate_alike(config, metadata);
+  config.projector = Projector::joined;
+  config.frames = 2;
+  config.merge = metadata.count("vision.spatial_merge_size", 2);
+  config.min_tokens = 8;
+  config.max_tokens = 4096;
+  config.deepstack = deepstack_layers(metadata.file(), config.encoder.layers);
+  config.marks = {.placeholder = "<|image_pad|>",
+                  .token = "<|image_pad|>",
+                  .before = "<|vision_start|>",
+                  .after = "<|vision_end|>",
+                  .printed = true};
+}
+
+/// Gemma 3: SigLIP.
+void configure_gemma3(VisionConfig& config, MetadataReader& metadata) {
+  require_gelu(metadata);
+  configure_usual(config);
+  config.projector = Projector::mean;
+  config.merge = metadata.count("vision.projector.scale_factor", 4);
+  config.fixed_size = true;
+  config.filter = ResizeFilter::bilinear;
+  config.both_directions = true;
+  config.marks = {.placeholder = "<start_of_image>",
+                  .token = "<image_soft_token>",
+                  .before = "\n\n<start_of_image>",
+                  .after = "<end_of_image>\n\n"};
+}
+
+/// Pixtral, Mistral Small 3.1 and later, Ministral 3: RMSNorms, gated layers without biases.
+void configure_pixtral(VisionConfig& config, MetadataReader& metadata) {
+  const bool gelu = metadata.flag("use_gelu", false);
+  if (gelu == metadata.flag("use_silu", false)) {
+    throw metadata.error("use_silu", "and 'clip.use_gelu' must say which of both the layers have");
+  }
+  config.encoder.norm_kind = NormKind::rms;
+  set_norms(config, "ln1", "ln2");
+  for (LayerConfig& layer : config.encoder.blocks) {
+    layer.feed_forward.activation = gelu ? Activation::gelu : Activation::silu;
+  }
+  rotate_in_turns(config, metadata);
+  config.projector = Projector::pixtral;
+  config.merge = metadata.count("vision.spatial_merge_size", 1);
+  config.longest_side = config.image_size;
+  config.learned_positions = false;
+  config.input_norm = "v.pre_ln";
+  config.line_ends = true;
+  config.marks = {.placeholder = "[IMG]", .token = "[IMG]", .before = "", .after = "[IMG_END]"};
+}
+
+constexpr VisionFamily families[] = {
+    {"qwen3vl_merger", configure_qwen3vl}, {"gemma3", configure_gemma3}, {"pixtral", configure_pixtral}};
+
+std::string supported_projectors() {
+  std::string names;
+  for (const VisionFamily& family : families) {
+    names += (names.empty() ? "" : ", ") + std::string(family.name);
+  }
+  return names;
+}
+
+}  // namespace
+
+const VisionFamily& vision_family(const GgufFile& file) {
+  const std::string_view key =
+      file.contains("clip.vision.projector_type") ? "clip.vision.projector_type" : "clip.projector_type";
+  const std::string name = file.string(key);
+  const auto* found = std::ranges::find(families, std::string_view(name), &VisionFamily::name);
+  if (found == std::end(families)) {
+    throw Error(fmt::format("{}: the projector {} is not supported, those supported are {}", file.path().string(),
+                            quote(name), supported_projectors()));
+  }
+  return *found;
+}
+
+}  // namespace rocmforge
