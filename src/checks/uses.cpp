@@ -89,6 +89,7 @@ void add_small_operations(UseList& list) {
   list.add<GatedActivation>({Activation::gelu_tanh, 15360, true});
   list.add<GatedActivation>({Activation::relu_squared, 5120, false});
   list.add<GatedActivation>({Activation::gelu, 3072, false});
+  list.add<GatedActivation>({Activation::gelu_quick, 5120, false});
   list.add<ResidualAdd>({});
   list.add<GatherRows>({4096});
   list.add<OverwriteRows>({4096});

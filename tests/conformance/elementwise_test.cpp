@@ -269,7 +269,7 @@ void expect_gated(Activation activation, std::int64_t width, std::int64_t tokens
 }
 
 TEST(GatedActivationConformance, TinyEqualsTheReference) {
-  for (const Activation activation : {Activation::silu, Activation::gelu_tanh, Activation::gelu}) {
+  for (const Activation activation : {Activation::silu, Activation::gelu_tanh, Activation::gelu, Activation::gelu_quick}) {
     expect_gated(activation, 33, 3);
     expect_gated(activation, 1, 2);
     expect_gated(activation, 33, 3, false);
@@ -314,11 +314,18 @@ TEST(GatedActivationConformance, TinyReluSquaredStandsWithoutAGate) {
 }
 
 TEST(GatedActivationConformance, EqualsTheReference) {
-  for (const Activation activation : {Activation::silu, Activation::gelu_tanh, Activation::gelu}) {
+  for (const Activation activation : {Activation::silu, Activation::gelu_tanh, Activation::gelu, Activation::gelu_quick}) {
     for (const std::int64_t width : {1, 33, 64, 257, 5632}) {
       expect_gated(activation, width, 9);
     }
   }
+}
+
+TEST(GatedActivationConformance, TinyQuickGeluHasASteeperSigmoid) {
+  const GatedActivation::Spec spec{Activation::gelu_quick, 1, false};
+  harness().for_each_kernel_or_reference<GatedActivation>(spec, [&](const OpKernel<GatedActivation>& kernel) {
+    EXPECT_NEAR(run_gated(kernel, spec, std::vector<float>{2.0f}, 1, 1)[0], 2.0f / (1.0f + std::exp(-3.404f)), 1e-6f);
+  });
 }
 
 TEST(GatedActivationConformance, TinyWithoutAGateTheOutputIsActivated) {

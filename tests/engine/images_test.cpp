@@ -179,7 +179,7 @@ TEST(FoundEncoder, OfAnotherModelIsPassedOver) {
   EXPECT_EQ(load_model(model, options)->vision(), nullptr);
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, Images, ::testing::Values("qwen3vl", "gemma3", "pixtral"));
+INSTANTIATE_TEST_SUITE_P(Golden, Images, ::testing::Values("qwen3vl", "gemma3", "pixtral", "qwen2vl", "qwen25vl"));
 
 }  // namespace
 }  // namespace rocmforge

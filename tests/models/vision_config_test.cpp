@@ -28,7 +28,8 @@ TEST(VisionConfig, WhatCantBeComputedIsRefused) {
     return [=](ModelFile& model) { model.set(key, value); };
   };
   EXPECT_EQ(refused("qwen3vl", set("clip.projector_type", std::string("lfm2"))),
-            "tiny.gguf: the projector 'lfm2' is not supported, those supported are qwen3vl_merger, gemma3, pixtral");
+            "tiny.gguf: the projector 'lfm2' is not supported, those supported are qwen3vl_merger, gemma3, pixtral, "
+            "qwen2.5vl_merger, qwen2vl_merger");
   EXPECT_EQ(refused("qwen3vl", set("general.architecture", std::string("llama"))),
             "tiny.gguf: this is no image encoder (mmproj) but a model of architecture 'llama'");
   EXPECT_EQ(refused("qwen3vl", set("clip.has_vision_encoder", false)), "tiny.gguf: has no image encoder");
@@ -48,6 +49,10 @@ TEST(VisionConfig, WhatCantBeComputedIsRefused) {
             "tiny.gguf: key 'clip.vision.attention.head_count' is 5, which does not divide embedding_length 32");
   EXPECT_EQ(refused("gemma3", [](ModelFile& model) { model.remove("clip.vision.image_std"); }),
             "tiny.gguf: key 'clip.vision.image_std' must have three positive numbers, one for each channel");
+  EXPECT_EQ(refused("qwen25vl", set("clip.use_silu", false)),
+            "tiny.gguf: key 'clip.use_silu' is not true, the layers of this projector have SiLU");
+  EXPECT_EQ(refused("qwen25vl", [](ModelFile& model) { model.remove("clip.vision.n_wa_pattern"); }),
+            "tiny.gguf: key 'clip.vision.n_wa_pattern' is missing");
   EXPECT_EQ(refused("pixtral", set("clip.use_silu", false)),
             "tiny.gguf: key 'clip.use_silu' and 'clip.use_gelu' must say which of both the layers have");
 }
@@ -121,6 +126,26 @@ TEST(ImageSides, AreReducedToTheLongestAndRoundedUp) {
     ++lines;
   }
   EXPECT_EQ(lines, 100);
+}
+
+/// transformers' order for 30 images.
+TEST(SquareWindows, HaveTheOrderOfTheReferenceImplementation) {
+  std::ifstream file(vision_path("windows.txt"));
+  std::int32_t columns = 0;
+  std::int32_t lines = 0;
+  int images = 0;
+  for (; file >> columns >> lines; ++images) {
+    const std::vector<SquareWindow> windows = windows_of(columns, lines, 4);
+    EXPECT_EQ(std::ssize(windows), ((columns + 3) / 4) * ((lines + 3) / 4));
+    const std::vector<PatchPlace> squares = squares_of(windows);
+    ASSERT_EQ(std::ssize(squares), columns * lines);
+    for (const PatchPlace& square : squares) {
+      std::int32_t expected = 0;
+      file >> expected;
+      ASSERT_EQ(square.row * columns + square.column, expected) << columns << " x " << lines;
+    }
+  }
+  EXPECT_EQ(images, 30);
 }
 
 TEST(ImageSides, OfAnImageThatIsAlmostALineAreRefused) {

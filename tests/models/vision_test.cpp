@@ -220,7 +220,7 @@ TEST_P(VisionTest, LogitsBehindImagesAreThoseOfTheReferenceImplementation) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, VisionTest, ::testing::Values("qwen3vl", "gemma3", "pixtral"));
+INSTANTIATE_TEST_SUITE_P(Golden, VisionTest, ::testing::Values("qwen3vl", "gemma3", "pixtral", "qwen2vl", "qwen25vl"));
 
 }  // namespace
 }  // namespace rocmforge::testing

@@ -58,6 +58,17 @@ def halves(inputs, count):
     return torch.split(first, counts)
 
 
+def window_order(grid, patch=14):
+    """Squares of images in the order of an encoder with windows of 112 pixels."""
+    return transformers.models.qwen2_5_vl.modeling_qwen2_5_vl.get_vision_window_index(grid, 2, 112, patch)[0]
+
+
+def halves_in_windows(inputs, count):
+    """As halves(), window by window."""
+    patches = [part.unflatten(0, (-1, 4)) for part in halves(inputs, count)]
+    return [part[window_order(grid[None])].flatten(0, 1) for part, grid in zip(patches, inputs["image_grid_thw"], strict=True)]
+
+
 def qwen_processor(name, patch, merge, mean, std):
     kind = getattr(transformers.models.qwen2_vl.image_processing_pil_qwen2_vl, "Qwen2VLImageProcessorPil")
     unit = patch * merge
@@ -168,6 +179,7 @@ MODELS = {
         "vision": {"depth": 3, "hidden_size": 32, "intermediate_size": 40, "num_heads": 2, "patch_size": 14,
                    "spatial_merge_size": 2, "window_size": 112, "fullatt_block_indexes": [1], "out_hidden_size": 32},
         "keys": [], "processor": lambda: qwen_processor("qwen25vl", 14, 2, [0.5, 0.45, 0.4], [0.5, 0.6, 0.55]),
+        "pixels": halves_in_windows,
         "sizes": [(140, 56), (60, 142)]},
     "gemma3": {
         "architecture": "gemma3", "family": "Gemma3", "text": {**model_golden.MODELS["gemma3"][2], "num_hidden_layers": 6},
@@ -325,11 +337,10 @@ def write_longest_sides(path):
 def write_windows(path):
     """The order of squares of 30 images in an encoder with windows of 4 x 4 of them, as transformers has it: columns, lines, and
     the index of each square line by line."""
-    order = transformers.models.qwen2_5_vl.modeling_qwen2_5_vl.get_vision_window_index
     generator = torch.Generator().manual_seed(seed_of("vision/windows"))
     text = ""
     for columns, lines in torch.randint(1, 14, (30, 2), generator=generator).tolist():
-        found = order(torch.tensor([[1, 2 * lines, 2 * columns]]), 2, 112, 14)[0].tolist()
+        found = window_order(torch.tensor([[1, 2 * lines, 2 * columns]])).tolist()
         text += " ".join(map(str, [columns, lines, *found])) + "\n"
     path.write_text(text)
 

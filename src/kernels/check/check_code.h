@@ -28,6 +28,8 @@ __device__ inline double activate(Activation activation, double gate, double up)
       return gate / (1.0 + exp(-gate)) * up;
     case Activation::gelu:
       return 0.5 * gate * erfc(-gate * 0.70710678118654752440) * up;
+    case Activation::gelu_quick:
+      return gate / (1.0 + exp(-static_cast<double>(gelu_quick_slope) * gate)) * up;
     case Activation::gelu_tanh:
       return 0.5 * gate * (1.0 + tanh(0.79788456080286535588 * (gate + 0.044715 * gate * gate * gate))) * up;
     case Activation::relu_squared:

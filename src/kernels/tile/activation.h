@@ -19,6 +19,10 @@ struct GeluTanh {
   __device__ static float value(float x) { return times_sigmoid(x, gelu_tanh_argument(x)); }
 };
 
+struct GeluQuick {
+  __device__ static float value(float x) { return times_sigmoid(x, gelu_quick_slope * x); }
+};
+
 struct ReluSquared {
   __device__ static float value(float x) { return fmaxf(x, 0.0f) * x; }
 };
@@ -56,7 +60,7 @@ __device__ inline float activate_alone(Activation activation, float up) {
   return activation == Activation::relu_squared ? ReluSquared::value(up) : value;
 }
 
-/// The activation of `gate`, times `up`; not for gelu.
+/// The activation of `gate`, times `up`; not for gelu and gelu_quick.
 __device__ inline float activate(Activation activation, float gate, float up) {
   const bool clamped = activation == Activation::clamped_swiglu;
   const float x = clamped ? fminf(gate, clamped_swiglu_limit) : gate;

@@ -37,7 +37,7 @@ FusedLinear Planner::fused_linear(std::string_view operation, const std::optiona
   } else {
     fused.fusions.norm_tokens = 0;
   }
-  if (gate && gate->activation == Activation::gelu) {
+  if (gate && (gate->activation == Activation::gelu || gate->activation == Activation::gelu_quick)) {
     fused.fusions.gate_tokens = 0;  // products fuse only silu and gelu_tanh
   }
   if (gate && fused.fusions.gate_tokens > 0) {

@@ -65,12 +65,26 @@ ImageSides sides_for(const VisionConfig& config, std::int32_t width, std::int32_
   return sides;
 }
 
-std::vector<PatchPlace> squares_of(std::int32_t columns, std::int32_t lines) {
+std::vector<SquareWindow> windows_of(std::int32_t columns, std::int32_t lines, std::int32_t side) {
+  if (side == 0) {
+    return {{.columns = columns, .lines = lines}};
+  }
+  std::vector<SquareWindow> windows;
+  for (std::int32_t row = 0; row < lines; row += side) {
+    for (std::int32_t column = 0; column < columns; column += side) {
+      windows.push_back({row, column, std::min(side, columns - column), std::min(side, lines - row)});
+    }
+  }
+  return windows;
+}
+
+std::vector<PatchPlace> squares_of(std::span<const SquareWindow> windows) {
   std::vector<PatchPlace> squares;
-  squares.reserve(static_cast<std::size_t>(columns) * static_cast<std::size_t>(lines));
-  for (std::int32_t row = 0; row < lines; ++row) {
-    for (std::int32_t column = 0; column < columns; ++column) {
-      squares.push_back({row, column});
+  for (const SquareWindow& window : windows) {
+    for (std::int32_t row = 0; row < window.lines; ++row) {
+      for (std::int32_t column = 0; column < window.columns; ++column) {
+        squares.push_back({window.row + row, window.column + column});
+      }
     }
   }
   return squares;

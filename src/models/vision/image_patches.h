@@ -25,8 +25,18 @@ struct PatchPlace {
   std::int32_t column = 0;
 };
 
-/// The squares of an image in the order that the encoder has them in: line by line.
-std::vector<PatchPlace> squares_of(std::int32_t columns, std::int32_t lines);
+/// A window of an image's squares, cut off at its right and lower side.
+struct SquareWindow {
+  std::int32_t row = 0;
+  std::int32_t column = 0;
+  std::int32_t columns = 0;
+  std::int32_t lines = 0;
+};
+/// The windows of `side` x `side` squares that an image of columns x lines squares has, line by line; 0: one, the image.
+std::vector<SquareWindow> windows_of(std::int32_t columns, std::int32_t lines, std::int32_t side);
+
+/// The squares of an image in the order that the encoder has them in: window by window, line by line.
+std::vector<PatchPlace> squares_of(std::span<const SquareWindow> windows);
 
 /// Where a patch is. Those of a square, which becomes one row, follow each other, line by line, squares as in `squares`.
 inline PatchPlace patch_place(std::span<const PatchPlace> squares, std::int64_t patch, std::int32_t merge) {

@@ -18,7 +18,8 @@ struct JoinedNames {
 /// The patches of a row side by side: second(gelu(first(norm(patches)))).
 class JoinedMerger final : public RowMerger {
  public:
-  JoinedMerger(Planner& planner, const VisionConfig& config, const JoinedNames& names)
+  /// For steps of up to `rows`.
+  JoinedMerger(Planner& planner, const VisionConfig& config, const JoinedNames& names, std::int64_t rows)
       : width_(std::int64_t{config.encoder.hidden} * config.patches_per_row()),
         norms_per_row_(names.norm_of_joined ? 1 : config.patches_per_row()) {
     const ModelConfig& encoder = config.encoder;
@@ -30,6 +31,11 @@ class JoinedMerger final : public RowMerger {
     for (const BufferName buffer : {BufferName::normed, BufferName::projected, BufferName::gathered}) {
       planner.buffers().need(buffer, encoder.hidden);  // a row of joined patches is theirs
     }
+    if (config.places_rows()) {
+      places_.emplace(planner, config, rows);
+      const std::int64_t patches = config.patches_per_row();
+      planner.buffers().need(BufferName::projected, (config.text_width + patches - 1) / patches);
+    }
   }
 
   void run(const Step& step, const MergedRows& out) const override {
@@ -37,7 +43,12 @@ class JoinedMerger final : public RowMerger {
     norm_.run(step.tokens * norms_per_row_, buffers.hidden, buffers.normed, step);
     first_.run(step, buffers.normed, buffers.projected);
     gelu_.run({nullptr, buffers.projected, step.tokens, width_, buffers.gathered}, step);
-    second_.run_strided(step, buffers.gathered, width_, out.data, {}, false, out.stride);
+    if (places_) {
+      second_.run(step, buffers.gathered, buffers.projected);
+      places_->run(buffers.projected, step, out);
+    } else {
+      second_.run_strided(step, buffers.gathered, width_, out.data, {}, false, out.stride);
+    }
   }
 
  private:
@@ -47,6 +58,7 @@ class JoinedMerger final : public RowMerger {
   Linear first_;
   Resolved<GatedActivation> gelu_;
   Linear second_;
+  std::optional<RowPlaces> places_;
 };
 
 /// The mean of a row's patches behind a LayerNorm of each: projection(norm(mean(post_norm(patches)))).
@@ -155,7 +167,7 @@ class PixtralMerger final : public RowMerger {
 std::unique_ptr<RowMerger> RowMerger::of_output(Planner& planner, const VisionConfig& config, std::int64_t rows) {
   switch (config.projector) {
     case Projector::joined:
-      return std::make_unique<JoinedMerger>(planner, config, JoinedNames{"v.post_ln", "mm.0", "mm.2"});
+      return std::make_unique<JoinedMerger>(planner, config, JoinedNames{"v.post_ln", "mm.0", "mm.2"}, rows);
     case Projector::mean:
       return std::make_unique<MeanMerger>(planner, config, rows);
     case Projector::pixtral:
@@ -164,10 +176,11 @@ std::unique_ptr<RowMerger> RowMerger::of_output(Planner& planner, const VisionCo
   fail_check("unknown projector");
 }
 
-std::unique_ptr<RowMerger> RowMerger::of_layer(Planner& planner, const VisionConfig& config, std::int32_t layer) {
+std::unique_ptr<RowMerger> RowMerger::of_layer(Planner& planner, const VisionConfig& config, std::int32_t layer,
+                                               std::int64_t rows) {
   const std::string prefix = "v.deepstack." + std::to_string(layer);
   return std::make_unique<JoinedMerger>(planner, config,
-                                        JoinedNames{prefix + ".norm", prefix + ".fc1", prefix + ".fc2", true});
+                                        JoinedNames{prefix + ".norm", prefix + ".fc1", prefix + ".fc2", true}, rows);
 }
 
 }  // namespace rocmforge

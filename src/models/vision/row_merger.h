@@ -22,7 +22,8 @@ class RowMerger {
   /// The slice that belongs to the states behind the last layer, for steps of up to `rows`.
   static std::unique_ptr<RowMerger> of_output(Planner& planner, const VisionConfig& config, std::int64_t rows);
   /// The one that belongs to the states behind `layer`, one of VisionConfig::deepstack.
-  static std::unique_ptr<RowMerger> of_layer(Planner& planner, const VisionConfig& config, std::int32_t layer);
+  static std::unique_ptr<RowMerger> of_layer(Planner& planner, const VisionConfig& config, std::int32_t layer,
+                                             std::int64_t rows);
 
   /// From Buffers::hidden of all patches, which are those of Step::tokens squares, to `out`. Where rows are placed
   /// (VisionConfig::places_rows), StepArrays::overwritten_rows says where. Buffers other than the hidden states are

@@ -31,17 +31,19 @@ struct ImageMarks {
 /// The numbers of an image encoder and of what is before and behind it, read from a file's metadata (mmproj).
 struct VisionConfig {
   Projector projector = Projector::joined;
-  ModelConfig encoder;            ///< its layers, which see a whole image
-  std::int32_t patch_size = 0;    ///< pixels of a patch's sides
-  std::int32_t image_size = 0;    ///< pixels of the sides that the learned positions are for
-  std::int32_t frames = 1;        ///< convolutions of a patch, which is each frame of a video that stands still
-  bool learned_positions = true;  ///< are added to the patches, beside or in place of a rotation
-  std::string input_norm;         ///< of the patches before the first layer: its tensor without ".weight"; "": none
-  std::int32_t merge = 1;         ///< sides, in patches, of the square that becomes a row
-  bool line_ends = false;         ///< a fixed row stands behind each line of squares but an image's last
-  std::int32_t longest_side = 0;  ///< larger images are reduced to it, all are rounded up; 0: the area has limits
-  bool fixed_size = false;        ///< every image gets image_size; else its sides are kept as far as min and max allow
-  std::int32_t min_tokens = 0;    ///< rows of an image
+  ModelConfig encoder;              ///< its layers, which see a whole image
+  std::int32_t patch_size = 0;      ///< pixels of a patch's sides
+  std::int32_t image_size = 0;      ///< pixels of the sides that the learned positions are for
+  std::int32_t frames = 1;          ///< convolutions of a patch, which is each frame of a video that stands still
+  bool learned_positions = true;    ///< are added to the patches, beside or in place of a rotation
+  std::string input_norm;           ///< of the patches before the first layer: its tensor without ".weight"; "": none
+  std::int32_t merge = 1;           ///< sides, in patches, of the square that becomes a row
+  std::int32_t window = 0;          ///< sides, in squares, of the windows inside of which patches see each other; 0: none
+  std::int32_t window_pattern = 0;  ///< layers of which every window_pattern-th sees the whole image
+  bool line_ends = false;           ///< a fixed row stands behind each line of squares but an image's last
+  std::int32_t longest_side = 0;    ///< larger images are reduced to it, all are rounded up; 0: the area has limits
+  bool fixed_size = false;          ///< every image gets image_size; else its sides are kept as far as min and max allow
+  std::int32_t min_tokens = 0;      ///< rows of an image
   std::int32_t max_tokens = 0;
   std::array<float, 3> mean{};  ///< of the channels: a pixel is (value / 255 - mean) / deviation
   std::array<float, 3> deviation{};
@@ -61,7 +63,9 @@ struct VisionConfig {
     return columns * lines + (line_ends ? lines - 1 : 0);
   }
   /// Whether the rows of a step do not follow each other as the squares do.
-  [[nodiscard]] bool places_rows() const { return line_ends; }
+  [[nodiscard]] bool places_rows() const { return line_ends || window > 0; }
+  /// Whether a patch sees its window alone in this layer.
+  [[nodiscard]] bool has_windows(std::int32_t layer) const { return window > 0 && (layer + 1) % window_pattern != 0; }
   /// Sides of the table of learned positions.
   [[nodiscard]] std::int32_t position_side() const { return image_size / patch_size; }
   /// Values of a row: BatchPlan::given.

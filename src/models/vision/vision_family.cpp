@@ -16,10 +16,11 @@
 namespace rocmforge {
 namespace {
 
-void require_gelu(MetadataReader& metadata) {
-  constexpr std::string_view key = "use_gelu";
+constexpr std::int32_t most_features = 1 << 20;
+
+void require_activation(MetadataReader& metadata, std::string_view key, std::string_view name) {
   if (!metadata.flag(key, false)) {
-    throw metadata.error(key, "is not true, the layers of this projector have GELU");
+    throw metadata.error(key, fmt::format("is not true, the layers of this projector have {}", name));
   }
 }
 
@@ -120,9 +121,8 @@ std::vector<std::int32_t> deepstack_layers(const GgufFile& file, std::int32_t la
   return found;
 }
 
-/// Qwen3-VL, Qwen3.5 and later.
-void configure_qwen3vl(VisionConfig& config, MetadataReader& metadata) {
-  require_gelu(metadata);
+/// What the encoders of Qwen have in common.
+void configure_qwen(VisionConfig& config, MetadataReader& metadata) {
   configure_usual(config);
   rotate_alike(config, metadata);
   config.projector = Projector::joined;
@@ -130,7 +130,6 @@ void configure_qwen3vl(VisionConfig& config, MetadataReader& metadata) {
   config.merge = metadata.count("vision.spatial_merge_size", 2);
   config.min_tokens = 8;
   config.max_tokens = 4096;
-  config.deepstack = deepstack_layers(metadata.file(), config.encoder.layers);
   config.marks = {.placeholder = "<|image_pad|>",
                   .token = "<|image_pad|>",
                   .before = "<|vision_start|>",
@@ -138,9 +137,58 @@ void configure_qwen3vl(VisionConfig& config, MetadataReader& metadata) {
                   .printed = true};
 }
 
+/// Features of a layer by its tensors: the converter of Qwen2-VL writes another number. Up and down may have each other's
+/// names.
+std::int32_t features_of_tensors(const VisionConfig& config, MetadataReader& metadata) {
+  const GgufTensor* up = metadata.file().find_tensor("v.blk.0.ffn_up.weight");
+  if (up == nullptr || up->tensor.shape.rank() != 2) {
+    return config.encoder.layer(0).feed_forward.width;
+  }
+  const std::int64_t rows = up->tensor.shape.rows();
+  const std::int64_t features = rows == config.encoder.hidden ? up->tensor.shape.cols() : rows;
+  if (features > most_features) {
+    throw metadata.error("vision.feed_forward_length", fmt::format("is {} by the tensors", features));
+  }
+  return static_cast<std::int32_t>(features);
+}
+
+/// Qwen2-VL.
+void configure_qwen2vl(VisionConfig& config, MetadataReader& metadata) {
+  const std::int32_t features = features_of_tensors(config, metadata);
+  configure_qwen(config, metadata);
+  const bool gelu = metadata.flag("use_gelu", false);
+  for (LayerConfig& layer : config.encoder.blocks) {
+    layer.feed_forward.width = features;
+    layer.feed_forward.activation = gelu ? Activation::gelu_tanh : Activation::gelu_quick;
+  }
+  config.learned_positions = false;
+}
+
+/// Qwen2.5-VL: RMSNorms, gated layers, windows.
+void configure_qwen25vl(VisionConfig& config, MetadataReader& metadata) {
+  require_activation(metadata, "use_silu", "SiLU");
+  configure_qwen(config, metadata);
+  config.encoder.norm_kind = NormKind::rms;
+  config.encoder.norm_needs_bias = false;
+  for (LayerConfig& layer : config.encoder.blocks) {
+    layer.feed_forward = {.width = layer.feed_forward.width, .needs_bias = true};
+  }
+  config.learned_positions = false;
+  constexpr std::int32_t window_pixels = 112;  // which files don't have
+  config.window = std::max(window_pixels / config.patch_size / config.merge, 1);
+  config.window_pattern = metadata.count("vision.n_wa_pattern");
+}
+
+/// Qwen3-VL, Qwen3.5 and later.
+void configure_qwen3vl(VisionConfig& config, MetadataReader& metadata) {
+  require_activation(metadata, "use_gelu", "GELU");
+  configure_qwen(config, metadata);
+  config.deepstack = deepstack_layers(metadata.file(), config.encoder.layers);
+}
+
 /// Gemma 3: SigLIP.
 void configure_gemma3(VisionConfig& config, MetadataReader& metadata) {
-  require_gelu(metadata);
+  require_activation(metadata, "use_gelu", "GELU");
   configure_usual(config);
   config.projector = Projector::mean;
   config.merge = metadata.count("vision.projector.scale_factor", 4);
@@ -174,8 +222,11 @@ void configure_pixtral(VisionConfig& config, MetadataReader& metadata) {
   config.marks = {.placeholder = "[IMG]", .token = "[IMG]", .before = "", .after = "[IMG_END]"};
 }
 
-constexpr VisionFamily families[] = {
-    {"qwen3vl_merger", configure_qwen3vl}, {"gemma3", configure_gemma3}, {"pixtral", configure_pixtral}};
+constexpr VisionFamily families[] = {{"qwen3vl_merger", configure_qwen3vl},
+                                     {"gemma3", configure_gemma3},
+                                     {"pixtral", configure_pixtral},
+                                     {"qwen2.5vl_merger", configure_qwen25vl},
+                                     {"qwen2vl_merger", configure_qwen2vl}};
 
 std::string supported_projectors() {
   std::string names;

@@ -41,13 +41,19 @@ WeightTable::FileNames file_names(bool swapped) {
   };
 }
 
+/// Of one image. Windows are most where it is a line: with c columns, l lines and windows of side w there are at most
+/// (c + w - 1) (l + w - 1) / w^2, which for a given c l is largest at l = 1.
+std::int32_t most_windows(const VisionConfig& config) {
+  return config.window > 0 ? (config.max_tokens + config.window - 1) / config.window : 1;
+}
+
 ModelOptions step_options(const VisionConfig& config, const DeviceInfo& device, const VisionOptions& options) {
   ModelOptions of_step;
   // Keys and values live for one layer of one step, so that their size hardly matters to a CPU.
   of_step.kv_dtype = device.is_gpu() ? DType::f16 : DType::f32;
   of_step.max_batch_tokens = config.max_tokens * config.patches_per_row();
   of_step.context_length = of_step.max_batch_tokens;
-  of_step.max_sequences = std::min(most_images, config.max_tokens);
+  of_step.max_sequences = std::max(std::min(most_images, config.max_tokens), most_windows(config));
   of_step.max_logit_rows = 1;
   of_step.graphs = false;
   of_step.given_rows = config.places_rows();  // a step's arrays have their places
@@ -90,7 +96,7 @@ VisionModel::VisionModel(const GgufFile& file, const ModelConfig& text, const Ke
     blocks_.push_back(std::make_unique<Block>(planner, config_.encoder, index, blocks_));
   }
   for (const std::int32_t layer : config_.deepstack) {
-    deepstack_.push_back(RowMerger::of_layer(planner, config_, layer));
+    deepstack_.push_back(RowMerger::of_layer(planner, config_, layer, config_.max_tokens));
   }
   merger_ = RowMerger::of_output(planner, config_, config_.max_tokens);
   plan_.buffers.need(BufferName::normed, config_.encoder.hidden);
@@ -143,7 +149,8 @@ PreparedImage VisionModel::prepare(const Image& image) const {
   prepared.height = sides.height;
   prepared.grid_x = sides.width / config_.unit();
   prepared.grid_y = sides.height / config_.unit();
-  prepared.squares = squares_of(prepared.grid_x, prepared.grid_y);
+  prepared.windows = windows_of(prepared.grid_x, prepared.grid_y, config_.window);
+  prepared.squares = squares_of(prepared.windows);
   prepared.pixels = patches_of(config_, shown, prepared.squares);
   prepared.tokens = config_.rows_of(prepared.grid_x, prepared.grid_y);
   prepared.content = content_of(shown);
@@ -156,6 +163,7 @@ GivenRows VisionModel::encode_rows(std::span<const PreparedImage* const> images)
   GivenRows rows{.data = rows_.as<float>(), .stride = config_.row_width()};
   std::size_t begin = 0;
   std::int64_t patches = 0;
+  std::int64_t windows = 0;
   const auto run = [&](std::size_t end) {
     const auto step = images.subspan(begin, end - begin);
     run_step(step, rows_.as<float>() + rows.count * rows.stride);
@@ -164,14 +172,16 @@ GivenRows VisionModel::encode_rows(std::span<const PreparedImage* const> images)
     }
     begin = end;
     patches = 0;
+    windows = 0;
   };
   for (std::size_t i = 0; i < images.size(); ++i) {
     const std::int64_t own = patches_of_image(*images[i]);
-    if (i > begin &&
-        (patches + own > options_.max_batch_tokens || i - begin == static_cast<std::size_t>(options_.max_sequences))) {
+    const std::int64_t own_windows = std::ssize(images[i]->windows);
+    if (i > begin && (patches + own > options_.max_batch_tokens || windows + own_windows > options_.max_sequences)) {
       run(i);
     }
     patches += own;
+    windows += own_windows;
   }
   run(images.size());
   return rows;
@@ -190,26 +200,37 @@ std::vector<float> VisionModel::encode(std::span<const PreparedImage> images) {
   return {rows.begin(), rows.end()};
 }
 
-void VisionModel::write_batch(std::span<const PreparedImage* const> images) {
+void VisionModel::add_patches(const PreparedImage& image, std::int64_t done, std::int64_t patches,
+                              std::int32_t& first_block) {
+  const auto block_tokens = static_cast<std::int64_t>(memory_->block_tokens());
+  const std::vector<std::int32_t> tokens(static_cast<std::size_t>(patches), 0);
+  std::vector<std::int32_t> blocks(static_cast<std::size_t>((patches + block_tokens - 1) / block_tokens));
+  std::iota(blocks.begin(), blocks.end(), first_block);
+  first_block += static_cast<std::int32_t>(blocks.size());
+  batch_.add_sequence(tokens, 0, blocks, false);
+  if (config_.encoder.position_axes == 2) {
+    places_.clear();
+    for (std::int64_t patch = done; patch < done + patches; ++patch) {
+      const PatchPlace place = patch_place(image.squares, patch, config_.merge);
+      places_.insert(places_.end(), {place.row, place.column});
+    }
+    batch_.set_positions(places_, 2);
+  }
+}
+
+void VisionModel::write_batch(std::span<const PreparedImage* const> images, bool windows) {
   batch_.clear();
-  std::vector<std::int32_t> tokens;
-  std::vector<std::int32_t> blocks;
   std::int32_t first_block = 0;
   for (const PreparedImage* image : images) {
-    const std::int64_t patches = patches_of_image(*image);
-    tokens.assign(static_cast<std::size_t>(patches), 0);
-    blocks.resize((tokens.size() + static_cast<std::size_t>(memory_->block_tokens()) - 1) /
-                  static_cast<std::size_t>(memory_->block_tokens()));
-    std::iota(blocks.begin(), blocks.end(), first_block);
-    first_block += static_cast<std::int32_t>(blocks.size());
-    batch_.add_sequence(tokens, 0, blocks, false);
-    if (config_.encoder.position_axes == 2) {
-      places_.clear();
-      for (std::int64_t patch = 0; patch < patches; ++patch) {
-        const PatchPlace place = patch_place(image->squares, patch, config_.merge);
-        places_.insert(places_.end(), {place.row, place.column});
-      }
-      batch_.set_positions(places_, 2);
+    if (!windows) {
+      add_patches(*image, 0, patches_of_image(*image), first_block);
+      continue;
+    }
+    std::int64_t done = 0;
+    for (const SquareWindow& window : image->windows) {
+      const std::int64_t patches = std::int64_t{window.columns} * window.lines * config_.patches_per_row();
+      add_patches(*image, done, patches, first_block);
+      done += patches;
     }
   }
   batch_.finish();
@@ -242,30 +263,43 @@ void VisionModel::run_step(std::span<const PreparedImage* const> images, float* 
   check(before + rows <= max_rows_, "the images have more rows than the encoder was planned for");
   rank_->wait();  // an earlier step may still read the pixels
   embedding_->upload(parts, rank_->device(), *pool_);
-  write_batch(images);
-  rank_->run(batch_, *memory_, Rank::Recorded::no, [&](const StepArrays& arrays, const RunOperations&) {
-    compute(arrays, {.data = out, .stride = config_.row_width(), .count = rows});
-  });
+  // Layers with the same sequences are computed together.
+  for (std::int32_t begin = 0; begin < config_.encoder.layers;) {
+    const bool windows = config_.has_windows(begin);
+    std::int32_t end = begin + 1;
+    while (end < config_.encoder.layers && config_.has_windows(end) == windows) {
+      ++end;
+    }
+    write_batch(images, windows);
+    rank_->run(batch_, *memory_, Rank::Recorded::no, [&](const StepArrays& arrays, const RunOperations&) {
+      compute(arrays, begin, end, {.data = out, .stride = config_.row_width(), .count = rows});
+    });
+    begin = end;
+  }
 }
 
-void VisionModel::compute(const StepArrays& arrays, const MergedRows& out) {
+void VisionModel::compute(const StepArrays& arrays, std::int32_t begin, std::int32_t end, const MergedRows& out) {
   Step step = begin_step(arrays, memory_->states(), *rank_);
   Step rows = step;
   rows.tokens = step.tokens / config_.patches_per_row();
-  run_all(embedding_->operations(), step);
-  std::size_t slices = 1;
-  for (std::size_t index = 0; index < blocks_.size(); ++index) {
-    find_pages(blocks_[index]->kv_place(), arrays, *memory_, step);
-    run_all(blocks_[index]->mix(), step);
-    run_all(blocks_[index]->finish(), step);
-    if (slices <= deepstack_.size() && config_.deepstack[slices - 1] == static_cast<std::int32_t>(index)) {
-      MergedRows slice = out;
-      slice.data += static_cast<std::int64_t>(slices) * config_.text_width;
-      deepstack_[slices - 1]->run(rows, slice);
-      ++slices;
+  if (begin == 0) {
+    run_all(embedding_->operations(), step);
+  }
+  for (std::int32_t index = begin; index < end; ++index) {
+    const Block& block = *blocks_[static_cast<std::size_t>(index)];
+    find_pages(block.kv_place(), arrays, *memory_, step);
+    run_all(block.mix(), step);
+    run_all(block.finish(), step);
+    if (const auto found = std::ranges::find(config_.deepstack, index); found != config_.deepstack.end()) {
+      const auto slice = found - config_.deepstack.begin();
+      MergedRows part = out;
+      part.data += (slice + 1) * config_.text_width;
+      deepstack_[static_cast<std::size_t>(slice)]->run(rows, part);
     }
   }
-  merger_->run(rows, out);
+  if (end == config_.encoder.layers) {
+    merger_->run(rows, out);
+  }
 }
 
 }  // namespace rocmforge

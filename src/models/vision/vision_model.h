@@ -26,8 +26,9 @@ struct PreparedImage {
   std::vector<float> pixels;  ///< of all patches, see patches_of()
   int width = 0;              ///< in pixels, after resizing
   int height = 0;
-  std::vector<PatchPlace> squares;  ///< of patches, that become rows: squares_of()
-  int grid_x = 0;                   ///< columns and lines of them
+  std::vector<SquareWindow> windows;  ///< one where the encoder has none: windows_of()
+  std::vector<PatchPlace> squares;    ///< of patches, that become rows: squares_of(windows)
+  int grid_x = 0;                     ///< columns and lines of them
   int grid_y = 0;
   int tokens = 0;  ///< VisionConfig::rows_of(grid_x, grid_y)
   /// The SHA-256 of the sides and of the SHA-256 of the pixels after resizing: TokenSpan::content.
@@ -59,6 +60,8 @@ class VisionModel {
   [[nodiscard]] const VisionConfig& config() const { return config_; }
   /// Texts of control tokens before and behind an image, the placeholder that the chat template prints.
   [[nodiscard]] const ImageMarks& marks() const { return config_.marks; }
+  /// As Model::plan(); times are those of a step of one image.
+  [[nodiscard]] const std::vector<PlannedOperation>& plan() const { return plan_.report.operations(); }
   /// Bytes as Model counts them.
   [[nodiscard]] std::size_t packed_bytes() const { return plan_.weights.packed_bytes(on_gpu_); }
   [[nodiscard]] std::size_t workspace_bytes() const;
@@ -85,10 +88,14 @@ class VisionModel {
     return std::ssize(image.squares) * config_.patches_per_row();
   }
   [[nodiscard]] SequenceMemory::Size memory_size() const;
-  void write_batch(std::span<const PreparedImage* const> images);
+  /// Sequences are images, or windows of images.
+  void write_batch(std::span<const PreparedImage* const> images, bool windows);
+  /// A sequence of the next `patches` of an image, of which `done` are behind it, in blocks from `first_block` on.
+  void add_patches(const PreparedImage& image, std::int64_t done, std::int64_t patches, std::int32_t& first_block);
   /// One step; the rows go to `out`.
   void run_step(std::span<const PreparedImage* const> images, float* out);
-  void compute(const StepArrays& arrays, const MergedRows& out);
+  /// Layers [begin, end): with the first one what is before it, and with the last one what is behind it.
+  void compute(const StepArrays& arrays, std::int32_t begin, std::int32_t end, const MergedRows& out);
   /// Where the rows of the images' squares go.
   void write_places(std::span<const PreparedImage* const> images);
 

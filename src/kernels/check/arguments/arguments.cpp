@@ -193,6 +193,7 @@ void check_fusions(const Matmul::Args& args, const MatmulFusions& fusions) {
   require(args.activation != Activation::clamped_swiglu, "{}: clamped_swiglu is for experts", operation);
   require(args.activation != Activation::relu_squared, "{}: relu_squared has no gate", operation);
   require(args.activation != Activation::gelu, "{}: gelu is not for products", operation);
+  require(args.activation != Activation::gelu_quick, "{}: gelu_quick is not for products", operation);
 }
 
 }  // namespace

@@ -57,6 +57,7 @@ void check_arguments(const ExpertMatmul::Args& args, DeviceKind device) {
   require_least(args.experts, args.used, operation, "experts");
   require(args.shared >= 0 && args.shared <= args.used, "{}: {} shared experts of {}", operation, args.shared, args.used);
   require(args.activation != Activation::gelu, "{}: gelu is not for experts", operation);
+  require(args.activation != Activation::gelu_quick, "{}: gelu_quick is not for experts", operation);
   require(args.weights.size() == 1 || args.weights.size() == 2, "{}: {} weights, neither gate and up nor down", operation,
           args.weights.size());
   for (const ExpertWeight& weight : args.weights) {

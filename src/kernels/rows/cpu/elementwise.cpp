@@ -123,10 +123,11 @@ class CpuGatedActivation final : public CpuKernel<OpKernel<GatedActivation>> {
 
   void run(const GatedActivation::Spec& spec, const GatedActivation::Args& args, ExecutionContext& context) const override {
     check_arguments(spec, args);
-    const auto gate = spec.activation == Activation::silu        ? body().silu_gate
-                      : spec.activation == Activation::gelu_tanh ? body().gelu_tanh_gate
-                      : spec.activation == Activation::gelu      ? body().gelu_gate
-                                                                 : body().relu_squared;
+    const auto gate = spec.activation == Activation::silu         ? body().silu_gate
+                      : spec.activation == Activation::gelu_tanh  ? body().gelu_tanh_gate
+                      : spec.activation == Activation::gelu       ? body().gelu_gate
+                      : spec.activation == Activation::gelu_quick ? body().gelu_quick_gate
+                                                                  : body().relu_squared;
     const std::int64_t up_stride = args.up_stride != 0 ? args.up_stride : args.stride;
     for_each_range(context, args.tokens, row_grain(spec.width), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t t = begin; t < end; ++t) {

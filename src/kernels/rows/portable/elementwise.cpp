@@ -9,6 +9,7 @@ constexpr Kernel<gpu::RmsNormArgs> rms_norm_kernel{"elementwise", "rms_norm", La
 constexpr Kernel<gpu::LayerNormArgs> layer_norm_kernel{"elementwise", "layer_norm", LaunchOrder::by_kernel};
 constexpr Kernel<gpu::GatedActivationArgs> silu_kernel{"elementwise", "gated_silu", LaunchOrder::by_kernel};
 constexpr Kernel<gpu::GatedActivationArgs> gelu_kernel{"elementwise", "gated_gelu", LaunchOrder::by_kernel};
+constexpr Kernel<gpu::GatedActivationArgs> gelu_quick_kernel{"elementwise", "gated_gelu_quick", LaunchOrder::by_kernel};
 constexpr Kernel<gpu::GatedActivationArgs> gelu_tanh_kernel{"elementwise", "gated_gelu_tanh", LaunchOrder::by_kernel};
 constexpr Kernel<gpu::GatedActivationArgs> relu_squared_kernel{"elementwise", "relu_squared", LaunchOrder::by_kernel};
 constexpr Kernel<gpu::ResidualAddArgs> residual_add_kernel{"elementwise", "residual_add", LaunchOrder::by_kernel};
@@ -74,10 +75,11 @@ class GpuGatedActivation final : public PortableGpuKernel<GatedActivation> {
     }
     const std::int64_t loads = divide_up(spec.width, elems_per_load);
     const std::uint32_t threads = threads_for(loads, 256);
-    const auto& kernel = spec.activation == Activation::silu        ? silu_kernel
-                         : spec.activation == Activation::gelu_tanh ? gelu_tanh_kernel
-                         : spec.activation == Activation::gelu      ? gelu_kernel
-                                                                    : relu_squared_kernel;
+    const auto& kernel = spec.activation == Activation::silu         ? silu_kernel
+                         : spec.activation == Activation::gelu_tanh  ? gelu_tanh_kernel
+                         : spec.activation == Activation::gelu       ? gelu_kernel
+                         : spec.activation == Activation::gelu_quick ? gelu_quick_kernel
+                                                                     : relu_squared_kernel;
     kernel.launch(*context.stream, launch_of(divide_up(loads, threads), args.tokens, threads),
                   {.gate = spec.gated ? args.gate : nullptr,
                    .up = args.up,

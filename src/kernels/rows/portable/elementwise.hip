@@ -182,6 +182,7 @@ ROCMFORGE_KERNEL __launch_bounds__(1024, 1) layer_norm(LayerNormArgs args) {
 
 ROCMFORGE_KERNEL gated_silu(GatedActivationArgs args) { gated_activation<Silu>(args); }
 ROCMFORGE_KERNEL gated_gelu(GatedActivationArgs args) { gated_activation<Gelu>(args); }
+ROCMFORGE_KERNEL gated_gelu_quick(GatedActivationArgs args) { gated_activation<GeluQuick>(args); }
 ROCMFORGE_KERNEL gated_gelu_tanh(GatedActivationArgs args) { gated_activation<GeluTanh>(args); }
 
 ROCMFORGE_KERNEL relu_squared(GatedActivationArgs args) { gated_activation<ReluSquared>(args); }

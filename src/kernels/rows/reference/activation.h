@@ -21,6 +21,9 @@ inline double activate(Activation activation, double x) {
   if (activation == Activation::gelu) {
     return 0.5 * x * std::erfc(-x / std::numbers::sqrt2);
   }
+  if (activation == Activation::gelu_quick) {
+    return x / (1.0 + std::exp(-double{gelu_quick_slope} * x));
+  }
   // Hendrycks and Gimpel 2016, the tanh form.
   const double inner = std::sqrt(2.0 / std::numbers::pi) * (x + 0.044715 * x * x * x);
   return 0.5 * x * (1.0 + std::tanh(inner));

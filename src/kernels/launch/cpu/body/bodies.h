@@ -172,6 +172,7 @@ struct BodyTable {
   void (*silu_gate)(const float* gate, const float* up, int64_t width, float* out);
   void (*gelu_tanh_gate)(const float* gate, const float* up, int64_t width, float* out);
   void (*gelu_gate)(const float* gate, const float* up, int64_t width, float* out);
+  void (*gelu_quick_gate)(const float* gate, const float* up, int64_t width, float* out);
   void (*clamped_swiglu_gate)(const float* gate, const float* up, int64_t width, float* out);
   void (*relu_squared)(const float* gate, const float* up, int64_t width, float* out);  ///< without a gate: null
 

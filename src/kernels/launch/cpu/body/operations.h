@@ -10,6 +10,7 @@ void rms_norm(const float* x, const float* weight, int64_t dim, float eps, float
 void silu_gate(const float* gate, const float* up, int64_t width, float* out);
 void gelu_tanh_gate(const float* gate, const float* up, int64_t width, float* out);
 void gelu_gate(const float* gate, const float* up, int64_t width, float* out);
+void gelu_quick_gate(const float* gate, const float* up, int64_t width, float* out);
 void clamped_swiglu_gate(const float* gate, const float* up, int64_t width, float* out);
 void relu_squared(const float* gate, const float* up, int64_t width, float* out);
 void ssm_scan_row(const SsmScanHead& head);

@@ -8,6 +8,7 @@ const BodyTable body_table = {
     .silu_gate = silu_gate,
     .gelu_tanh_gate = gelu_tanh_gate,
     .gelu_gate = gelu_gate,
+    .gelu_quick_gate = gelu_quick_gate,
     .clamped_swiglu_gate = clamped_swiglu_gate,
     .relu_squared = relu_squared,
     .ssm_scan_row = ssm_scan_row,

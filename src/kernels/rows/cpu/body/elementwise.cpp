@@ -90,6 +90,11 @@ void gelu_gate(const float* gate, const float* up, int64_t width, float* out) {
   });
 }
 
+void gelu_quick_gate(const float* gate, const float* up, int64_t width, float* out) {
+  activate(gate, up, width, out,
+           [](Vec x) { return x / (broadcast(1.0f) + exponential(x * broadcast(-gelu_quick_slope))); });
+}
+
 void clamped_swiglu_gate(const float* gate, const float* up, int64_t width, float* out) {
   const Vec limit = broadcast(clamped_swiglu_limit);
   const Vec one = broadcast(1.0f);
