@@ -147,7 +147,9 @@ Message message_with_images(const std::vector<std::string>& files, std::string t
 void check_image(const std::string& file) {
   as_error([&] {
     Reading reading = free_reading();
-    return read_images({.messages = {message_with_images({file}, "")}}, {.folder = "/"}, reading);
+    const Conversation conversation{.messages = {message_with_images({file}, "")}};
+    ImageAllowance allowance;
+    return read_images(conversation.images(), {.folder = "/"}, allowance, reading);
   });
 }
 

@@ -26,6 +26,15 @@ Ids encode_text(Reading& reading, const Tokenizer& tokenizer, std::string_view t
   return encode_counted(reading, text.size(), [&] { return tokenizer.encode(text, options, &reading.budget); });
 }
 
+Ids encode_parts(Reading& reading, const Tokenizer& tokenizer, std::span<const Tokenizer::TextPart> parts,
+                 bool add_special) {
+  std::size_t bytes = 0;
+  for (const Tokenizer::TextPart& part : parts) {
+    bytes += part.text.size();
+  }
+  return encode_counted(reading, bytes, [&] { return tokenizer.encode(parts, add_special, &reading.budget); });
+}
+
 Ids encode_pair(Reading& reading, const Tokenizer& tokenizer, std::string_view first, std::string_view second) {
   return encode_counted(reading, first.size() + second.size(),
                         [&] { return tokenizer.encode_pair(first, second, &reading.budget); });

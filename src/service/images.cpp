@@ -71,19 +71,20 @@ std::size_t count_of(std::string_view text, std::string_view part) {
 
 }  // namespace
 
-std::vector<Image> read_images(const Conversation& conversation, const ImageSources& sources, Reading& reading) {
-  const std::vector<const ImagePart*> parts = conversation.images();
-  if (parts.size() > most_images) {
+std::vector<Image> read_images(std::span<const ImagePart* const> parts, const ImageSources& sources,
+                               ImageAllowance& allowance, Reading& reading) {
+  if (parts.size() > allowance.images) {
+    const std::size_t all = most_images - allowance.images + parts.size();
     throw ServiceError(ServiceError::Kind::invalid,
-                       fmt::format("the request has {} images, at most {} are read", parts.size(), most_images),
-                       parts[most_images]->field);
+                       fmt::format("the request has {} images, at most {} are read", all, most_images),
+                       parts[allowance.images]->field);
   }
+  allowance.images -= parts.size();
   std::vector<Image> images;
-  std::int64_t pixels_left = most_image_pixels;
   for (const ImagePart* part : parts) {
     const std::int64_t before = reading.held();
-    images.push_back(with_image_field(part->field, [&] { return read_image(*part, sources, pixels_left, reading); }));
-    pixels_left -= static_cast<std::int64_t>(images.back().rgb.size()) / 3;
+    images.push_back(with_image_field(part->field, [&] { return read_image(*part, sources, allowance.pixels, reading); }));
+    allowance.pixels -= static_cast<std::int64_t>(images.back().rgb.size()) / 3;
     reading.keep(before + static_cast<std::int64_t>(images.back().rgb.size()));
     reading.release();
   }

@@ -39,9 +39,17 @@ struct PromptImage {
 constexpr std::size_t most_images = 64;                            ///< of a request
 constexpr std::int64_t most_image_pixels = std::int64_t{1} << 28;  ///< of all images of a request together
 
-/// Reads and decodes the images of a conversation, in their order. Counts their work and memory. Throws ServiceError
-/// (invalid) with ImagePart::field for an image that can't be read or may not be, and Error where the work is too much.
-std::vector<Image> read_images(const Conversation& conversation, const ImageSources& sources, Reading& reading);
+/// What images a request may still have.
+struct ImageAllowance {
+  std::size_t images = most_images;
+  std::int64_t pixels = most_image_pixels;
+};
+
+/// Reads and decodes images, in their order, and takes them from the allowance. Counts their work and memory. Throws
+/// ServiceError (invalid) with ImagePart::field for an image that can't be read or may not be, and Error where the work is
+/// too much.
+std::vector<Image> read_images(std::span<const ImagePart* const> parts, const ImageSources& sources,
+                               ImageAllowance& allowance, Reading& reading);
 
 /// Runs `body`. Its Error becomes a ServiceError (invalid) that names the image's field, but for a budget's end.
 template <class Body>

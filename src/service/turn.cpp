@@ -8,14 +8,12 @@
 #include <utility>
 #include <vector>
 
-#include "engine/images.h"
 #include "grammar/grammar_constraint.h"
 #include "grammar/thought_budget.h"
-#include "models/vision/vision_model.h"
 #include "service/chat_prompt.h"
 #include "service/chat_tools.h"
 #include "service/encoding.h"
-#include "service/image_tokens.h"
+#include "service/prompt_images.h"
 #include "tokenizer/answer_formats.h"
 
 namespace rocmforge {
@@ -67,51 +65,16 @@ Constraint choose_constraint(std::optional<AnswerGrammar> grammar, const ToolUse
              : make_call_or_answer(wanted->clone(), use.calls, use.trigger, waits ? after_reasoning.text : "");
 }
 
-ImageTokens image_tokens(const ImageMarks& marks, const Tokenizer& tokenizer) {
-  const auto encode = [&](const std::string& text) {
-    return marks.printed ? Ids() : tokenizer.encode(text, {.add_special = false, .parse_special = true});
-  };
-  return {.token = tokenizer.find(marks.token), .before = encode(marks.before), .after = encode(marks.after)};
-}
-
-/// As the encoder takes an image. Counts what the request holds of it until its end.
-std::shared_ptr<const PreparedImage> prepare(const Image& image, const std::string& field, const VisionModel& vision,
-                                             Reading& reading) {
-  return with_image_field(field, [&] {
-    auto prepared = std::make_shared<const PreparedImage>(vision.prepare(image));
-    reading.hold_to_end(static_cast<std::int64_t>(prepared->pixels.size() * sizeof(float)));
-    return prepared;
-  });
-}
-
 /// Decodes the images of a prompt and gives them to the request, or without an encoder to the turn.
 void add_images(Turn& turn, const ChatCall& call, const ServedModel& model, Reading& reading) {
   const std::vector<const ImagePart*> parts = call.conversation.images();
   if (parts.empty() || !model.images) {  // render_chat() has refused images where the model sees none
     return;
   }
-  Ids& ids = turn.request.prompt;
-  const std::vector<std::int32_t> places =
-      places_of_images(parts.size(), *model.images, model.text(), call.prompt.segments, ids, parts.front()->field);
-  std::vector<Image> images = read_images(call.conversation, model.image_sources, reading);
-  if (model.vision == nullptr) {
-    for (std::size_t i = 0; i < images.size(); ++i) {
-      turn.images.push_back({places[i], std::move(images[i])});
-    }
-    return;
-  }
-  std::vector<std::shared_ptr<const PreparedImage>> prepared;
-  std::vector<std::int32_t> counts;
-  for (std::size_t i = 0; i < images.size(); ++i) {
-    prepared.push_back(prepare(images[i], parts[i]->field, *model.vision, reading));
-    counts.push_back(prepared.back()->tokens);
-    images[i] = {};
-  }
-  const std::vector<std::int32_t> begins =
-      put_image_tokens(ids, places, counts, image_tokens(model.vision->marks(), model.text()));
-  for (std::size_t i = 0; i < begins.size(); ++i) {
-    add_image(turn.request, begins[i], prepared[i]);
-  }
+  const std::vector<std::int32_t> places = places_of_images(parts.size(), *model.images, model.text(), call.prompt.segments,
+                                                            turn.request.prompt, parts.front()->field);
+  ImageAllowance allowance;
+  turn.images = give_images(turn.request, parts, places, MarksAround::by_template, model, allowance, reading);
 }
 
 }  // namespace

@@ -166,6 +166,54 @@ TEST(ImageParts, TheModelSaysThatItSees) {
   }
 }
 
+Json prompt_of(const std::string& text, const std::vector<std::string>& data) {
+  return {{"prompt_string", text}, {"multimodal_data", data}};
+}
+
+TEST(ImageParts, PromptsThatAreContinuedHaveThemAtTheirMarks) {
+  const LocalServer server(options_that_see(), say("seen", {}, '|'));
+  const Json one = prompt_of("q<__media__>a<__media__>|", {png, png_url});
+  EXPECT_EQ(get(server, "/props").json()["media_marker"], "<__media__>");
+  const Json answer = post(server, "/completion", {{"prompt", one}}).json();
+  EXPECT_EQ(answer["content"], "seen");
+  EXPECT_EQ(answer["prompt"], "q<__media__>a<__media__>|") << "without the images";
+  // Each mark is one token here, which the model's encoder would replace.
+  EXPECT_EQ(answer["tokens_evaluated"],
+            post(server, "/completion", {{"prompt", "q<image>a<image>|"}}).json()["tokens_evaluated"]);
+  const Json list = post(server, "/completion", {{"prompt", Json::array({one, "q|"})}}).json();
+  ASSERT_EQ(list.size(), 2u);
+  EXPECT_EQ(list[0]["content"], "seen");
+  EXPECT_EQ(list[1]["content"], "seen");
+  const Json choice = post(server, "/v1/completions", {{"prompt", one}}).json()["choices"][0];
+  EXPECT_EQ(choice["text"], "seen");
+  EXPECT_EQ(post(server, "/completion", {{"prompt", {{"prompt_string", "<__media__>|"}}}}).json()["content"], "seen")
+      << "without images a mark is text";
+}
+
+TEST(ImageParts, ImagesOfPromptsThatAreContinuedAreRefusedByTheirField) {
+  const LocalServer server(options_that_see());
+  for (const char* path : {"/completion", "/v1/completions"}) {
+    const auto refused = [&](const Json& prompt) { return post(server, path, {{"prompt", prompt}}).body; };
+    EXPECT_THAT(refused(prompt_of("q", {png})), HasSubstr("prompt.multimodal_data has 1 images, the text has 0 marks"));
+    EXPECT_THAT(refused(Json::array({prompt_of("<__media__>", {"AAAA"})})),
+                HasSubstr("prompt[0].multimodal_data[0]: the image is of an unknown format"));
+    EXPECT_THAT(refused({{"multimodal_data", {png}}}), HasSubstr("prompt.prompt_string"));
+    EXPECT_THAT(refused({{"prompt_string", "q"}, {"multimodal_data", {1}}}), HasSubstr("prompt.multimodal_data must be"));
+    EXPECT_THAT(refused(prompt_of("<image><__media__>", {png})), HasSubstr("prompt.prompt_string holds '<image>'"));
+    std::string marks;
+    for (int i = 0; i < 40; ++i) {
+      marks += "<__media__>";
+    }
+    const Json many = prompt_of(marks, std::vector<std::string>(40, png));
+    EXPECT_THAT(refused(Json::array({many, many})), HasSubstr("the request has 80 images, at most 64 are read"));
+  }
+  TestServerOptions blind = options_that_see();
+  blind.server.images.reset();
+  const HttpAnswer answer = post(LocalServer(blind), "/completion", {{"prompt", prompt_of("<__media__>", {png})}});
+  EXPECT_EQ(answer.status, 501) << answer.body;
+  EXPECT_THAT(answer.body, HasSubstr("the model sees no images"));
+}
+
 TEST(ImageParts, AStoredResponseKeepsThem) {
   const LocalServer server(options_that_see(), say("seen", {}, '|'));
   const Case& first = cases()[2];

@@ -23,6 +23,11 @@
 namespace rocmforge {
 namespace {
 
+std::vector<Image> read_images(const Conversation& conversation, const ImageSources& sources, Reading& reading) {
+  ImageAllowance allowance;
+  return rocmforge::read_images(conversation.images(), sources, allowance, reading);
+}
+
 using test::error_of;
 using testing::ElementsAre;
 using testing::HasSubstr;

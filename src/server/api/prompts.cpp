@@ -20,14 +20,15 @@ std::int32_t read_id(Fields& fields, std::string_view name, const Json& value, c
   return static_cast<std::int32_t>(id);
 }
 
-}  // namespace
-
+/// Whether a value is one prompt: no array, or one of ids, or of ids and texts.
 bool is_one_prompt(const Json& value) {
   const auto is_number = [](const Json& part) { return part.is_number(); };
   const auto is_part = [](const Json& part) { return part.is_number() || part.is_string(); };
   return !value.is_array() || value.empty() ||
          (std::ranges::any_of(value, is_number) && std::ranges::all_of(value, is_part));
 }
+
+}  // namespace
 
 Tokenizer::EncodeOptions read_raw_rules(Fields& fields) {
   return {.add_special = fields.boolean("add_special_tokens").value_or(true),
@@ -55,27 +56,35 @@ Ids read_prompt(Fields& fields, std::string_view name, const Json& value, const 
   return ids;
 }
 
-std::vector<Ids> read_prompts(Fields& fields, std::string_view name, const ServedModel& model, Reading& reading,
-                              Tokenizer::EncodeOptions rules) {
+std::vector<const Json*> prompt_values(Fields& fields, std::string_view name, bool objects) {
   const Json* value = fields.find(name);
   if (value == nullptr) {
     fields.fail(name, "is missing");
   }
-  if (!value->is_string() && !value->is_array()) {
+  if (!value->is_string() && !value->is_array() && !(objects && value->is_object() && !value->empty())) {
     fields.fail(name, "must be a string, token ids, or an array of these");
   }
   if (value->empty()) {
     fields.fail(name, "is empty");
   }
   if (is_one_prompt(*value)) {
-    return {read_prompt(fields, name, *value, model, reading, rules)};
+    return {value};
   }
   if (value->size() > most_prompts) {
     fields.fail(name, fmt::format("holds {} entries, at most {}", value->size(), most_prompts));
   }
-  std::vector<Ids> prompts;
+  std::vector<const Json*> values;
   for (const Json& one : *value) {
-    prompts.push_back(read_prompt(fields, name, one, model, reading, rules));
+    values.push_back(&one);
+  }
+  return values;
+}
+
+std::vector<Ids> read_prompts(Fields& fields, std::string_view name, const ServedModel& model, Reading& reading,
+                              Tokenizer::EncodeOptions rules) {
+  std::vector<Ids> prompts;
+  for (const Json* one : prompt_values(fields, name, false)) {
+    prompts.push_back(read_prompt(fields, name, *one, model, reading, rules));
   }
   return prompts;
 }

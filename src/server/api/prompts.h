@@ -23,8 +23,9 @@ Tokenizer::EncodeOptions read_raw_rules(Fields& fields);
 std::vector<Ids> read_prompts(Fields& fields, std::string_view name, const ServedModel& model, Reading& reading,
                               Tokenizer::EncodeOptions rules);
 
-/// Whether a value of that kind is one prompt: no array, or one of ids, or of ids and texts.
-bool is_one_prompt(const Json& value);
+/// The values of the prompts in field `name`: itself, or its entries. With `objects` a prompt may be an object. They are as
+/// long as the request's document.
+std::vector<const Json*> prompt_values(Fields& fields, std::string_view name, bool objects);
 
 /// One prompt: a text, ids, or an array that mixes texts and ids.
 Ids read_prompt(Fields& fields, std::string_view name, const Json& value, const ServedModel& model, Reading& reading,

@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "server/api/raw_prompts.h"
 #include "server/api/sampling_fields.h"
 
 namespace rocmforge {
@@ -113,6 +114,7 @@ void serve_props(const std::shared_ptr<HttpExchange>& exchange, ServerState& sta
                            {"chat_template", model.tokenizer == nullptr ? "" : model.tokenizer->vocabulary().chat_template},
                            {"chat_template_caps", template_abilities(model)},
                            {"chat_template_kwargs", model.template_arguments},
+                           {"media_marker", media_marker},
                            {"modalities", {{"vision", model.images.has_value()}, {"audio", false}}},
                            {"build_info", fmt::format("b-rocmforge {}", state.options.version)}});
 }

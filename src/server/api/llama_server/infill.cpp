@@ -100,10 +100,10 @@ void serve_infill(const std::shared_ptr<HttpExchange>& exchange, const Backend& 
   const InfillRequest asked = read_infill(fields);
   // Editors send limits of time and a filter of their own with every request.
   fields.ignore({"t_max_prompt_ms", "t_max_predict_ms", "n_indent", "samplers"});
-  const auto encode = [&](const Json&, const Request& request) {
-    return encode_infill(exchange->reading, backend.model, asked, request.max_tokens);
+  const auto give = [&](std::size_t, Request& request) {
+    request.prompt = encode_infill(exchange->reading, backend.model, asked, request.max_tokens);
   };
-  start_llama_completion(fields, exchange, backend, {.sent = {asked.prompt}, .encode = encode});
+  start_llama_completion(fields, exchange, backend, {.sent = {asked.prompt}, .give = give});
 }
 
 }  // namespace rocmforge

@@ -7,6 +7,7 @@
 
 #include "server/api/asked_grammar.h"
 #include "server/api/prompts.h"
+#include "server/api/raw_prompts.h"
 #include "server/api/token_logprobs_json.h"
 #include "server/api/unserved_fields.h"
 
@@ -186,9 +187,9 @@ void start_llama_completion(Fields& fields, const std::shared_ptr<HttpExchange>&
   finish_fields(fields, *exchange, backend);
   options.settings = settings_of(request, backend.model);
   std::vector<Request> requests;
-  for (const Json& one : options.prompts) {
+  for (std::size_t number = 0; number < options.prompts.size(); ++number) {
     requests.push_back(request);
-    requests.back().prompt = prompts.encode(one, request);
+    prompts.give(number, requests.back());
   }
   const int count = options.count;
   options.list = prompts.is_list || count > 1;
@@ -199,19 +200,19 @@ void start_llama_completion(Fields& fields, const std::shared_ptr<HttpExchange>&
 void serve_llama_completion(const std::shared_ptr<HttpExchange>& exchange, const Backend& backend) {
   const Document document = exchange->take_json();
   Fields fields(document.root);
-  const Json* prompt = fields.find("prompt");
-  if (prompt == nullptr) {
-    fields.fail("prompt", "is missing");
-  }
+  const std::vector<const Json*> values = prompt_values(fields, "prompt", true);
   LlamaPrompts prompts;
-  prompts.is_list = !is_one_prompt(*prompt);
-  prompts.sent = prompts.is_list ? prompt->get<std::vector<Json>>() : std::vector<Json>{*prompt};
-  if (prompts.sent.empty() || prompts.sent.size() > most_prompts) {
-    fields.fail("prompt", "is empty or holds too many prompts");
-  }
+  prompts.is_list = values.front() != fields.find("prompt");
   const Tokenizer::EncodeOptions rules = read_raw_rules(fields);
-  prompts.encode = [&](const Json& one, const Request&) {
-    return read_prompt(fields, "prompt", one, backend.model, exchange->reading, rules);
+  std::vector<RawPrompt> read;
+  for (const Json* value : values) {
+    const std::string path = path_of_prompt(read.size(), prompts.is_list);
+    read.push_back(read_raw_prompt(fields, path, *value, backend.model, exchange->reading, rules));
+    prompts.sent.push_back(value->is_object() ? value->at("prompt_string") : *value);  // without images
+  }
+  ImageAllowance allowance;
+  prompts.give = [&](std::size_t number, Request& request) {
+    give_prompt(request, std::move(read[number]), backend.model, allowance, exchange->reading);
   };
   start_llama_completion(fields, exchange, backend, std::move(prompts));
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -13,9 +14,9 @@ namespace rocmforge {
 void serve_llama_completion(const std::shared_ptr<HttpExchange>& exchange, const Backend& backend);
 
 struct LlamaPrompts {
-  std::vector<Json> sent;  ///< the prompts, as the answer repeats them
-  bool is_list = false;    ///< the answer is an array
-  std::function<Ids(const Json& sent, const Request& request)> encode;
+  std::vector<Json> sent;                                          ///< the prompts, as the answer repeats them
+  bool is_list = false;                                            ///< the answer is an array
+  std::function<void(std::size_t number, Request& request)> give;  ///< a prompt to a request with all its limits
 };
 
 /// Reads all fields but the prompts, and starts the answers. Checks that no other field is left. Throws ApiError.

@@ -137,7 +137,7 @@ void serve_completion(const std::shared_ptr<HttpExchange>& exchange, const Backe
   const Document document = exchange->take_json();
   const Json& body = document.root;
   Fields fields(body);
-  std::vector<Ids> prompts = read_raw_prompts(fields, backend.model, exchange->reading);
+  std::vector<RawPrompt> raw = read_raw_prompts(fields, backend.model, exchange->reading);
   Request request = new_request(backend.model);
   read_sampling(fields, backend.model, request);
   request.constraint =
@@ -155,9 +155,12 @@ void serve_completion(const std::shared_ptr<HttpExchange>& exchange, const Backe
   options.scores_only = request.max_tokens == 0;
   finish_fields(fields, *exchange, backend);
   std::vector<Request> requests;
-  for (const Ids& prompt : prompts) {
+  std::vector<Ids> prompts;
+  ImageAllowance allowance;
+  for (RawPrompt& prompt : raw) {
     requests.push_back(request);
-    requests.back().prompt = prompt;
+    give_prompt(requests.back(), std::move(prompt), backend.model, allowance, exchange->reading);
+    prompts.push_back(requests.back().prompt);
   }
   auto generation = std::make_shared<CompletionGeneration>(exchange, backend, options, std::move(prompts));
   generation->start(std::move(requests), count);
