@@ -152,7 +152,8 @@ void EngineFlags::add_to(Command& command) {
        .choices = {"none", "tensor"}});
   add({.names = "--mmproj",
        .target = &mmproj_,
-       .meaning = "Image encoder of the model; without it chat, serve and run --image take mmproj-*.gguf beside the model",
+       .meaning =
+           "Image encoder of the model; without it chat, serve, inspect --plan and run --image take mmproj-*.gguf beside the model",
        .value = "FILE",
        .also = "-mm"});
   add({.names = "--no-mmproj,--no-mmproj-auto",

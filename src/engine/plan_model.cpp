@@ -270,10 +270,7 @@ void count_vision(PlannedModel& planned) {
   if (planned.vision == nullptr) {
     return;
   }
-  const bool on_gpu = planned.device->is_gpu();
-  const std::size_t packed = planned.vision->packed_bytes();
-  const std::size_t weights = on_gpu ? packed : std::max<std::size_t>(packed, planned.vision_file->file_bytes());
-  planned.memory.weight_bytes += static_cast<std::int64_t>(weights);
+  planned.memory.weight_bytes += encoder_weight_bytes(planned);
   planned.memory.workspace_bytes += static_cast<std::int64_t>(planned.vision->workspace_bytes());
 }
 
@@ -306,6 +303,15 @@ void place(PlannedModel& planned, const EngineOptions& options, ModelOptions& mo
 }
 
 }  // namespace
+
+std::int64_t encoder_weight_bytes(const PlannedModel& planned) {
+  if (planned.vision == nullptr) {
+    return 0;
+  }
+  const std::size_t packed = planned.vision->packed_bytes();
+  const bool on_gpu = planned.device->is_gpu();
+  return static_cast<std::int64_t>(on_gpu ? packed : std::max<std::size_t>(packed, planned.vision_file->file_bytes()));
+}
 
 PlannedModel plan_model(const std::string& path, const EngineOptions& wanted, std::unique_ptr<Device> device) {
   check_options(wanted);

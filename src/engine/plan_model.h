@@ -90,6 +90,9 @@ struct PlannedModel {
   }
 };
 
+/// Bytes of the image encoder's weights, as MemoryNeeds::weight_bytes counts them; 0 without one.
+std::int64_t encoder_weight_bytes(const PlannedModel& planned);
+
 /// Returns what `body` returns. Adds the file's name to an Error that does not begin with it: errors in the file already
 /// name it, errors of the machine do not.
 template <class Body>

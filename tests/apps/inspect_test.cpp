@@ -42,6 +42,29 @@ TEST(Inspect, TellsAndCountsMtpBlocks) {
       << refused.err;
 }
 
+TEST(Inspect, ThePlanHasTheImageEncodersMemoryAndKernels) {
+  const std::string folder = test::test_data("golden/models/vision/");
+  const std::vector<std::string> command = {"inspect",  folder + "pixtral.gguf",       "--plan", "--device", "cpu",
+                                            "--mmproj", folder + "mmproj-pixtral.gguf"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), command.begin(), command.end());
+    return run_program(more);
+  };
+  const ProgramResult shown = with({});
+  EXPECT_NE(shown.out.find("mmproj-pixtral.gguf, images of up to 11 tokens, weights "), std::string::npos)
+      << shown.out << shown.err;
+  EXPECT_NE(shown.out.find("mm.patch_merger"), std::string::npos) << shown.out;
+  const json sees = json::parse(with({"--json"}).out);
+  const json blind = json::parse(
+      run_program({"inspect", folder + "pixtral.gguf", "--plan", "--json", "--device", "cpu", "--no-mmproj"}).out);
+  EXPECT_FALSE(blind.contains("image_encoder"));
+  const json& encoder = sees.at("image_encoder");
+  EXPECT_GT(encoder.at("weight_bytes"), 0);
+  EXPECT_GT(encoder.at("workspace_bytes"), 0);
+  EXPECT_EQ(sees.at("memory").at("weights_bytes").get<std::int64_t>(),
+            blind.at("memory").at("weights_bytes").get<std::int64_t>() + encoder.at("weight_bytes").get<std::int64_t>());
+}
+
 /// `inspect --plan` of the demo model on a card that is not there.
 class InspectOnACard : public testing::Test {
  protected:

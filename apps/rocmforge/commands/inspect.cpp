@@ -158,6 +158,9 @@ int inspect(const InspectFlags& flags) {
   EngineOptions options = flags.engine.options();
   options.model.load_mtp = flags.mtp;
   const std::string path = find_model(flags.model);
+  if (flags.plan) {
+    flags.engine.find_image_encoder(options, path);
+  }
   const GgufFile file(path);
   std::optional<PlannedModel> planned;
   const nlohmann::ordered_json model = model_json(file);
@@ -195,6 +198,9 @@ int inspect(const InspectFlags& flags) {
     if (planned && planned->model->ranks() > 1) {
       out["ranks"] = ranks_json(*planned);
     }
+    if (planned && planned->vision != nullptr) {
+      out["image_encoder"] = encoder_json(*planned);
+    }
     if (flags.plan) {
       out["plan"] = plan_json(*planned, read_ceiling(planned->device->info(), planned->threads));
     }
@@ -215,6 +221,7 @@ int inspect(const InspectFlags& flags) {
     print_memory(memory);
     print_placement(*planned);
     print_ranks(*planned);
+    print_encoder(*planned);
     print_plan(*planned, read_ceiling(planned->device->info(), planned->threads));
   }
   return 0;

@@ -281,9 +281,10 @@ Json model_json(const GgufFile& file) {
 
 Json memory_json(const PlannedModel& planned) {
   const MemoryNeeds& needs = planned.memory;
+  const std::size_t encoder = planned.vision != nullptr ? planned.vision->workspace_bytes() : 0;
   Json out = {{"device", describe_device(planned.device->info(), planned.threads)},
               {"weights_bytes", needs.weight_bytes},
-              {"workspace_bytes", planned.model->workspace_bytes()},
+              {"workspace_bytes", planned.model->workspace_bytes() + encoder},
               {"kv_bytes_per_token", needs.kv_bytes_per_token},
               {"context", needs.kv_tokens},
               {"kv_bytes", needs.kv_tokens * needs.kv_bytes_per_token + needs.window_bytes},

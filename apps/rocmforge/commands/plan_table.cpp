@@ -232,10 +232,11 @@ void print_plan(const PlannedModel& planned, std::optional<double> bytes_per_sec
              human_bytes(model.workspace_bytes()));
 }
 
-nlohmann::ordered_json plan_json(const PlannedModel& planned, std::optional<double> bytes_per_second) {
-  const Model& model = *planned.model;
+namespace {
+
+nlohmann::ordered_json operations_json(const std::vector<PlannedOperation>& plan, std::optional<double> bytes_per_second) {
   auto operations = nlohmann::ordered_json::array();
-  for (const PlannedOperation& operation : model.plan()) {
+  for (const PlannedOperation& operation : plan) {
     auto refusals = nlohmann::ordered_json::array();
     for (const Refusal& refusal : operation.refusals) {
       refusals.push_back({{"kernel", refusal.kernel}, {"reason", refusal.reason}});
@@ -253,6 +254,38 @@ nlohmann::ordered_json plan_json(const PlannedModel& planned, std::optional<doub
     }
     operations.back()["refusals"] = refusals;
   }
+  return operations;
+}
+
+}  // namespace
+
+void print_encoder(const PlannedModel& planned) {
+  if (planned.vision == nullptr) {
+    return;
+  }
+  fmt::print("\nimage encoder: {}, images of up to {} tokens, weights {}, workspace {}\n",
+             planned.vision_file->path().string(), planned.vision->config().max_tokens,
+             human_bytes(static_cast<std::uint64_t>(encoder_weight_bytes(planned))),
+             human_bytes(planned.vision->workspace_bytes()));
+  Table table({"operation", ">times", "kernel", ">weights", "what"});
+  for (const PlanGroup& line : group(planned.vision->plan())) {
+    table.add({line.operation, fmt::format("{}", line.times), kernel_text(*line.first),
+               line.weight_bytes > 0 ? human_bytes(line.weight_bytes) : "", line.first->spec});
+  }
+  table.print(stdout);
+}
+
+nlohmann::ordered_json encoder_json(const PlannedModel& planned) {
+  return {{"path", planned.vision_file->path().string()},
+          {"max_tokens", planned.vision->config().max_tokens},
+          {"weight_bytes", encoder_weight_bytes(planned)},
+          {"workspace_bytes", planned.vision->workspace_bytes()},
+          {"operations", operations_json(planned.vision->plan(), std::nullopt)}};
+}
+
+nlohmann::ordered_json plan_json(const PlannedModel& planned, std::optional<double> bytes_per_second) {
+  const Model& model = *planned.model;
+  const nlohmann::ordered_json operations = operations_json(model.plan(), bytes_per_second);
   return {{"attention", attention_kernels(model)},
           {"merged_launches", {{"on", planned.merging.on}, {"why", planned.merging.why}}},
           {"product_groups", planned.product_groups},

@@ -15,6 +15,10 @@ void print_plan(const PlannedModel& planned, std::optional<double> bytes_per_sec
 void print_placement(const PlannedModel& planned);
 /// The same of a model that is split.
 nlohmann::ordered_json placement_json(const PlannedModel& planned);
+/// The image encoder's file, bytes and kernels, where the model has one. Else nothing.
+void print_encoder(const PlannedModel& planned);
+/// The same of a model that has one.
+nlohmann::ordered_json encoder_json(const PlannedModel& planned);
 /// The bytes of each rank, where several share the model.
 void print_ranks(const PlannedModel& planned);
 nlohmann::ordered_json ranks_json(const PlannedModel& planned);
