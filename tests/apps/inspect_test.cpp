@@ -44,19 +44,17 @@ TEST(Inspect, TellsAndCountsMtpBlocks) {
 
 TEST(Inspect, ThePlanHasTheImageEncodersMemoryAndKernels) {
   const std::string folder = test::test_data("golden/models/vision/");
-  const std::vector<std::string> command = {"inspect",  folder + "pixtral.gguf",       "--plan", "--device", "cpu",
-                                            "--mmproj", folder + "mmproj-pixtral.gguf"};
-  const auto with = [&](std::vector<std::string> more) {
-    more.insert(more.begin(), command.begin(), command.end());
-    return run_program(more);
+  const auto with = [&](const std::string& form, const std::vector<std::string>& encoder) {
+    std::vector<std::string> command = {"inspect", folder + "pixtral.gguf", "--device", "cpu", form};
+    command.insert(command.end(), encoder.begin(), encoder.end());
+    return run_program(command).out;
   };
-  const ProgramResult shown = with({});
-  EXPECT_NE(shown.out.find("mmproj-pixtral.gguf, images of up to 11 tokens, weights "), std::string::npos)
-      << shown.out << shown.err;
-  EXPECT_NE(shown.out.find("mm.patch_merger"), std::string::npos) << shown.out;
-  const json sees = json::parse(with({"--json"}).out);
-  const json blind = json::parse(
-      run_program({"inspect", folder + "pixtral.gguf", "--plan", "--json", "--device", "cpu", "--no-mmproj"}).out);
+  const std::vector<std::string> eyes = {"--mmproj", folder + "mmproj-pixtral.gguf"};
+  const std::string shown = with("--plan", eyes);
+  EXPECT_NE(shown.find("mmproj-pixtral.gguf, images of up to 11 tokens, weights "), std::string::npos) << shown;
+  EXPECT_NE(shown.find("mm.patch_merger"), std::string::npos) << shown;
+  const json sees = json::parse(with("--json", eyes));
+  const json blind = json::parse(with("--json", {"--no-mmproj"}));
   EXPECT_FALSE(blind.contains("image_encoder"));
   const json& encoder = sees.at("image_encoder");
   EXPECT_GT(encoder.at("weight_bytes"), 0);
