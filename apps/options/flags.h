@@ -117,10 +117,12 @@ class EngineFlags {
 class SamplingFlags {
  public:
   void add_to(Command& command);
+  /// Throws UsageError for an order that cannot be.
   [[nodiscard]] SamplingChoices choices() const;
 
  private:
   SamplingChoices choices_;
+  std::string samplers_, sampler_letters_;
   bool greedy_ = false;
 };
 

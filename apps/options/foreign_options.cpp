@@ -35,7 +35,6 @@ constexpr std::string_view one_batch = "--batch sets the tokens of a step, which
 constexpr std::string_view own_cache = "the KV cache has pages that all requests share; --kv-tokens sets its size for serve";
 constexpr std::string_view prefixes =
     "serve keeps prompts' beginnings by itself, with --cache-disk FOLDER in files too; --no-prefix-cache turns it off";
-constexpr std::string_view no_sampler = "this sampler does not exist; `rocmforge run --help` lists those there are";
 constexpr std::string_view own_page = "the page at / is built in; --no-page turns it off";
 constexpr std::string_view no_tls = "serve has no TLS: put a proxy before it";
 constexpr std::string_view no_agent = "serve runs no tools and no MCP servers: the client runs them";
@@ -179,11 +178,8 @@ constexpr auto foreign_options = std::to_array<ForeignOption>({
     {"-if,--interactive-first", Kind::instead, talks},
     {"--in-prefix,--in-prefix-bos,--in-suffix", Kind::instead, "the chat template writes what stands around a message"},
     {"--spm-infill", Kind::instead, "/infill uses the order that the model's file asks for"},
-    {"--samplers,--sampler-seq,--sampling-seq", Kind::instead, "requests name an order: the field samplers"},
+    {"--sampling-seq", Kind::same, "--sampler-seq"},
     {"--top-nsigma", Kind::same, "--top-n-sigma"},
-    {"--adaptive-target,--adaptive-decay,"
-     "--mirostat,--mirostat-lr,--mirostat-ent",
-     Kind::instead, no_sampler},
     {"--dry-sequence-breaker", Kind::instead, "requests name such texts: the field dry_sequence_breakers"},
     {"-l", Kind::instead, "--logit-bias ID=VALUE adds to a token's logit"},
     {"-bs,--backend-sampling", Kind::instead, "where sampling runs is not chosen", "LLAMA_ARG_BACKEND_SAMPLING"},

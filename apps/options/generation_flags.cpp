@@ -78,6 +78,17 @@ void SamplingFlags::add_to(Command& command) {
     Range& range = command.options.back().range;
     range.most = bounded ? number.most : range.most;
   }
+  command.options.push_back({.names = "--samplers",
+                             .target = &samplers_,
+                             .meaning = "These alone, in this order, such as penalties;dry;top_k;temperature",
+                             .value = "NAMES",
+                             .group = sampling_group});
+  command.options.push_back({.names = "--sampler-seq",
+                             .target = &sampler_letters_,
+                             .meaning = "The same by llama.cpp's letters, such as edkt",
+                             .value = "LETTERS",
+                             .group = sampling_group,
+                             .excludes = {"--samplers"}});
   command.options.push_back({.names = "--greedy",
                              .target = &greedy_,
                              .meaning = "Always the most probable token",
@@ -87,6 +98,11 @@ void SamplingFlags::add_to(Command& command) {
 
 SamplingChoices SamplingFlags::choices() const {
   SamplingChoices choices = choices_;
+  if (!samplers_.empty()) {
+    choices.order = naming_flag("--samplers", [&] { return sampler_order_of_names(samplers_); });
+  } else if (!sampler_letters_.empty()) {
+    choices.order = naming_flag("--sampler-seq", [&] { return sampler_order_of_letters(sampler_letters_); });
+  }
   if (greedy_) {
     for (std::size_t i = 0; i < num_sampling_numbers; ++i) {
       if (sampling_numbers()[i].name == "temperature") {
@@ -183,6 +199,7 @@ void GenerationFlags::validate(bool raw) const {
   Request request;
   add_biases(request, std::numeric_limits<std::int32_t>::max());
   grammar_.validate();
+  static_cast<void>(sampling_.choices());
   for (const std::string& text : stop_) {
     if (text.empty()) {
       throw UsageError("--stop: the text is empty");
@@ -228,6 +245,9 @@ void GenerationFlags::write(nlohmann::ordered_json& request) const {
     if (const std::optional<double>& value = choices.values[i]) {
       number.is_whole() ? write_one(number.name, static_cast<std::int64_t>(*value)) : write_one(number.name, *value);
     }
+  }
+  if (choices.order) {
+    write_one("samplers", names_of(*choices.order));
   }
   if (seed_ >= 0) {
     write_one("seed", seed_);

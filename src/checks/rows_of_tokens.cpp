@@ -211,6 +211,12 @@ std::vector<SampleRow> sample_rows(std::int64_t count, PooledRandom& random) {
     rows[r].top_n_sigma = r % 8 == 5 ? 1.5f : 0.0f;
     rows[r].xtc_threshold = r % 8 == 6 ? 0.1f : 1.0f;
     rows[r].temperature_range = r % 8 == 7 ? 0.5f : 0.0f;
+    rows[r].min_keep = r % 16 == 9 ? 20 : 0;
+    rows[r].target_probability = r % 16 == 10 ? 0.2f : -1.0f;
+    rows[r].most_surprise = 6.0f;
+    if (r % 16 == 11 || r % 16 == 13) {
+      rows[r].stages[1] = r % 16 == 11 ? SampleStage::zipf : SampleStage::surprise;
+    }
   }
   return rows;
 }

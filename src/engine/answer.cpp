@@ -137,9 +137,9 @@ SampleTokens::Row Answer::next(const Sequence& sequence, std::int32_t vocab, Bat
   return row;
 }
 
-void Answer::settle(std::size_t draws, std::size_t kept) {
+void Answer::settle(std::size_t draws, std::size_t kept, float probability) {
   open_draws_ -= draws;
-  sampler_.advance(kept);
+  sampler_.advance(kept, probability);
 }
 
 void Answer::started() {

@@ -48,8 +48,9 @@ class Answer {
   SampleTokens::Row next(const Sequence& sequence, std::int32_t vocab, BatchPlan& step);
   /// Call when the result of the last draw was lost: the next draw repeats it, with the same random numbers.
   void draw_again() { --open_draws_; }
-  /// Call when `draws` draws have been read, of which the first `kept` gave tokens of the sequence.
-  void settle(std::size_t draws, std::size_t kept);
+  /// Call when `draws` draws have been read, of which the first `kept` gave tokens of the sequence. `probability`: see
+  /// Sampler::advance.
+  void settle(std::size_t draws, std::size_t kept, float probability);
   /// Call before a step with this sequence is computed.
   void started();
   /// Call when the step has drawn a token, or has computed the whole prompt of a request that draws none.

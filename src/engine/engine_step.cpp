@@ -143,7 +143,7 @@ void Engine::State::take_tokens(std::size_t index, const ChunkResult& result, St
     const std::size_t vocab = result.logits.size() / static_cast<std::size_t>(chunk.draws);
     output.logits.assign(result.logits.begin(), result.logits.begin() + static_cast<std::ptrdiff_t>(taken * vocab));
   }
-  answer.settle(static_cast<std::size_t>(chunk.draws), taken);
+  answer.settle(static_cast<std::size_t>(chunk.draws), taken, result.probability);
   drafts.take(running, chunk, std::max(static_cast<std::int32_t>(taken) - 1, 0));
   scheduler.commit(chunk, result.tokens.first(taken));
   if (output.finish == FinishReason::none && !answer.failure().empty()) {

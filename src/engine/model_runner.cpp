@@ -134,6 +134,7 @@ std::span<const ChunkResult> ModelRunner::results(std::span<const ScheduledChunk
   if (!batch.sample_rows.empty()) {
     sampled = before_last ? model_->previous_sampled() : model_->sampled();
   }
+  const std::span<const float> told = before_last ? std::span<const float>() : model_->draw_probabilities();
   std::span<const float> raw = batch.raw_rows.empty() ? std::span<const float>() : model_->raw_logits();
   std::span<const float> hidden = batch.hidden_rows.empty() ? std::span<const float>() : model_->hidden();
   const auto take = [](std::span<const float>& from, std::int32_t rows, std::int32_t width) {
@@ -158,6 +159,7 @@ std::span<const ChunkResult> ModelRunner::results(std::span<const ScheduledChunk
     if (chunk.draws > 0) {
       const auto drawn = sampled.subspan(row, static_cast<std::size_t>(chunk.draws));
       results_[i].tokens = kept_tokens(drawn, chunk);
+      results_[i].probability = told.empty() ? 0.0f : told[row];
       results_[i].logits = take(raw, chunk.sequence->request.wants_raw_logits() ? chunk.draws : 0, config.vocab);
       row += drawn.size();
     }

@@ -17,6 +17,7 @@ namespace rocmforge {
 /// The result of one chunk of a step.
 struct ChunkResult {
   std::span<const std::int32_t> tokens{};  ///< drawn: accepted drafts and one more, none where every token is forbidden
+  float probability = 0.0f;                ///< of the first one, where its row tells it, see SampleTokens
   std::span<const float> logits{};         ///< [ScheduledChunk::draws, vocab] from which they were drawn, before anything
                                            ///< is done to them; when the request asks for them
   std::span<const float> scored_logits{};  ///< [ScheduledChunk::scored().count(), vocab]

@@ -1,6 +1,7 @@
 #include "engine/sampler.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <utility>
@@ -30,9 +31,15 @@ struct Sampler::HostKernel {
 };
 
 Sampler::Sampler(const SamplingParams& params, Context context)
-    : params_(params), seed_(params.seed ? *params.seed : random_seed()), random_(seed_), context_(std::move(context)) {
-  if (params.has_dry()) {
-    dry_.emplace(params, context_.tokenizer);
+    : params_(params.only_named()),
+      seed_(params.seed ? *params.seed : random_seed()),
+      random_(seed_),
+      context_(std::move(context)),
+      most_surprise_(2.0 * double{params.mirostat_tau}),
+      adaptive_sum_(double{params.adaptive_target} / (1.0 - double{params.adaptive_decay})),
+      adaptive_weight_(1.0 / (1.0 - double{params.adaptive_decay})) {
+  if (params_.has_dry()) {
+    dry_.emplace(params_, context_.tokenizer);
   }
 }
 Sampler::~Sampler() = default;
@@ -53,8 +60,8 @@ SampleTokens::Row Sampler::next(std::span<const std::int32_t> history, std::vect
   row.top_n_sigma = params_.top_n_sigma;
   row.temperature_range = params_.dynatemp_range;
   row.temperature_exponent = params_.dynatemp_exponent;
-  std::ranges::fill(row.stages, SampleStage::none);
-  std::copy_n(params_.stages.begin(), std::min(params_.stages.size(), std::size(row.stages)), std::begin(row.stages));
+  row.min_keep = params_.min_keep;
+  set_stages(row);
   row.first_adjustment = static_cast<std::int32_t>(adjustments.size());
   count(history);
   gather(history, draws_ + static_cast<std::int64_t>(ahead));
@@ -83,7 +90,38 @@ SampleTokens::Row Sampler::next(std::span<const std::int32_t> history, std::vect
   return row;
 }
 
-void Sampler::advance(std::size_t count) {
+// Mirostat: Basu and others 2021. Adaptive-p aims as far above its target as the tokens before were below it.
+void Sampler::set_stages(SampleTokens::Row& row) const {
+  std::ranges::fill(row.stages, SampleStage::none);
+  if (params_.mirostat != 0) {
+    row.stages[0] = SampleStage::temperature;
+    row.stages[1] = params_.mirostat == 1 ? SampleStage::zipf : SampleStage::surprise;
+    row.temperature_range = 0.0f;
+    row.most_surprise = static_cast<float>(most_surprise_);
+    return;
+  }
+  const std::vector<SampleStage>& stages = params_.order.stages;
+  std::copy_n(stages.begin(), std::min(stages.size(), std::size(row.stages)), std::begin(row.stages));
+  if (params_.adaptive_target >= 0.0f) {
+    const double target = 2.0 * double{params_.adaptive_target} - adaptive_sum_ / adaptive_weight_;
+    row.target_probability = static_cast<float>(std::clamp(target, 0.0, 1.0));
+  }
+}
+
+void Sampler::learn(double probability) {
+  if (params_.mirostat != 0) {
+    const double surprise = -std::log2(std::max(probability, double{std::numeric_limits<float>::min()}));
+    most_surprise_ -= double{params_.mirostat_eta} * (surprise - double{params_.mirostat_tau});
+    return;
+  }
+  adaptive_sum_ = probability + double{params_.adaptive_decay} * adaptive_sum_;
+  adaptive_weight_ = 1.0 + double{params_.adaptive_decay} * adaptive_weight_;
+}
+
+void Sampler::advance(std::size_t count, float probability) {
+  if (count > 0 && params_.learns()) {
+    learn(probability);
+  }
   draws_ += static_cast<std::int64_t>(count);
   chances_.erase(chances_.begin(), chances_.begin() + static_cast<std::ptrdiff_t>(std::min(count, chances_.size())));
 }
@@ -163,16 +201,18 @@ std::int32_t Sampler::sample(std::span<const float> logits, std::span<const std:
   host_->logits.assign(logits.begin(), logits.end());
   host_->adjustments.clear();
   const SampleTokens::Row row = next(history, host_->adjustments);
-  advance(1);
   std::int32_t token = -1;
+  float probability = 0.0f;
   SampleTokens::Args args;
   args.logits = host_->logits.data();
   args.num_rows = 1;
   args.rows = &row;
   args.adjustments = host_->adjustments.data();
   args.out = &token;
+  args.probabilities = &probability;
   ExecutionContext context;
   choice.kernel->run(spec, args, context);
+  advance(1, probability);
   return token;
 }
 

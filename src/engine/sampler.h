@@ -39,8 +39,9 @@ class Sampler {
   /// same call gives the same row until advance().
   SampleTokens::Row next(std::span<const std::int32_t> history, std::vector<SampleTokens::Adjustment>& adjustments,
                          std::size_t ahead = 0);
-  /// The tokens of the next `count` draws are part of the sequence. Allocates nothing.
-  void advance(std::size_t count);
+  /// The tokens of the next `count` draws are part of the sequence. `probability` is that of the token among those that its
+  /// stages left, where tells_probability() of the row; such draws are made one by one. Allocates nothing.
+  void advance(std::size_t count, float probability = 0.0f);
 
   /// The next draw from `logits` [vocab] in host memory: a token id, or -1 when every token is forbidden.
   std::int32_t sample(std::span<const float> logits, std::span<const std::int32_t> history);
@@ -58,6 +59,8 @@ class Sampler {
 
   double uniform();
   const Chance& chance(std::size_t ahead);
+  void set_stages(SampleTokens::Row& row) const;
+  void learn(double probability);
   void count(std::span<const std::int32_t> history);
   void gather(std::span<const std::int32_t> history, std::int64_t draw);
 
@@ -68,6 +71,9 @@ class Sampler {
   std::optional<Dry> dry_;
   std::int64_t draws_ = 0;                       ///< whose tokens are part of the sequence
   std::deque<Chance> chances_;                   ///< of the draws from draws_ on
+  double most_surprise_;                         ///< Mirostat's cut, bits
+  double adaptive_sum_;                          ///< of probabilities, each weighted by adaptive_decay^its age
+  double adaptive_weight_;                       ///< of these weights
   std::vector<std::int32_t> window_;             ///< tokens in the window of the penalties, ascending
   std::vector<SampleTokens::Adjustment> named_;  ///< by bias, by DRY, or forbidden; ascending, each token once
   std::unique_ptr<HostKernel> host_;             ///< set by the first call of sample()

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "schedule/sampling_numbers.h"
 
 namespace rocmforge {
@@ -14,20 +13,14 @@ namespace {
 
 const std::string prefix = "general.sampling.";
 
-/// Warns of recommendations for methods that this engine does not have. The value 0 means off.
-void warn_of_others(const GgufFile& file) {
-  std::string keys;
-  const auto add = [&](const std::string& key) { keys += (keys.empty() ? "" : ", ") + prefix + key; };
-  for (const char* key : {"mirostat", "xtc_probability"}) {
-    if (file.number(prefix + key, 0.0) != 0.0) {
-      add(key);
+void read_order(const GgufFile& file, SamplingParams& params) {
+  const std::string key = prefix + "sequence";
+  if (file.contains(key)) {
+    try {
+      params.order = sampler_order_of_names(file.string(key));
+    } catch (const Error& error) {
+      throw Error(fmt::format("{} {}", key, error.what()));
     }
-  }
-  if (file.contains(prefix + "sequence")) {
-    add("sequence");
-  }
-  if (!keys.empty()) {
-    log_warning("{}: {}: not followed, tokens are drawn without it", file.path().string(), keys);
   }
 }
 
@@ -48,7 +41,7 @@ SamplingParams sampling_defaults(const GgufFile& file) {
     }
     number.set(params, value);
   }
-  warn_of_others(file);
+  read_order(file, params);
   return params;
 }
 

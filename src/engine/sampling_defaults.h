@@ -6,8 +6,7 @@
 namespace rocmforge {
 
 /// The defaults of sampling: SamplingParams' own values, replaced by the file's recommendations (general.sampling.*). Throws
-/// Error naming the key of an impossible value; warns of a recommendation that this
-/// engine does not support.
+/// Error naming the key of an impossible value.
 SamplingParams sampling_defaults(const GgufFile& file);
 
 }  // namespace rocmforge

@@ -157,6 +157,9 @@ class Model {
   /// The tokens drawn in the step before the last one; the last one may still run. Both results are kept until another step
   /// is started.
   [[nodiscard]] virtual std::span<const std::int32_t> previous_sampled() = 0;
+  /// [sample rows] of the last step: where the row tells it, the probability of its token, see SampleTokens. Empty where no
+  /// row does. Waits for the step.
+  [[nodiscard]] virtual std::span<const float> draw_probabilities() = 0;
   /// Whether `forward` returns before its step is done.
   [[nodiscard]] virtual bool runs_ahead() const = 0;
   /// Logits [logit rows, vocab] of the last step, with the adjustments and masks of its sample rows, in host memory until

@@ -42,6 +42,7 @@ class TensorParallel final : public Model {
   void forward_mtp(std::int32_t block, const BatchPlan& batch, SequenceMemory& memory) override;
   [[nodiscard]] std::span<const std::int32_t> sampled() override { return models_[0]->sampled(); }
   [[nodiscard]] std::span<const std::int32_t> previous_sampled() override { return models_[0]->previous_sampled(); }
+  [[nodiscard]] std::span<const float> draw_probabilities() override { return models_[0]->draw_probabilities(); }
   [[nodiscard]] bool runs_ahead() const override { return false; }
   [[nodiscard]] std::span<const float> logits() override { return models_[0]->logits(); }
   [[nodiscard]] std::span<const float> raw_logits() override { return models_[0]->raw_logits(); }

@@ -52,6 +52,7 @@ class Transformer final : public Model {
   void forward_mtp(std::int32_t block, const BatchPlan& batch, SequenceMemory& memory) override;
   [[nodiscard]] std::span<const std::int32_t> sampled() override { return output_rank().draws().newest(); }
   [[nodiscard]] std::span<const std::int32_t> previous_sampled() override { return output_rank().draws().previous(); }
+  [[nodiscard]] std::span<const float> draw_probabilities() override { return output_rank().draws().probabilities(); }
   [[nodiscard]] bool runs_ahead() const override {
     // The host's part of a step needs the tokens that the one before it has drawn.
     return rank_ && rank_->on_gpu() && !host_rank_;

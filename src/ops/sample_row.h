@@ -24,6 +24,14 @@ struct SampleRow {
   /// where all have the same. Between them it grows with (entropy / its largest value)^temperature_exponent.
   float temperature_range = 0.0f;
   float temperature_exponent = 1.0f;
+  /// Mirostat (Basu and others 2021), bits. Stage `surprise` keeps the tokens whose -log2(probability) is at most this, and
+  /// those as likely as the most likely one. `zipf` keeps the (e * 2^most_surprise / (1 - vocab^-e))^(1 / s) most likely
+  /// ones, rounded down, at least one; s is Zipf's exponent by least squares over the zipf_tokens most likely tokens left,
+  /// e = s - 1, and (1 / log(vocab)) takes the place of e / (1 - vocab^-e) where e * log(vocab) is below least_zipf.
+  float most_surprise = 0.0f;
+  /// From 0 on: tokens left with a probability close to it are drawn most often, see adaptive_exponent(). Below 0: off.
+  float target_probability = -1.0f;
+  std::int32_t min_keep = 0;  ///< top-p, min-p and typical-p keep at least so many tokens; XTC acts only if so many remain
   float repeat_penalty = 1.0f;
   float frequency_penalty = 0.0f;
   float presence_penalty = 0.0f;
@@ -55,9 +63,26 @@ constexpr bool is_active(const SampleRow& row, SampleStage stage) {
     case SampleStage::xtc:
       return row.xtc_threshold <= 0.5f;
     case SampleStage::temperature:
+    case SampleStage::zipf:
+    case SampleStage::surprise:
       return true;
   }
   return false;
+}
+
+/// Whether the stage minds SampleRow::min_keep.
+constexpr bool keeps_some(SampleStage stage) {
+  return stage == SampleStage::typical_p || stage == SampleStage::top_p || stage == SampleStage::min_p ||
+         stage == SampleStage::xtc;
+}
+
+/// Whether the draw tells the probability of its token.
+constexpr bool tells_probability(const SampleRow& row) {
+  bool tells = row.target_probability >= 0.0f;
+  for (const SampleStage stage : row.stages) {
+    tells = tells || stage == SampleStage::zipf || stage == SampleStage::surprise;
+  }
+  return tells && row.temperature > 0.0f;
 }
 
 /// The first stage that changes anything; none if there is none.
@@ -78,6 +103,18 @@ constexpr double least_temperature = 1e-30;
 constexpr double dynamic_temperature(const SampleRow& row, double power_of_share) {
   const double low = row.temperature > row.temperature_range ? double{row.temperature} - double{row.temperature_range} : 0.0;
   return low + (double{row.temperature} + double{row.temperature_range} - low) * power_of_share;
+}
+
+/// The most likely tokens from which stage `zipf` estimates the exponent of Zipf's law.
+constexpr std::int32_t zipf_tokens = 100;
+constexpr double least_zipf = 1e-6;
+
+/// Adaptive-p: the logarithm of the weight of a token whose probability is `distance` away from the target.
+constexpr double adaptive_exponent(double distance) {
+  constexpr double widths_of_one = 1.0 / 0.3;
+  constexpr double sharpness = 10.0;
+  const double d = distance * widths_of_one;
+  return -sharpness * d * d / (1.0 + d);
 }
 
 /// 32-bit words of a mask: bit t % 32 of word t / 32 is set when token t may be drawn.

@@ -27,6 +27,18 @@ constexpr auto numbers = std::to_array<SamplingNumber>({
      "The temperature varies by it with the entropy; 0: off"},
     {"dynatemp_exponent", "--dynatemp-exp", "", 0.0, 10.0, &SamplingParams::dynatemp_exponent,
      "The power of the entropy that sets the temperature"},
+    {"mirostat", "--mirostat", "mirostat", 0.0, 2.0, &SamplingParams::mirostat,
+     "Mirostat 1 or 2 in place of the filters; 0: off"},
+    {"mirostat_tau", "--mirostat-ent", "mirostat_tau", 0.0, 100.0, &SamplingParams::mirostat_tau,
+     "Mirostat: the surprise of tokens that it aims at, bits"},
+    {"mirostat_eta", "--mirostat-lr", "mirostat_eta", 0.0, 10.0, &SamplingParams::mirostat_eta,
+     "Mirostat: how fast it follows the tokens' surprise"},
+    {"adaptive_target", "--adaptive-target", "", -1.0, 1.0, &SamplingParams::adaptive_target,
+     "Draw tokens of about that probability (adaptive-p); below 0: off"},
+    {"adaptive_decay", "--adaptive-decay", "", 0.0, 0.99, &SamplingParams::adaptive_decay,
+     "Adaptive-p: the weight of earlier tokens in the average"},
+    {"min_keep", "--min-keep", "", 0.0, any_count, &SamplingParams::min_keep,
+     "Tokens that top-p, min-p, typical-p and XTC leave at least"},
     {"repeat_last_n", "--repeat-last-n", "penalty_last_n", -1.0, any_count, &SamplingParams::repeat_last_n,
      "Tokens that count as recent; -1: all"},
     {"repeat_penalty", "--repeat-penalty", "penalty_repeat", 0.01, 10.0, &SamplingParams::repeat_penalty,
@@ -72,6 +84,7 @@ void SamplingChoices::apply(SamplingParams& params) const {
       numbers[i].set(params, *values[i]);
     }
   }
+  params.order = order.value_or(params.order);
 }
 
 }  // namespace rocmforge

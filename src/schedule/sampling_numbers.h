@@ -31,11 +31,12 @@ struct SamplingNumber {
 
 std::span<const SamplingNumber> sampling_numbers();
 
-constexpr std::size_t num_sampling_numbers = 18;
+constexpr std::size_t num_sampling_numbers = 24;
 
-/// The numbers that were set, in the order of sampling_numbers; the others keep their values.
+/// What was set: the numbers in the order of sampling_numbers, and the order of the samplers. The rest keeps its values.
 struct SamplingChoices {
   std::array<std::optional<double>, num_sampling_numbers> values{};
+  std::optional<SamplerOrder> order{};
 
   void apply(SamplingParams& params) const;
 };

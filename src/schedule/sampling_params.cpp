@@ -43,6 +43,27 @@ std::string SamplingParams::validate() const {
   if (!(dynatemp_exponent >= 0.0f && std::isfinite(dynatemp_exponent))) {
     return out_of_range("dynatemp_exponent", dynatemp_exponent, "a finite number of at least 0");
   }
+  if (mirostat < 0 || mirostat > 2) {
+    return out_of_range("mirostat", mirostat, "0 (off), 1 or 2");
+  }
+  if (!(mirostat_tau >= 0.0f && std::isfinite(mirostat_tau))) {
+    return out_of_range("mirostat_tau", mirostat_tau, "a finite number of at least 0");
+  }
+  if (!(mirostat_eta >= 0.0f && std::isfinite(mirostat_eta))) {
+    return out_of_range("mirostat_eta", mirostat_eta, "a finite number of at least 0");
+  }
+  if (!(adaptive_target <= 1.0f)) {
+    return out_of_range("adaptive_target", adaptive_target, "at most 1; below 0: off");
+  }
+  if (!(adaptive_decay >= 0.0f && adaptive_decay <= 0.99f)) {
+    return out_of_range("adaptive_decay", adaptive_decay, "in [0, 0.99]");
+  }
+  if (mirostat != 0 && adaptive_target >= 0.0f) {
+    return "mirostat and adaptive_target cannot both be on";
+  }
+  if (min_keep < 0) {
+    return out_of_range("min_keep", min_keep, "0 or more");
+  }
   if (repeat_last_n < -1) {
     return out_of_range("repeat_last_n", repeat_last_n, "-1 (all), 0 (none) or more");
   }
@@ -85,6 +106,15 @@ std::string SamplingParams::validate() const {
     }
   }
   return {};
+}
+
+SamplingParams SamplingParams::only_named() const {
+  SamplingParams params = *this;
+  params.repeat_last_n = order.penalties ? repeat_last_n : 0;
+  params.dry_multiplier = order.dry ? dry_multiplier : 0.0f;
+  params.adaptive_target = order.adaptive_p ? adaptive_target : -1.0f;
+  params.temperature = order.names(SampleStage::temperature) ? temperature : 1.0f;
+  return params;
 }
 
 }  // namespace rocmforge

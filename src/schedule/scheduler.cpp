@@ -382,7 +382,8 @@ void Scheduler::schedule_whole_prompts() {
 // A state has no way back over rejected drafts, so the tokens before them are computed once more. Every sequence must be
 // able to do so in one step.
 std::int32_t Scheduler::max_drafts(const Sequence& sequence) const {
-  if (sequence.phase != SequencePhase::decode || !sequence.draws()) {
+  const bool waits_for_draw = sequence.request.sampling.learns();
+  if (sequence.phase != SequencePhase::decode || !sequence.draws() || waits_for_draw) {
     return 0;
   }
   std::int32_t most = limits_.context_length - sequence.length();

@@ -4,8 +4,10 @@
 
 #include <chrono>
 #include <optional>
+#include <string>
 #include <utility>
 
+#include "base/error.h"
 #include "models/vision/vision_model.h"
 #include "service/service_error.h"
 
@@ -90,6 +92,9 @@ ServedModel describe_model(const Engine& engine, const ServiceOptions& options) 
   model.parallel = options.parallel;
   model.sampling = engine.sampling();
   options.sampling.apply(model.sampling);
+  if (const std::string problem = model.sampling.validate(); !problem.empty()) {
+    throw Error(problem);
+  }
   model.template_arguments = options.template_arguments;
   model.images = options.images;
   model.vision = engine.vision();

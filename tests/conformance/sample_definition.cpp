@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 namespace rocmforge::test {
 namespace {
@@ -48,7 +49,7 @@ double entropy_of(const Entries& list) {
   return entropy;
 }
 
-void cut_typical(Entries& list, double mass, double temperature) {
+void order_by_typicality(Entries& list, double temperature) {
   normalise(list, temperature);
   const double entropy = entropy_of(list);
   double sum = 0.0;
@@ -58,6 +59,10 @@ void cut_typical(Entries& list, double mass, double temperature) {
   const double top = list.front().logit;
   std::ranges::stable_sort(
       list, {}, [&](const Entry& entry) { return std::abs(std::log(sum) - (entry.logit - top) / temperature - entropy); });
+}
+
+void cut_typical(Entries& list, double mass, double temperature) {
+  order_by_typicality(list, temperature);
   cut_at_mass(list, mass);
   std::ranges::sort(list, likelier);
 }
@@ -76,6 +81,33 @@ void cut_sigma(Entries& list, double n) {
   std::erase_if(list, [&](const Entry& entry) { return entry.logit < least; });
 }
 
+/// Mirostat 1; the formulas are in ops/sample_row.h.
+void cut_zipf(Entries& list, double surprise, double temperature, double vocab) {
+  double products = 0.0;
+  double squares = 0.0;
+  for (std::size_t i = 0; i + 1 < std::min<std::size_t>(list.size(), 100); ++i) {
+    const double t = std::log(static_cast<double>(i + 2) / static_cast<double>(i + 1));
+    products += t * (list[i].logit - list[i + 1].logit) / temperature;
+    squares += t * t;
+  }
+  if (squares == 0.0) {
+    return;
+  }
+  const double s = products / squares;
+  const double e = s - 1.0;
+  const double share = std::abs(e) * std::log(vocab) < 1e-6 ? 1.0 / std::log(vocab) : e / (1.0 - std::pow(vocab, -e));
+  const double kept = std::pow(share * std::pow(2.0, surprise), 1.0 / s);
+  if (kept < static_cast<double>(list.size())) {
+    list.resize(static_cast<std::size_t>(std::max(kept, 1.0)));
+  }
+}
+
+void cut_surprise(Entries& list, double surprise) {
+  const double best = list.front().probability;
+  std::erase_if(list,
+                [&](const Entry& entry) { return -std::log2(entry.probability) > surprise && entry.probability < best; });
+}
+
 double temperature_of(const Entries& list, const SampleRow& row) {
   if (!(row.temperature_range > 0.0f) || list.size() < 2) {
     return row.temperature;
@@ -87,7 +119,7 @@ double temperature_of(const Entries& list, const SampleRow& row) {
 }
 
 /// What the stage leaves of a list that is sorted, likeliest first.
-void apply(SampleStage stage, const SampleRow& row, Entries& list, double& temperature) {
+void cut(SampleStage stage, const SampleRow& row, Entries& list, double& temperature, std::int64_t vocab) {
   normalise(list, temperature);
   if (stage == SampleStage::top_n_sigma && row.top_n_sigma > 0.0f) {
     cut_sigma(list, row.top_n_sigma);
@@ -106,6 +138,28 @@ void apply(SampleStage stage, const SampleRow& row, Entries& list, double& tempe
     list.erase(list.begin(), list.begin() + std::max<std::ptrdiff_t>(above - 1, 0));
   } else if (stage == SampleStage::temperature) {
     temperature = temperature_of(list, row);
+  } else if (stage == SampleStage::zipf) {
+    cut_zipf(list, row.most_surprise, temperature, static_cast<double>(vocab));
+  } else if (stage == SampleStage::surprise) {
+    cut_surprise(list, row.most_surprise);
+  }
+}
+
+/// With what min_keep asks for.
+void apply(SampleStage stage, const SampleRow& row, Entries& list, double& temperature, std::int64_t vocab) {
+  const Entries before = list;
+  cut(stage, row, list, temperature, vocab);
+  const std::size_t least = std::min(static_cast<std::size_t>(std::max(row.min_keep, 0)), before.size());
+  if (!keeps_some(stage) || list.size() >= least) {
+    return;
+  }
+  list = before;
+  if (stage == SampleStage::typical_p) {
+    order_by_typicality(list, temperature);
+    list.resize(least);
+    std::ranges::sort(list, likelier);
+  } else if (stage != SampleStage::xtc) {
+    list.resize(least);
   }
 }
 
@@ -127,7 +181,7 @@ Entries survivors(const SampleProblem& problem, std::size_t r, double& temperatu
     return list;
   }
   for (const SampleStage stage : row.stages) {
-    apply(stage, row, list, temperature);
+    apply(stage, row, list, temperature, problem.vocab);
   }
   return list;
 }
@@ -157,26 +211,29 @@ std::vector<float> adjusted_logits(const SampleProblem& problem, std::size_t r) 
   return logits;
 }
 
-std::int32_t expected_token(const SampleProblem& problem, std::size_t r) {
+ExpectedDraw expected_draw(const SampleProblem& problem, std::size_t r) {
   double temperature = 1.0;
   Entries list = survivors(problem, r, temperature);
   if (list.empty()) {
-    return -1;
-  }
-  if (list.size() == 1) {
-    return list.front().id;
+    return {};
   }
   const SampleRow& row = problem.rows[r];
   normalise(list, temperature);
+  std::vector<double> weights(list.size());
   std::ranges::sort(list, {}, &Entry::id);
+  std::ranges::transform(list, weights.begin(), [&row](const Entry& entry) {
+    const double distance = std::abs(entry.probability - double{row.target_probability}) / 0.3;
+    return row.target_probability < 0.0f ? entry.probability : std::exp(-10.0 * distance * distance / (1.0 + distance));
+  });
+  const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
   double walked = 0.0;
-  for (const Entry& entry : list) {
-    walked += entry.probability;
-    if (walked > row.uniform) {
-      return entry.id;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    walked += weights[i] / sum;
+    if (walked > row.uniform || i + 1 == list.size()) {
+      return {list[i].id, list[i].probability};
     }
   }
-  return list.back().id;
+  return {};
 }
 
 }  // namespace rocmforge::test

@@ -48,7 +48,11 @@ struct SampleProblem {
 
 /// The logits of a row once its adjustments and its mask are made.
 std::vector<float> adjusted_logits(const SampleProblem& problem, std::size_t r);
-/// The token that row `r` draws; -1 where all are forbidden.
-std::int32_t expected_token(const SampleProblem& problem, std::size_t r);
+/// The token that a row draws, -1 where all are forbidden, and its probability among those that the stages left.
+struct ExpectedDraw {
+  std::int32_t token = -1;
+  double probability = 0.0;
+};
+ExpectedDraw expected_draw(const SampleProblem& problem, std::size_t r);
 
 }  // namespace rocmforge::test

@@ -1,74 +1,15 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
-#include "conformance/harness.h"
-#include "conformance/sample_definition.h"
+#include "conformance/sample_harness.h"
 
-namespace rocmforge::test {
+namespace rocmforge::test::sampling {
 namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 const float not_a_number = std::nanf("");
 constexpr double almost_one = 1.0 - 0x1p-53;
-
-using Problem = SampleProblem;
-
-struct Result {
-  std::vector<std::int32_t> tokens;
-  std::vector<float> logits;  ///< after the call
-};
-
-Result run(const OpKernel<SampleTokens>& kernel, const Problem& problem, bool all_greedy = false) {
-  Arena arena(harness().place_of(kernel));
-  const SampleTokens::Spec spec{problem.vocab};
-  const auto num_rows = static_cast<std::int64_t>(problem.rows.size());
-  SampleTokens::Args args;
-  args.logits = arena.in_out(problem.logits);
-  args.num_rows = num_rows;
-  args.rows = arena.in(problem.rows);
-  args.adjustments = problem.adjustments.empty() ? nullptr : arena.in(problem.adjustments);
-  args.masks = problem.masks.empty() ? nullptr : arena.in(problem.masks);
-  args.all_greedy = all_greedy;
-  args.out = arena.out<std::int32_t>(num_rows);
-  args.workspace = arena.workspace(static_cast<std::size_t>(num_rows) * sample_workspace_bytes(spec.vocab));
-  arena.run([&](ExecutionContext& context) { kernel.run(spec, args, context); });
-  return {arena.read(args.out, num_rows), arena.read<float>(args.logits, num_rows * problem.vocab)};
-}
-
-template <class Test>
-void for_each_sampler(std::int64_t vocab, const Test& test) {
-  harness().for_each_kernel_or_reference<SampleTokens>({vocab}, test);
-}
-
-std::string describe(const SampleRow& row) {
-  std::string order;
-  for (const SampleStage stage : row.stages) {
-    order += std::to_string(static_cast<int>(stage));
-  }
-  return "temperature " + std::to_string(row.temperature) + " top_k " + std::to_string(row.top_k) + " typical_p " +
-         std::to_string(row.typical_p) + " top_p " + std::to_string(row.top_p) + " min_p " + std::to_string(row.min_p) +
-         " top_n_sigma " + std::to_string(row.top_n_sigma) + " xtc " + std::to_string(row.xtc_threshold) + " range " +
-         std::to_string(row.temperature_range) + " order " + order + " uniform " + std::to_string(row.uniform);
-}
-
-void expect_as_defined(const Problem& problem) {
-  for_each_sampler(problem.vocab, [&](const OpKernel<SampleTokens>& kernel) {
-    const Result result = run(kernel, problem);
-    for (std::size_t r = 0; r < problem.rows.size(); ++r) {
-      EXPECT_EQ(result.tokens[r], expected_token(problem, r)) << "row " << r << ": " << describe(problem.rows[r]);
-    }
-  });
-}
-
-/// Everything off: the plain distribution.
-SampleRow plain(double uniform, float temperature = 1.0f) {
-  SampleRow row;
-  row.uniform = uniform;
-  row.temperature = temperature;
-  return row;
-}
 
 /// Each filter alone, pairs, and all of them.
 std::vector<SampleRow> filters() {
@@ -108,21 +49,65 @@ std::vector<SampleRow> filters() {
   return rows;
 }
 
-/// A row for each of `kinds` filters and each temperature, on logits of their own.
-Problem random_problem(std::int64_t vocab, std::size_t kinds, std::vector<float> temperatures, std::uint64_t seed,
-                       float spread) {
+/// Mirostat at several surprises, adaptive-p behind filters, and filters that have to keep some tokens.
+std::vector<SampleRow> adaptive_rows() {
+  std::vector<SampleRow> rows;
+  for (const SampleStage stage : {SampleStage::zipf, SampleStage::surprise}) {
+    for (const float bits : {-1.0f, 1.5f, 5.0f, 7.0f, 10.0f, 2000.0f}) {
+      SampleRow& row = rows.emplace_back(plain(0.0));
+      std::ranges::fill(row.stages, SampleStage::none);
+      row.stages[0] = SampleStage::temperature;
+      row.stages[1] = stage;
+      row.most_surprise = bits;
+    }
+  }
+  for (const float target : {0.0f, 0.05f, 0.4f, 1.0f}) {
+    SampleRow& row = rows.emplace_back(plain(0.0));
+    row.target_probability = target;
+    row.min_p = target < 0.1f ? 0.0f : 0.02f;
+    row.top_k = target == 1.0f ? 20 : 0;
+  }
+  for (const SampleRow& filter : filters()) {
+    for (const std::int32_t least : {3, 30}) {
+      rows.emplace_back(filter).min_keep = least;
+    }
+  }
+  return rows;
+}
+
+Problem problem_of(const std::vector<SampleRow>& rows, std::int64_t vocab, std::vector<float> temperatures,
+                   std::uint64_t seed, float spread) {
   Problem problem;
   Random random(seed);
-  const std::vector<SampleRow> all = filters();
   for (const float temperature : temperatures) {
-    for (std::size_t kind = 0; kind < kinds; ++kind) {
-      SampleRow row = all[kind];
+    for (SampleRow row : rows) {
       row.temperature = temperature;
       row.uniform = random.unit();
       problem.add(random.normals(vocab, spread), row);
     }
   }
   return problem;
+}
+
+/// A row for each of `kinds` filters and each temperature, on logits of their own.
+Problem random_problem(std::int64_t vocab, std::size_t kinds, std::vector<float> temperatures, std::uint64_t seed,
+                       float spread) {
+  std::vector<SampleRow> rows = filters();
+  rows.resize(kinds);
+  return problem_of(rows, vocab, std::move(temperatures), seed, spread);
+}
+
+TEST(SampleConformance, TinyMirostatAdaptivePAndMinKeep) {
+  expect_as_defined(problem_of(adaptive_rows(), 131, {0.8f}, 31, 2.0f));
+}
+
+TEST(SampleConformance, MirostatAdaptivePAndMinKeep) {
+  for (const std::int64_t vocab : {1, 2, 31, 99, 100, 101, 1000, 4097, 32000}) {
+    for (const float spread : {0.0f, 0.01f, 1.0f, 4.0f}) {
+      SCOPED_TRACE("vocabulary " + std::to_string(vocab) + ", spread " + std::to_string(spread));
+      expect_as_defined(problem_of(adaptive_rows(), vocab, {0.3f, 1.0f, 1e6f}, static_cast<std::uint64_t>(vocab), spread));
+    }
+  }
 }
 
 TEST(SampleConformance, TinyEveryFilterOnASmallVocabulary) {
@@ -462,4 +447,4 @@ TEST(SampleConformance, DrawsFollowTheDistribution) {
 }
 
 }  // namespace
-}  // namespace rocmforge::test
+}  // namespace rocmforge::test::sampling

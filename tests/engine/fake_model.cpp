@@ -221,6 +221,7 @@ void FakeModel::draw(const BatchPlan& batch) {
   const SampleTokens::Spec spec{config_.vocab};
   previous_sampled_ = std::exchange(sampled_, {});
   sampled_.resize(batch.sample_rows.size());
+  probabilities_.resize(batch.sample_rows.size());
   std::vector<std::byte> workspace(sampled_.size() * sample_workspace_bytes(spec.vocab));
   ThreadPool pool(1);
   ExecutionContext context{&pool};
@@ -234,6 +235,7 @@ void FakeModel::draw(const BatchPlan& batch) {
                       .masks = batch.masks.data(),
                       .all_greedy = false,
                       .out = sampled_.data(),
+                      .probabilities = probabilities_.data(),
                       .workspace = workspace.data()},
                      context);
   }
@@ -278,8 +280,7 @@ FakeEngine make_fake_engine(const EngineOptions& options, bool with_tokenizer, F
 }
 
 FakeEngine make_fake_engine(const EngineOptions& options, std::shared_ptr<const Tokenizer> tokenizer, FakeModel::Kind kind,
-                            std::int32_t context_length, const EncoderConfig& encoder,
-                            std::unique_ptr<Engine> draft_model) {
+                            std::int32_t context_length, const EncoderConfig& encoder, std::unique_ptr<Engine> draft_model) {
   auto model =
       std::make_unique<FakeModel>(tokenizer == nullptr ? byte_vocab : tokenizer->size(), context_length, kind, encoder);
   FakeEngine fake;

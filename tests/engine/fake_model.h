@@ -59,6 +59,7 @@ class FakeModel : public Model {
   void forward(const BatchPlan& batch, SequenceMemory& memory) override;
   [[nodiscard]] std::span<const std::int32_t> sampled() override { return sampled_; }
   [[nodiscard]] std::span<const std::int32_t> previous_sampled() override { return previous_sampled_; }
+  [[nodiscard]] std::span<const float> draw_probabilities() override { return probabilities_; }
   [[nodiscard]] bool runs_ahead() const override { return runs_ahead_; }
   /// Sets the time that each token of a step takes.
   void take_time(std::chrono::microseconds each) { token_time_ = each; }
@@ -93,6 +94,7 @@ class FakeModel : public Model {
   std::vector<float> hidden_;
   std::vector<std::int32_t> sampled_;
   std::vector<std::int32_t> previous_sampled_;
+  std::vector<float> probabilities_;
   bool runs_ahead_ = false;
   std::size_t packed_bytes_ = 0;
   std::chrono::microseconds token_time_{};

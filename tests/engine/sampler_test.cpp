@@ -477,5 +477,116 @@ TEST(Sampler, SameSeedSameTokensAndNoSeedDiffers) {
   EXPECT_NE(run(std::nullopt), run(std::nullopt));
 }
 
+/// What a plain sampler in double draws: its own state, and the same random numbers.
+class PlainAdaptive {
+ public:
+  explicit PlainAdaptive(const SamplingParams& params)
+      : params_(params),
+        random_(*params.seed),
+        cut_(2.0 * double{params.mirostat_tau}),
+        sum_(double{params.adaptive_target} / (1.0 - double{params.adaptive_decay})),
+        weight_(1.0 / (1.0 - double{params.adaptive_decay})) {}
+
+  std::int32_t draw(const Logits& logits) {
+    left_ = distribution_of(logits);
+    normalise(left_);
+    if (params_.mirostat == 1) {
+      left_.resize(std::min(left_.size(), zipf_count(logits.size())));
+    } else if (params_.mirostat == 2) {
+      const auto [best, first] = left_.front();
+      std::erase_if(left_, [&](const auto& entry) { return -std::log2(entry.first) > cut_ && entry.first < best; });
+    }
+    normalise(left_);
+    std::ranges::sort(left_, {}, &std::pair<double, std::int32_t>::second);
+    std::vector<double> weights;
+    for (const auto& [probability, id] : left_) {
+      const double target = std::clamp(2.0 * double{params_.adaptive_target} - sum_ / weight_, 0.0, 1.0);
+      const double d = std::abs(probability - target) / 0.3;
+      weights.push_back(params_.mirostat != 0 ? probability : std::exp(5.0 - 10.0 * d * d / (1.0 + d)));
+    }
+    const double reached =
+        static_cast<double>(random_() >> 11) * 0x1p-53 * std::accumulate(weights.begin(), weights.end(), 0.0);
+    double walked = 0.0;
+    for (std::size_t i = 0; i < left_.size(); ++i) {
+      walked += weights[i];
+      if (walked > reached) {
+        return left_[i].second;
+      }
+    }
+    return left_.back().second;
+  }
+  void learn(std::int32_t token) {
+    const double probability = std::ranges::find(left_, token, &std::pair<double, std::int32_t>::second)->first;
+    cut_ -= double{params_.mirostat_eta} * (-std::log2(probability) - double{params_.mirostat_tau});
+    sum_ = probability + double{params_.adaptive_decay} * sum_;
+    weight_ = 1.0 + double{params_.adaptive_decay} * weight_;
+    surprise_ += -std::log2(probability);
+  }
+  [[nodiscard]] double surprise() const { return surprise_; }
+
+ private:
+  [[nodiscard]] std::size_t zipf_count(std::size_t vocab) const {
+    double products = 0.0;
+    double squares = 0.0;
+    for (std::size_t i = 0; i + 1 < std::min<std::size_t>(left_.size(), 100); ++i) {
+      const double t = std::log(static_cast<double>(i + 2) / static_cast<double>(i + 1));
+      products += t * std::log(left_[i].first / left_[i + 1].first);
+      squares += t * t;
+    }
+    const double s = products / squares;
+    const double k =
+        std::pow((s - 1.0) * std::pow(2.0, cut_) / (1.0 - std::pow(static_cast<double>(vocab), 1.0 - s)), 1.0 / s);
+    return static_cast<std::size_t>(std::clamp(k, 1.0, static_cast<double>(vocab)));
+  }
+
+  SamplingParams params_;
+  std::mt19937_64 random_;
+  double cut_;
+  double sum_;
+  double weight_;
+  Distribution left_;
+  double surprise_ = 0.0;
+};
+
+TEST(Sampler, MirostatAndAdaptivePFollowWhatTheyDrewOverTenThousandRows) {
+  constexpr int rows = 10'000;
+  for (const int kind : {1, 2, 3}) {
+    SCOPED_TRACE(kind);
+    SamplingParams params = plain();
+    params.mirostat = kind == 3 ? 0 : kind;
+    params.mirostat_tau = 3.0f;
+    params.adaptive_target = kind == 3 ? 0.2f : -1.0f;
+    Sampler sampler(params);
+    PlainAdaptive reference(params);
+    int different = 0;
+    std::mt19937 random(7);
+    std::normal_distribution<float> normal(0.0f, 2.5f);
+    Logits logits(60);
+    for (int i = 0; i < rows; ++i) {
+      std::ranges::generate(logits, [&] { return normal(random); });
+      const std::int32_t token = sampler.sample(logits, {});
+      different += reference.draw(logits) != token ? 1 : 0;
+      ASSERT_GE(token, 0);
+      reference.learn(token);
+    }
+    EXPECT_LE(different, 3) << "the sampler keeps probabilities as floats";
+    if (kind != 3) {
+      EXPECT_NEAR(reference.surprise() / rows, 3.0, 0.3);
+    }
+  }
+}
+
+TEST(Sampler, WhatTheOrderDoesNotNameIsOff) {
+  SamplingParams params = plain();
+  params.temperature = 1e-6f;  // draws the likeliest
+  params.order = sampler_order_of_names("top_k");
+  params.top_k = 2;
+  params.repeat_penalty = 100.0f;
+  EXPECT_EQ(drawn_set(params, {3.0f, 2.9f, 1.0f}, {0, 0}), (Ids{0, 1})) << "neither temperature nor penalties";
+  params.order = sampler_order_of_letters("ekt");
+  params.top_k = 1;
+  EXPECT_EQ(drawn_set(params, {3.0f, 2.9f, 1.0f}, {0, 0}), Ids{1});
+}
+
 }  // namespace
 }  // namespace rocmforge

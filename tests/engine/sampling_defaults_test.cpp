@@ -31,14 +31,20 @@ TEST(SamplingDefaults, AreTheFilesWhereItHasSome) {
   const SamplingParams plain = defaults_of({});
   EXPECT_EQ(plain.temperature, SamplingParams{}.temperature);
   EXPECT_EQ(plain.top_k, SamplingParams{}.top_k);
-  const SamplingParams params = defaults_of(GgufBuilder{}
-                                                .scalar("general.sampling.temp", GgufType::f32, 0.6f)
-                                                .scalar("general.sampling.top_k", GgufType::i32, 20)
-                                                .scalar("general.sampling.top_p", GgufType::f32, 0.0f)
-                                                .scalar("general.sampling.min_p", GgufType::f32, 0.0f)
-                                                .scalar("general.sampling.penalty_repeat", GgufType::f32, 1.05f)
-                                                .scalar("general.sampling.penalty_last_n", GgufType::i32, 128)
-                                                .scalar("general.sampling.mirostat", GgufType::i32, 0));
+  const SamplingParams params =
+      defaults_of(GgufBuilder{}
+                      .scalar("general.sampling.temp", GgufType::f32, 0.6f)
+                      .scalar("general.sampling.top_k", GgufType::i32, 20)
+                      .scalar("general.sampling.top_p", GgufType::f32, 0.0f)
+                      .scalar("general.sampling.min_p", GgufType::f32, 0.0f)
+                      .scalar("general.sampling.penalty_repeat", GgufType::f32, 1.05f)
+                      .scalar("general.sampling.penalty_last_n", GgufType::i32, 128)
+                      .scalar("general.sampling.mirostat", GgufType::i32, 2)
+                      .scalar("general.sampling.mirostat_tau", GgufType::f32, 4.0f)
+                      .pair("general.sampling.sequence", GgufType::string, Bytes().text("penalties;min_p;temperature")));
+  EXPECT_EQ(params.mirostat, 2);
+  EXPECT_EQ(params.mirostat_tau, 4.0f);
+  EXPECT_EQ(names_of(params.order), (std::vector<std::string_view>{"penalties", "min_p", "temperature"}));
   EXPECT_EQ(params.temperature, 0.6f);
   EXPECT_EQ(params.top_k, 20);
   EXPECT_GT(params.top_p, 0.0f) << "the best token alone";
@@ -61,6 +67,9 @@ TEST(SamplingDefaults, WhatCannotBeIsNamed) {
             std::string::npos);
   EXPECT_NE(refusal(GgufBuilder{}.pair("general.sampling.temp", GgufType::string, Bytes().text("hot")))
                 .find("general.sampling.temp"),
+            std::string::npos);
+  EXPECT_NE(refusal(GgufBuilder{}.pair("general.sampling.sequence", GgufType::string, Bytes().text("top_k;mine")))
+                .find("general.sampling.sequence names 'mine', which is no sampler"),
             std::string::npos);
 }
 

@@ -5,7 +5,11 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
 
+#include "base/error.h"
 #include "schedule/request.h"
 
 namespace rocmforge {
@@ -69,6 +73,55 @@ TEST(FinishReason, EveryReasonHasItsName) {
   EXPECT_EQ(name(FinishReason::context), "context");
   EXPECT_EQ(name(FinishReason::cancelled), "cancelled");
   EXPECT_EQ(name(FinishReason::error), "error");
+}
+
+TEST(SamplerOrder, NamesAndLettersSayTheSame) {
+  const SamplerOrder order = sampler_order_of_names("dry;min_p;typical_p;temperature");
+  EXPECT_EQ(names_of(order), (std::vector<std::string_view>{"dry", "min_p", "typ_p", "temperature"}));
+  EXPECT_EQ(names_of(sampler_order_of_letters("dmyt")), names_of(order));
+  EXPECT_TRUE(sampler_order_of_letters("a").adaptive_p);
+  EXPECT_EQ(names_of(SamplerOrder{}).size(), 9u);
+}
+
+TEST(SamplerOrder, WhatCannotBeIsNamed) {
+  const auto problem = [](std::string_view names) {
+    try {
+      static_cast<void>(sampler_order_of_names(names));
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(problem("top_k;mine"), "names 'mine', which is no sampler of this server");
+  EXPECT_EQ(problem("top_k;;min_p"), "names '', which is no sampler of this server");
+  EXPECT_EQ(problem("top_k;penalties"), "names penalties behind a filter; penalties and dry come first");
+  std::string many;
+  for (int i = 0; i < 40; ++i) {
+    many += "top_k;";
+  }
+  EXPECT_EQ(problem(many), "has more than 32 names");
+}
+
+TEST(SamplingParams, MirostatAndAdaptivePHaveBounds) {
+  const auto problem = [](const auto& change) {
+    SamplingParams params;
+    change(params);
+    return params.validate();
+  };
+  EXPECT_EQ(problem([](SamplingParams& p) { p.mirostat = 3; }), "mirostat is 3, must be 0 (off), 1 or 2");
+  EXPECT_EQ(problem([](SamplingParams& p) { p.mirostat_tau = -1.0f; }),
+            "mirostat_tau is -1, must be a finite number of at least 0");
+  EXPECT_EQ(problem([](SamplingParams& p) { p.mirostat_eta = std::nanf(""); }),
+            "mirostat_eta is nan, must be a finite number of at least 0");
+  EXPECT_EQ(problem([](SamplingParams& p) { p.adaptive_target = 1.5f; }),
+            "adaptive_target is 1.5, must be at most 1; below 0: off");
+  EXPECT_EQ(problem([](SamplingParams& p) { p.adaptive_decay = 1.0f; }), "adaptive_decay is 1, must be in [0, 0.99]");
+  EXPECT_EQ(problem([](SamplingParams& p) { p.min_keep = -1; }), "min_keep is -1, must be 0 or more");
+  EXPECT_EQ(problem([](SamplingParams& p) {
+              p.mirostat = 2;
+              p.adaptive_target = 0.3f;
+            }),
+            "mirostat and adaptive_target cannot both be on");
 }
 
 }  // namespace

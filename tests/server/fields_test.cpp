@@ -128,6 +128,43 @@ constexpr const char* usual_requests[] = {
         "samplers": ["penalties", "dry", "top_n_sigma", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature"]})",
 };
 
+// What SillyTavern sends to /completion for its default settings of the text completion of llama.cpp, with an array and a
+// text where it sends such. Fields that other servers of it read come along.
+constexpr const char* sillytavern_request = R"({
+    "prompt": "x>", "model": "", "max_new_tokens": 350, "max_tokens": 350, "temperature": 0.7, "top_p": 0.5, "typical_p": 1,
+    "typical": 1, "sampler_seed": -1, "min_p": 0, "repetition_penalty": 1.2, "frequency_penalty": 0, "presence_penalty": 0,
+    "top_k": 40, "skew": 0, "min_tokens": 0, "length_penalty": 1, "early_stopping": false, "add_bos_token": true,
+    "smoothing_factor": 0, "smoothing_curve": 1, "dry_allowed_length": 2, "dry_multiplier": 0, "dry_base": 1.75,
+    "dry_sequence_breakers": ["\n", ":", "\"", "*"], "dry_penalty_last_n": 0, "max_tokens_second": 0,
+    "stopping_strings": ["\nYou:"], "stop": ["\nYou:"], "truncation_length": 2048, "ban_eos_token": false,
+    "skip_special_tokens": true, "include_reasoning": true, "top_a": 0, "tfs": 1, "epsilon_cutoff": 0, "eta_cutoff": 0,
+    "mirostat_mode": 0, "mirostat_tau": 5, "mirostat_eta": 0.1, "custom_token_bans": "", "banned_strings": [],
+    "api_type": "llamacpp", "api_server": "http://127.0.0.1:8080", "xtc_threshold": 0.1, "xtc_probability": 0, "nsigma": 0,
+    "top_n_sigma": 0, "min_keep": 0, "adaptive_target": -0.01, "adaptive_decay": 0.9, "guidance_scale": 1,
+    "negative_prompt": "", "grammar_string": "", "repeat_penalty": 1.2, "repeat_last_n": 0, "n_predict": 350,
+    "num_predict": 350, "num_ctx": 2048, "tfs_z": 1, "mirostat": 0, "ignore_eos": false, "rep_pen": 1.2,
+    "rep_pen_range": 0, "repetition_penalty_range": 0, "encoder_repetition_penalty": 1, "no_repeat_ngram_size": 0,
+    "penalty_alpha": 0, "num_beams": 1, "do_sample": true, "seed": -1, "n_probs": 0, "logit_bias": [], "grammar": "",
+    "cache_prompt": true, "stream": false,
+    "samplers": ["penalties", "dry", "top_n_sigma", "top_k", "typ_p", "tfs_z", "typical_p", "top_p", "min_p", "xtc",
+                 "temperature", "adaptive_p"]})";
+
+TEST(UnservedFields, SillyTavernsDefaultRequestIsTakenAsItIs) {
+  const LocalServer server(options_with_template(), say("hi"));
+  for (const char* path : {"/completion", "/v1/completions"}) {
+    const HttpAnswer answer = post(server, path, Json::parse(sillytavern_request));
+    EXPECT_EQ(answer.status, 200) << path << answer.body;
+    const Json body = answer.json();
+    EXPECT_EQ(body.contains("content") ? body["content"] : body["choices"][0]["text"], "hi") << path;
+  }
+  // What its other settings turn on.
+  Json request = Json::parse(sillytavern_request);
+  request.update({{"mirostat", 2}, {"mirostat_mode", 2}, {"min_keep", 3}, {"dry_multiplier", 0.8}, {"min_tokens", 1}});
+  EXPECT_EQ(post(server, "/completion", request).status, 200);
+  request.update({{"mirostat", 0}, {"adaptive_target", 0.3}, {"dynatemp_range", 0.5}, {"logit_bias", {{5, -1.5}}}});
+  EXPECT_EQ(post(server, "/completion", request).status, 200);
+}
+
 TEST(UnservedFields, OfTheUsualClientsChangeNothing) {
   const LocalServer server(options_with_template(), say("hi"));
   for (const char* text : usual_requests) {

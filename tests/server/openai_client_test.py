@@ -230,7 +230,7 @@ class OpenAiClient(unittest.TestCase):
         with self.assertRaises(openai.NotFoundError):
             self.client.models.retrieve("nothing")
         for wrong, param in (({"temperature": 9}, "temperature"), ({"messages": []}, "messages"), ({"n": 1000}, "n"),
-                             ({"extra_body": {"mirostat": 2}}, "mirostat"),
+                             ({"extra_body": {"mirostat": 3}}, "mirostat"),
                              ({"response_format": {"type": "yaml"}}, "response_format.type")):
             with self.assertRaises(openai.BadRequestError) as caught:
                 self.ask(**wrong)

@@ -24,6 +24,7 @@ class CheckSample final : public AnyCheckKernel<SampleTokens> {
                           .adjustments = args.adjustments,
                           .masks = args.masks,
                           .out = args.out,
+                          .probabilities = args.probabilities,
                           .scratch = static_cast<SampleScratch*>(args.workspace),
                           .num_rows = args.num_rows,
                           .vocab = spec.vocab});

@@ -13,6 +13,7 @@ struct SampleCheckArgs {
   const SampleAdjustment* adjustments;  ///< of all rows
   const std::uint32_t* masks;           ///< [num_masks, sample_mask_words(vocab)]
   std::int32_t* out;                    ///< [num_rows]
+  float* probabilities;                 ///< [num_rows], when a row tells its own
   SampleScratch* scratch;               ///< [num_rows], which holds a number of each thread
   std::int64_t num_rows;
   std::int64_t vocab;

@@ -20,7 +20,7 @@ struct Cut {
 class RowDraw {
  public:
   __device__ RowDraw(const float* logits, std::int64_t vocab, const SampleRow& row, double* numbers)
-      : logits_(logits), row_(row), numbers_(numbers) {
+      : logits_(logits), row_(row), numbers_(numbers), vocab_(vocab) {
     const std::int64_t run = (vocab + sample_check_threads - 1) / sample_check_threads;
     begin_ = min(static_cast<std::int64_t>(threadIdx.x) * run, vocab);
     end_ = min(begin_ + run, vocab);
@@ -28,6 +28,7 @@ class RowDraw {
 
   /// The token, the same in every thread; -1 where every one is forbidden.
   __device__ std::int32_t draw() {
+    probability_ = 0.0;
     if (!(best() > -infinite)) {
       return -1;
     }
@@ -38,13 +39,26 @@ class RowDraw {
 #pragma unroll 1
     for (int s = 0; s < SampleRow::num_stages; ++s) {
       if (is_active(row_, row_.stages[s])) {
-        apply(row_.stages[s]);
+        keep_enough(row_.stages[s]);
       }
     }
     return draw_from_kept();
   }
+  /// Of the token among those that the stages left.
+  [[nodiscard]] __device__ double probability() const { return probability_; }
 
  private:
+  static constexpr double log_of_2 = 0.6931471805599453;
+
+  /// What the stages have left.
+  struct Limits {
+    double least_logit = -infinite;
+    std::uint64_t least_key = 0;
+    std::uint64_t most_key = ~std::uint64_t{0};
+    Cut typical;
+    bool is_typical = false;
+  };
+
   [[nodiscard]] __device__ double logit(std::int64_t id) const {
     const float x = logits_[id];
     return x == x ? static_cast<double>(fminf(x, 3.402823466e38f)) : -infinite;
@@ -60,8 +74,8 @@ class RowDraw {
     return ~__builtin_bit_cast(std::uint64_t, fabs(log_total_ - (logit(id) - typical_top_) * typical_scale_ - entropy_));
   }
   [[nodiscard]] __device__ bool kept(std::int64_t id) const {
-    return logit(id) > -infinite && logit(id) >= least_logit_ && key(id) >= least_key_ && key(id) <= most_key_ &&
-           (!is_typical_ || typical_.keeps(typicality(id), key(id)));
+    return logit(id) > -infinite && logit(id) >= limits_.least_logit && key(id) >= limits_.least_key &&
+           key(id) <= limits_.most_key && (!limits_.is_typical || limits_.typical.keeps(typicality(id), key(id)));
   }
 
   /// All threads' numbers, combined in their order.
@@ -120,6 +134,24 @@ class RowDraw {
   /// exp(logit) over the largest one's, at the row's temperature where that stage is past.
   [[nodiscard]] __device__ double weight(std::int64_t id, double top) const { return exp((logit(id) - top) * scale_); }
 
+  /// A stage that leaves less than min_keep tokens is done again so that it leaves as many.
+  __device__ void keep_enough(SampleStage stage) {
+    const Limits before = limits_;
+    const double most = fmin(static_cast<double>(row_.min_keep), sum([](std::int64_t) { return 1.0; }));
+    apply(stage);
+    if (!keeps_some(stage) || sum([](std::int64_t) { return 1.0; }) >= most) {
+      return;
+    }
+    limits_ = before;
+    const auto one = [](std::int64_t) { return 1.0; };
+    if (stage == SampleStage::typical_p) {
+      const double top = best();
+      keep_typical(top, sum([&](std::int64_t id) { return weight(id, top); }), most, one);
+    } else if (stage != SampleStage::xtc) {
+      limits_.least_key = max(limits_.least_key, cut(
+                                                     most, [&](std::int64_t id) { return key(id); }, one));
+    }
+  }
   __device__ void apply(SampleStage stage) {
     const double top = best();
     const double total = sum([&](std::int64_t id) { return weight(id, top); });
@@ -132,24 +164,31 @@ class RowDraw {
         keep_sigma(top);
         break;
       case SampleStage::top_k:
-        least_key_ = max(least_key_, cut(row_.top_k, likelihood, [](std::int64_t) { return 1.0; }));
+        limits_.least_key = max(limits_.least_key, cut(row_.top_k, likelihood, [](std::int64_t) { return 1.0; }));
         break;
       case SampleStage::typical_p:
-        keep_typical(top, total);
+        keep_typical(top, total, mass_of(row_.typical_p), share);
         break;
       case SampleStage::top_p:
-        least_key_ = max(least_key_, cut(mass_of(row_.top_p), likelihood, share));
+        limits_.least_key = max(limits_.least_key, cut(mass_of(row_.top_p), likelihood, share));
         break;
       case SampleStage::min_p:
-        least_logit_ = fmax(least_logit_, top + log(static_cast<double>(row_.min_p)) / scale_);
+        limits_.least_logit = fmax(limits_.least_logit, top + log(static_cast<double>(row_.min_p)) / scale_);
         break;
       case SampleStage::xtc: {
         const double last = lowest([&](std::int64_t id) { return share(id) >= static_cast<double>(row_.xtc_threshold); });
-        most_key_ = last < infinite ? lowest_key(last) : most_key_;
+        limits_.most_key = last < infinite ? lowest_key(last) : limits_.most_key;
         break;
       }
       case SampleStage::temperature:
         scale_ = 1.0 / fmax(temperature(top, total), least_temperature);
+        break;
+      case SampleStage::zipf:
+        keep_zipf();
+        break;
+      case SampleStage::surprise:
+        limits_.least_logit = fmax(
+            limits_.least_logit, top + fmin(log(total) - static_cast<double>(row_.most_surprise) * log_of_2, 0.0) / scale_);
         break;
     }
   }
@@ -174,7 +213,7 @@ class RowDraw {
     const double count = sum([](std::int64_t) { return 1.0; });
     const double mean = sum([&](std::int64_t id) { return logit(id); }) / count;
     const double variance = sum([&](std::int64_t id) { return (logit(id) - mean) * (logit(id) - mean); }) / count;
-    least_logit_ = fmax(least_logit_, top - static_cast<double>(row_.top_n_sigma) * sqrt(variance));
+    limits_.least_logit = fmax(limits_.least_logit, top - static_cast<double>(row_.top_n_sigma) * sqrt(variance));
   }
   __device__ double temperature(double top, double total) {
     const double count = sum([](std::int64_t) { return 1.0; });
@@ -187,30 +226,76 @@ class RowDraw {
     return dynamic_temperature(row_,
                                pow(fmin(fmax(entropy / most, 0.0), 1.0), static_cast<double>(row_.temperature_exponent)));
   }
-  __device__ void keep_typical(double top, double total) {
+  /// The formulas are in ops/sample_row.h. Of equal logits only the last one differs from the token behind it.
+  __device__ void keep_zipf() {
+    const auto one = [](std::int64_t) { return 1.0; };
+    const double count = fmin(sum(one), static_cast<double>(zipf_tokens));
+    double squares = 0.0;
+    for (double i = 1.0; i < count; i += 1.0) {
+      squares += log((i + 1.0) / i) * log((i + 1.0) / i);
+    }
+    double products = 0.0;
+    double value = best();
+    double place = sum([&](std::int64_t id) { return logit(id) == value ? 1.0 : 0.0; });
+    while (place < count) {
+      const double next = highest_below(value);
+      products += log((place + 1.0) / place) * (value - next) * scale_;
+      place += sum([&](std::int64_t id) { return logit(id) == next ? 1.0 : 0.0; });
+      value = next;
+    }
+    const double exponent = products / squares;
+    const double e = exponent - 1.0;
+    const double log_vocab = log(static_cast<double>(vocab_));
+    const double factor = fabs(e * log_vocab) < least_zipf ? 1.0 / log_vocab : e / (1.0 - exp(-e * log_vocab));
+    const double kept = (log(factor) + static_cast<double>(row_.most_surprise) * log_of_2) / exponent;
+    if (kept < log_vocab) {
+      const double number = floor(fmax(exp(kept), 1.0));
+      limits_.least_key = max(limits_.least_key, cut(
+                                                     number, [&](std::int64_t id) { return key(id); }, one));
+    }
+  }
+  __device__ double highest_below(double bound) {
+    double own = -infinite;
+    for (std::int64_t id = begin_; id < end_; ++id) {
+      own = kept(id) && logit(id) < bound ? fmax(own, logit(id)) : own;
+    }
+    return fold(own, [](double a, double b) { return fmax(a, b); });
+  }
+  /// What comes first in the order of typicality until its `measure` reaches `target`.
+  template <class Measure>
+  __device__ void keep_typical(double top, double total, double target, const Measure& measure) {
     const auto share = [&](std::int64_t id) { return weight(id, top) / total; };
     typical_top_ = top;
     typical_scale_ = scale_;
     log_total_ = log(total);
     entropy_ = sum([&](std::int64_t id) { return share(id) * (log_total_ - (logit(id) - top) * scale_); });
-    const double target = mass_of(row_.typical_p);
     Cut found;
     found.least = cut(
-        target, [&](std::int64_t id) { return typicality(id); }, share);
+        target, [&](std::int64_t id) { return typicality(id); }, measure);
     found.least_key = cut(
         target,
         [&](std::int64_t id) {
           const std::uint64_t own = typicality(id);
           return own > found.least ? ~std::uint64_t{0} : own == found.least ? key(id) : 0;
         },
-        share);
-    typical_ = found;
-    is_typical_ = true;
+        measure);
+    limits_.typical = found;
+    limits_.is_typical = true;
   }
   /// The first id in whose run the walk over the probabilities passes `uniform`.
   __device__ std::int32_t draw_from_kept() {
     const double top = best();
-    const auto chance = [&](std::int64_t id) { return kept(id) ? weight(id, top) : 0.0; };
+    const double target = static_cast<double>(row_.target_probability);
+    const double all = sum([&](std::int64_t id) { return weight(id, top); });
+    const auto exponent = [&](std::int64_t id) { return adaptive_exponent(fabs(weight(id, top) / all - target)); };
+    double nearest = -infinite;
+    for (std::int64_t id = begin_; id < end_; ++id) {
+      nearest = kept(id) ? fmax(nearest, exponent(id)) : nearest;
+    }
+    nearest = fold(nearest, [](double a, double b) { return fmax(a, b); });
+    const auto chance = [&](std::int64_t id) {
+      return !kept(id) ? 0.0 : target < 0.0 ? weight(id, top) : exp(exponent(id) - nearest);
+    };
     double own = 0.0;
     double last = -1.0;
     for (std::int64_t id = begin_; id < end_; ++id) {
@@ -231,7 +316,9 @@ class RowDraw {
     });
     // By rounding the walk may end below its target.
     const double end = fold(last, [](double a, double b) { return fmax(a, b); });
-    return first >= 0 ? first : static_cast<std::int32_t>(end);
+    const std::int32_t token = first >= 0 ? first : static_cast<std::int32_t>(end);
+    probability_ = weight(token, top) / all;
+    return token;
   }
 
   const float* logits_;
@@ -239,12 +326,10 @@ class RowDraw {
   double* numbers_;  ///< [threads]
   std::int64_t begin_ = 0;
   std::int64_t end_ = 0;
+  std::int64_t vocab_;
   double scale_ = 1.0;  ///< of logits: 1 / temperature
-  double least_logit_ = -infinite;
-  std::uint64_t least_key_ = 0;
-  std::uint64_t most_key_ = ~std::uint64_t{0};
-  Cut typical_;
-  bool is_typical_ = false;
+  Limits limits_;
+  double probability_ = 0.0;
   double log_total_ = 0.0;
   double entropy_ = 0.0;
   double typical_top_ = 0.0;
@@ -277,6 +362,9 @@ ROCMFORGE_CHECK_KERNEL check_sample(SampleCheckArgs args) {
     const std::int32_t token = draw.draw();
     if (threadIdx.x == 0) {
       args.out[r] = token;
+      if (args.probabilities != nullptr && tells_probability(row)) {
+        args.probabilities[r] = static_cast<float>(draw.probability());
+      }
     }
   }
 }

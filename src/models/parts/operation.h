@@ -35,6 +35,7 @@ struct Buffers {
   float* logits = nullptr;          ///< [logit rows, vocab]
   void* scratch = nullptr;          ///< of the kernel that runs
   std::int32_t* sampled = nullptr;  ///< [logit rows]
+  float* probabilities = nullptr;   ///< [logit rows]: of the drawn tokens
   void* attention_states[2] = {};   ///< of the kernels for several rows and for single rows
 };
 

@@ -14,6 +14,7 @@ TokenDraw::TokenDraw(Planner& planner, std::int32_t vocab, const Communicator* c
   if (is_first_rank(communicator)) {
     sample_ = planner.resolve<SampleTokens>({vocab});
     buffers.need_bytes(BufferName::scratch, rows * sample_workspace_bytes(vocab));
+    buffers.need_bytes(BufferName::probabilities, rows * sizeof(float));
     add_draw();
   }
   if (communicator != nullptr) {
@@ -34,6 +35,7 @@ void TokenDraw::add_draw() {
                                         .masks = arrays.masks,
                                         .all_greedy = arrays.draw == Draw::greedy,
                                         .out = step.buffers.sampled,
+                                        .probabilities = step.buffers.probabilities,
                                         .workspace = step.buffers.scratch},
                                        step);
                          }});

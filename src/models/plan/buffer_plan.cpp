@@ -60,6 +60,7 @@ Buffers BufferPlan::place(std::byte* workspace) const {
           .logits = floats(BufferName::logits),
           .scratch = at(BufferName::scratch),
           .sampled = ids(BufferName::sampled),
+          .probabilities = floats(BufferName::probabilities),
           .attention_states = {at(BufferName::prompt_attention_state), at(BufferName::single_attention_state)}};
 }
 

@@ -26,6 +26,7 @@ enum class BufferName {
   logits,
   scratch,
   sampled,
+  probabilities,
   prompt_attention_state,
   single_attention_state,
   count

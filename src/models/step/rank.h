@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -44,7 +45,9 @@ class Rank {
   void run(const BatchPlan& batch, const SequenceMemory& memory, Recorded recorded, const Compute& compute);
   /// Keeps the tokens that the step of `batch` has drawn.
   void keep_draws(const BatchPlan& batch) {
-    draws_.add(buffers_.sampled, static_cast<std::int32_t>(batch.sample_rows.size()));
+    const bool tells = std::ranges::any_of(batch.sample_rows, tells_probability);
+    draws_.add(buffers_.sampled, tells ? buffers_.probabilities : nullptr,
+               static_cast<std::int32_t>(batch.sample_rows.size()));
   }
   /// The arrays of a batch in the device's memory, until the next step.
   StepArrays arrays_of(const BatchPlan& batch, const StepInputs::Shape& shape);

@@ -17,9 +17,6 @@ constexpr std::string_view template_arguments = "variables of the template go in
 
 constexpr std::array unserved = {
     // Sampling
-    UnservedField{"mirostat", "[0]"},
-    UnservedField{"adaptive_target", "[-1, -0.01]"},
-    UnservedField{"min_keep", "[0, 1]"},
     UnservedField{"use_beam_search", "[false]"},
     UnservedField{"allowed_token_ids", "[]", "use logit_bias or grammar"},
     UnservedField{"logits_processors", "[[]]"},
@@ -56,9 +53,8 @@ void ignore_harmless(Fields& fields) {
   static_cast<void>(fields.text("model"));  // there is one model, with any name
   fields.ignore({"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
                  "prompt_cache_retention", "prediction", "cache_prompt", "id_slot"});
-  fields.ignore({"mirostat_tau", "mirostat_eta", "adaptive_decay", "length_penalty", "spaces_between_special_tokens",
-                 "n_keep", "n_discard", "n_cache_reuse", "media_io_kwargs", "mm_processor_kwargs",
-                 "guided_decoding_backend"});
+  fields.ignore({"length_penalty", "spaces_between_special_tokens", "n_keep", "n_discard", "n_cache_reuse",
+                 "media_io_kwargs", "mm_processor_kwargs", "guided_decoding_backend"});
   const Json off = Json::array({false});
   for (const std::string_view name : {"return_progress", "return_tokens", "return_token_ids", "logprobs", "echo"}) {
     fields.ignore_unless(name, off);

@@ -40,6 +40,7 @@ class GpuSample final : public GpuKernel<OpKernel<SampleTokens>> {
     device_args.adjustments = args.adjustments;
     device_args.masks = args.masks;
     device_args.out = args.out;
+    device_args.probabilities = args.probabilities;
     device_args.scratch = static_cast<SampleScratch*>(args.workspace);
     device_args.num_rows = static_cast<std::int32_t>(args.num_rows);
     device_args.vocab = static_cast<std::int32_t>(spec.vocab);

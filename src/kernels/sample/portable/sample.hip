@@ -143,7 +143,10 @@ __device__ inline TokenList gather_best(const SampleArgs& args, int r, int top_k
 ROCMFORGE_KERNEL __launch_bounds__(sample_draw_threads) sample_draw(SampleArgs args) {
   begin_dependent();
   __shared__ SampleShared shared;
+  __shared__ Left left;
   __shared__ Filter filter;
+  __shared__ Filter saved;
+  __shared__ AdaptiveWeights weights;
   const int r = static_cast<int>(blockIdx.x);
   const SampleRow& row = args.rows[r];  // not a copy: its fields would take registers
   fill_roots(shared);
@@ -158,11 +161,18 @@ ROCMFORGE_KERNEL __launch_bounds__(sample_draw_threads) sample_draw(SampleArgs a
   if (first_active(row) == SampleStage::top_k) {
     tokens = gather_best(args, r, row.top_k, shared);
   }
-  change([&] { filter.keep_all(); });
-  const Left left = apply_stages(tokens, row, logit_of(key_of_best(best)), filter, shared);
-  const int place = draw_token(tokens, row, left, filter, shared);
+  change([&] {
+    filter.keep_all();
+    left = {logit_of(key_of_best(best)), 1.0};
+  });
+  apply_stages(tokens, row, args.vocab, left, filter, saved, shared);
+  const int place = draw_token(tokens, row, left, filter, weights, shared);
   if (thread_index() == 0) {
     args.out[r] = tokens.id(place);
+    if (args.probabilities != nullptr && tells_probability(row)) {
+      const Mass mass = left.mass(tokens.key(place), shared);
+      args.probabilities[r] = static_cast<float>(static_cast<double>(mass) / static_cast<double>(weights.all));
+    }
   }
 }
 

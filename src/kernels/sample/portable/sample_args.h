@@ -13,6 +13,7 @@ struct SampleArgs {
   const SampleAdjustment* adjustments = nullptr;  ///< [at least every row's first_adjustment + num_adjustments]
   const std::uint32_t* masks = nullptr;           ///< [num_masks, sample_mask_words(vocab)], when a row has one
   std::int32_t* out = nullptr;                    ///< [num_rows]
+  float* probabilities = nullptr;                 ///< [num_rows], when a row tells its own
   SampleScratch* scratch = nullptr;               ///< [num_rows]
   std::int32_t num_rows = 0;
   std::int32_t vocab = 0;         ///< at most sample_most_tokens

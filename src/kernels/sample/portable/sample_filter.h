@@ -16,6 +16,21 @@ struct TokenList {
   __device__ int id(int i) const { return ids == nullptr ? i : ids[i]; }
 };
 
+/// Shared memory that is read where it is used: on NVIDIA there are fewer registers than values that loops would keep there.
+/// On AMD there are enough, and such reads would not be of shared memory by their instruction.
+#if ROCMFORGE_DEVICE_AMD
+template <class T>
+using EachTime = const T;
+#else
+template <class T>
+using EachTime = const volatile T;
+#endif
+
+template <class T>
+__device__ inline EachTime<T>& each_time(const T& value) {
+  return value;
+}
+
 /// The last token kept of the order by descending logits, ascending ids.
 struct LikelyEnd {
   std::uint32_t key;
@@ -69,8 +84,9 @@ struct Filter {
     typical = false;
   }
   __device__ std::uint64_t distance(std::uint32_t key) const {
-    const double surprise = before.log_sum - (logit_of(key) - before.top) * before.scale;
-    return __builtin_bit_cast(std::uint64_t, fabs(surprise - before.entropy));
+    EachTime<Entropy>& now = each_time(before);
+    const double surprise = now.log_sum - (logit_of(key) - now.top) * now.scale;
+    return __builtin_bit_cast(std::uint64_t, fabs(surprise - now.entropy));
   }
   __device__ bool keeps(std::uint32_t key, int id) const {
     if (!likely.keeps(key, id) || !begin.keeps(key, id)) {
@@ -80,13 +96,15 @@ struct Filter {
       return true;
     }
     const std::uint64_t own = distance(key);
-    return own < last_distance || (own == last_distance && last_typical.keeps(key, id));
+    const std::uint64_t last = each_time(last_distance);
+    return own < last || (own == last && last_typical.keeps(key, id));
   }
 };
 
 /// The largest key of what `filter` keeps.
 __device__ inline std::uint32_t top_key(const TokenList& tokens, const Filter& filter, SampleShared& shared) {
   std::uint32_t best = 0;
+#pragma unroll 1
   for (int i = thread_index(); i < tokens.count; i += sample_draw_threads) {
     const std::uint32_t key = tokens.key(i);
     best = key > best && filter.keeps(key, tokens.id(i)) ? key : best;
@@ -230,10 +248,15 @@ __device__ inline LikelyBegin begin_of_xtc(const TokenList& tokens, float thresh
   return begin;
 }
 
-/// The logits' scale and largest one among what the stages leave.
+/// The logits' scale and largest one among what the stages leave. It lies in shared memory too.
 struct Left {
   double top;
-  double scale = 1.0;
+  double scale;
+
+  __device__ Mass mass(std::uint32_t key, const SampleShared& shared) const {
+    EachTime<Left>& now = each_time(*this);
+    return mass_at((logit_of(key) - now.top) * now.scale, shared);
+  }
 };
 
 /// Changes what all threads have read, by one of them; `act` may use what every thread has computed together.
@@ -245,84 +268,221 @@ __device__ inline void change(Act act) {
   __syncthreads();
 }
 
+/// Sets the largest logit of what `filter` keeps.
+__device__ inline void find_top(const TokenList& tokens, const Filter& filter, Left& left, SampleShared& shared) {
+  const double top = logit_of(top_key(tokens, filter, shared));
+  change([&] { left.top = top; });
+}
+
+/// The least logit that Mirostat 2 keeps.
+__device__ inline double least_of_surprise(const TokenList& tokens, float bits, const Left& left, const Filter& filter,
+                                           SampleShared& shared) {
+  constexpr double log_of_2 = 0.6931471805599453;
+  const Entropy found = measure_entropy(tokens, left.top, left.scale, filter, shared);
+  const double least = (found.log_sum - static_cast<double>(bits) * log_of_2) / left.scale;
+  return left.top + (least < 0.0 ? least : 0.0);
+}
+
+/// Writes the keys of the most likely tokens that are kept, at most zipf_tokens, to the histogram's memory, the largest
+/// first. `cut` is that behind them. Returns their number.
+__device__ inline int sort_likely(const TokenList& tokens, const Filter& filter, const Cut& cut, SampleShared& shared) {
+  Mass* const found = shared.histogram + zipf_tokens;
+  const auto last = static_cast<std::uint32_t>(cut.key);
+  __syncthreads();
+  change([&] { shared.digit = 0; });
+#pragma unroll 1
+  for (int i = thread_index(); i < tokens.count; i += sample_draw_threads) {
+    const std::uint32_t key = tokens.key(i);
+    if (key > last && filter.keeps(key, tokens.id(i))) {  // fewer than zipf_tokens are
+      found[atomicAdd(&shared.digit, 1)] = key;
+    }
+  }
+  __syncthreads();
+  const int above = shared.digit;
+  const int own = thread_index();
+  if (own < above) {
+    int place = 0;
+#pragma unroll 1
+    for (int other = 0; other < above; ++other) {
+      place += found[other] > found[own] || (found[other] == found[own] && other < own) ? 1 : 0;
+    }
+    shared.histogram[place] = found[own];
+  } else if (own < zipf_tokens) {
+    shared.histogram[own] = last;
+  }
+  __syncthreads();
+  const Mass count = static_cast<Mass>(above) + cut.mass_there;
+  return count < zipf_tokens ? static_cast<int>(count) : zipf_tokens;
+}
+
+/// How many tokens Mirostat 1 keeps; `cut` is that behind the zipf_tokens most likely ones.
+__device__ inline Mass zipf_count(const TokenList& tokens, const SampleRow& row, int vocab, const Left& left,
+                                  const Filter& filter, const Cut& cut, SampleShared& shared) {
+  constexpr double log_of_2 = 0.6931471805599453;
+  const int count = sort_likely(tokens, filter, cut, shared);
+  change([&] {
+    double product = 0.0;
+    double square = 0.0;
+#pragma unroll 1
+    for (int i = 1; i < count; ++i) {
+      const double step = log(static_cast<double>(i + 1) / static_cast<double>(i));
+      product += step * (logit_of(static_cast<std::uint32_t>(shared.histogram[i - 1])) -
+                         logit_of(static_cast<std::uint32_t>(shared.histogram[i])));
+      square += step * step;
+    }
+    const double exponent = product * left.scale / square;
+    const double e = exponent - 1.0;
+    const double log_vocab = log(static_cast<double>(vocab));
+    const double below = e * log_vocab < 500.0 ? exponential(-e * log_vocab, shared) : 0.0;
+    const double factor = fabs(e * log_vocab) < least_zipf ? 1.0 / log_vocab : e / (1.0 - below);
+    const double kept = (log(factor) + static_cast<double>(row.most_surprise) * log_of_2) / exponent;
+    shared.need = !(kept < log_vocab) ? static_cast<Mass>(vocab)  // also for NaN, of one token
+                  : kept > 0.0        ? static_cast<Mass>(exponential(kept, shared))
+                                      : 1;
+  });
+  return shared.need;
+}
+
+/// Whether the stage is done: with min_keep it may have to be done again by numbers of tokens.
+__device__ inline bool leaves_enough(const TokenList& tokens, const SampleRow& row, const Filter& filter,
+                                     SampleShared& shared) {
+  return sum_of(tokens, filter, shared, [](std::uint32_t) { return 1.0; }) >= static_cast<double>(row.min_keep);
+}
+
 /// Applies the row's stages to the list, whose largest logit is `top`.
-__device__ inline Left apply_stages(const TokenList& tokens, const SampleRow& row, double top, Filter& filter,
-                                    SampleShared& shared) {
-  Left left{top};
+__device__ inline void apply_stages(const TokenList& tokens, const SampleRow& row, int vocab, Left& left, Filter& filter,
+                                    Filter& saved, SampleShared& shared) {
   Mass need_there = 0;
-  bool at_distance = false;
+  bool again = false;      // typical-p and zipf take two cuts
+  bool by_number = false;  // the stage keeps min_keep tokens
 #pragma unroll 1
   for (int s = 0; s < SampleRow::num_stages;) {  // a loop, so that there is one copy of the code
     const SampleStage stage = row.stages[s];
-    s += stage == SampleStage::typical_p && !at_distance && is_active(row, stage) ? 0 : 1;  // typical-p takes two cuts
     if (!is_active(row, stage)) {
+      ++s;
       continue;
     }
-    Aim aim;
-    aim.top = left.top;
-    aim.scale = left.scale;
+    const bool minds_number = row.min_keep > 1 && keeps_some(stage);
+    if (minds_number && !again && !by_number) {
+      change([&] { saved = filter; });
+    }
     if (stage == SampleStage::temperature) {
-      left.scale = scale_of_temperature(tokens, row, left.top, filter, shared);
-      continue;
-    }
-    if (stage == SampleStage::min_p) {
+      const double scale = scale_of_temperature(tokens, row, left.top, filter, shared);
+      change([&] { left.scale = scale; });
+    } else if (stage == SampleStage::min_p && !by_number) {
       const double least = left.top + log(static_cast<double>(row.min_p)) / left.scale;
       change([&] { filter.likely.raise(least); });
-      continue;
-    }
-    if (stage == SampleStage::top_n_sigma) {
+    } else if (stage == SampleStage::top_n_sigma) {
       const double least = least_of_sigma(tokens, row.top_n_sigma, left.top, filter, shared);
       change([&] { filter.likely.raise(least); });
-      continue;
-    }
-    if (stage == SampleStage::xtc) {
+    } else if (stage == SampleStage::surprise) {
+      const double least = least_of_surprise(tokens, row.most_surprise, left, filter, shared);
+      change([&] { filter.likely.raise(least); });
+    } else if (stage == SampleStage::xtc) {
       const LikelyBegin begin = begin_of_xtc(tokens, row.xtc_threshold, left.top, left.scale, filter, shared);
       change([&] { filter.begin = begin; });
-      left.top = logit_of(top_key(tokens, filter, shared));
-      continue;
-    }
-    if (stage == SampleStage::top_k) {
-      aim.counts = true;
-      aim.need = static_cast<Mass>(row.top_k);
-    } else if (stage == SampleStage::top_p) {
-      aim.share = row.top_p;
-    } else if (!at_distance) {
-      // Locally typical sampling (Meister and others 2022).
-      const Entropy found = measure_entropy(tokens, left.top, left.scale, filter, shared);
-      change([&] { filter.before = found; });
-      aim.by_distance = true;
-      aim.share = row.typical_p;
+      find_top(tokens, filter, left, shared);
     } else {
-      aim.one_distance = true;
-      aim.need = need_there;
+      Aim aim;
+      aim.top = left.top;
+      aim.scale = left.scale;
+      aim.counts = by_number || stage == SampleStage::top_k || stage == SampleStage::zipf;
+      aim.one_distance = again && stage == SampleStage::typical_p;
+      aim.by_distance = !again && stage == SampleStage::typical_p;
+      aim.need = again                         ? need_there
+                 : by_number                   ? static_cast<Mass>(row.min_keep)
+                 : stage == SampleStage::top_k ? static_cast<Mass>(row.top_k)
+                 : stage == SampleStage::zipf  ? static_cast<Mass>(zipf_tokens)
+                                               : 0;
+      aim.share = stage == SampleStage::top_p ? row.top_p : row.typical_p;
+      if (aim.by_distance) {
+        // Locally typical sampling (Meister and others 2022).
+        const Entropy found = measure_entropy(tokens, left.top, left.scale, filter, shared);
+        change([&] { filter.before = found; });
+      }
+      const Cut cut = cut_list(
+          tokens.count, aim.by_distance ? 64 : 32, shared,
+          [&](int i, std::uint64_t* order) { return aim.orders(filter, tokens.key(i), tokens.id(i), order); },
+          [&](int i) { return aim.mass(tokens.key(i), shared); }, [&](Mass total) { return aim.target(total); });
+      if (aim.by_distance) {
+        change([&] { filter.last_distance = ~cut.key; });
+        need_there = cut.need;
+        again = true;
+        continue;
+      }
+      if (stage == SampleStage::zipf && !again) {
+        need_there = zipf_count(tokens, row, vocab, left, filter, cut, shared);
+        again = true;
+        continue;
+      }
+      again = false;
+      const LikelyEnd end = likely_end(tokens, filter, aim, cut, shared);
+      if (aim.one_distance) {
+        change([&] {
+          filter.last_typical = end;
+          filter.typical = true;
+        });
+        find_top(tokens, filter, left, shared);
+      } else {
+        change([&] { filter.likely = end; });
+      }
     }
-    const Cut cut = cut_list(
-        tokens.count, aim.by_distance ? 64 : 32, shared,
-        [&](int i, std::uint64_t* order) { return aim.orders(filter, tokens.key(i), tokens.id(i), order); },
-        [&](int i) { return aim.mass(tokens.key(i), shared); }, [&](Mass total) { return aim.target(total); });
-    if (aim.by_distance) {
-      change([&] { filter.last_distance = ~cut.key; });
-      need_there = cut.need;
-      at_distance = true;
-      continue;
-    }
-    const LikelyEnd end = likely_end(tokens, filter, aim, cut, shared);
-    if (aim.one_distance) {
-      change([&] {
-        filter.last_typical = end;
-        filter.typical = true;
-      });
-      left.top = logit_of(top_key(tokens, filter, shared));
+    if (minds_number && !by_number && !leaves_enough(tokens, row, filter, shared)) {
+      change([&] { filter = saved; });
+      find_top(tokens, filter, left, shared);
+      by_number = stage != SampleStage::xtc;
     } else {
-      change([&] { filter.likely = end; });
+      by_number = false;
     }
+    s += by_number ? 0 : 1;
   }
-  return left;
 }
 
-/// Draws from what the stages leave: the place of the token in the list.
+/// The weights of adaptive-p: exp(adaptive_exponent()) over the largest one.
+struct AdaptiveWeights {
+  Mass all;             ///< of all tokens
+  Mass target;          ///< of a token with the target's probability
+  double share_of_one;  ///< 1 / all
+  double nearest;       ///< exponent of the largest weight
+
+  __device__ Mass distance(Mass mass) const {
+    const Mass there = each_time(target);
+    return mass > there ? mass - there : there - mass;
+  }
+  __device__ double exponent(Mass at_distance) const {
+    return adaptive_exponent(static_cast<double>(at_distance) * each_time(share_of_one));
+  }
+};
+
+/// By all threads; `weights` is in shared memory.
+__device__ inline void measure_weights(const TokenList& tokens, float target, const Left& left, const Filter& filter,
+                                       AdaptiveWeights& weights, SampleShared& shared) {
+  const double all =
+      sum_of(tokens, filter, shared, [&](std::uint32_t key) { return static_cast<double>(left.mass(key, shared)); });
+  change([&] {
+    weights.all = static_cast<Mass>(all);
+    weights.target = static_cast<Mass>(static_cast<double>(target) * all);
+    weights.share_of_one = 1.0 / all;
+  });
+  Mass nearest = 0;  // the complement of the least distance
+#pragma unroll 1
+  for (int i = thread_index(); i < tokens.count; i += sample_draw_threads) {
+    const std::uint32_t key = tokens.key(i);
+    if (key != 0 && filter.keeps(key, tokens.id(i))) {
+      nearest = Max::combine(nearest, ~weights.distance(left.mass(key, shared)));
+    }
+  }
+  nearest = block_reduce<Max>(nearest, shared.parts, Mass{0});
+  change([&] { weights.nearest = weights.exponent(~nearest); });
+}
+
+/// Draws from what the stages leave: the place of the token in the list. `weights.all` becomes the mass of all that is left.
 __device__ inline int draw_token(const TokenList& tokens, const SampleRow& row, const Left& left, const Filter& filter,
-                                 SampleShared& shared) {
+                                 AdaptiveWeights& weights, SampleShared& shared) {
+  const bool adapts = row.target_probability >= 0.0f;
+  if (adapts) {
+    measure_weights(tokens, row.target_probability, left, filter, weights, shared);
+  }
   return walk_list(
       tokens.count, shared,
       [&](int i) {
@@ -330,11 +490,15 @@ __device__ inline int draw_token(const TokenList& tokens, const SampleRow& row, 
         if (key == 0 || !filter.keeps(key, tokens.id(i))) {
           return Mass{0};
         }
-        return mass_at((logit_of(key) - left.top) * left.scale, shared);
+        const Mass mass = left.mass(key, shared);
+        return adapts ? mass_at(weights.exponent(weights.distance(mass)) - weights.nearest, shared) : mass;
       },
-      [&](Mass total) {
-        const Mass reached = static_cast<Mass>(row.uniform * static_cast<double>(total));
-        return reached < total ? reached : total - 1;
+      [&](Mass sum) {
+        if (!adapts && thread_index() == 0) {
+          weights.all = sum;
+        }
+        const Mass reached = static_cast<Mass>(row.uniform * static_cast<double>(sum));
+        return reached < sum ? reached : sum - 1;
       });
 }
 

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <span>
 #include <vector>
 
@@ -70,19 +71,26 @@ bool is_plain(const SampleRow& row) {
     }
     hot = hot || is_last;
   }
-  return hot && !(row.temperature_range > 0.0f);
+  return hot && !(row.temperature_range > 0.0f) && row.min_keep <= 1 && !(row.target_probability >= 0.0f);
 }
+
+/// A token, -1 for none, and its probability among those that the stages have left.
+struct DrawnToken {
+  std::int32_t id = -1;
+  double probability = 0.0;
+};
 
 /// Draws from rows of one vocabulary, one after another. Keeps its memory from row to row.
 class RowSampler {
  public:
-  std::int32_t draw(std::span<const float> logits, const SampleRow& row);
+  DrawnToken draw(std::span<const float> logits, const SampleRow& row);
 
  private:
   [[nodiscard]] std::int32_t greedy() const;
   [[nodiscard]] std::int32_t draw_from_all() const;
   void collect(std::int32_t most);
   void apply(SampleStage stage);
+  void keep_enough(SampleStage stage);
   [[nodiscard]] double best() const { return std::ranges::min(candidates_, more_likely).logit; }
   double normalise();
   template <class Before>
@@ -90,43 +98,62 @@ class RowSampler {
   void keep_likely(std::size_t count);
   template <class Surprise>
   [[nodiscard]] double entropy_of(Surprise surprise) const;
-  void keep_typical();
+  void keep_typical(double mass);
   void keep_sigma();
   void keep_min();
   void exclude_top();
+  void keep_zipf();
+  void keep_surprise();
   [[nodiscard]] double scale_of_temperature();
   void order_by_id();
-  [[nodiscard]] std::int32_t draw_from_candidates();
+  [[nodiscard]] DrawnToken draw_from_candidates();
 
   std::span<const float> logits_;
   SampleRow row_;
   double scale_ = 1.0;  ///< 1 / temperature, behind that stage
   std::vector<Candidate> candidates_;
+  std::vector<Candidate> before_;    ///< the candidates of keep_enough()
   std::vector<std::uint64_t> kept_;  ///< one bit for each token
 };
 
-std::int32_t RowSampler::draw(std::span<const float> logits, const SampleRow& row) {
+DrawnToken RowSampler::draw(std::span<const float> logits, const SampleRow& row) {
   logits_ = logits;
   row_ = row;
   if (!(row.temperature > 0.0f)) {
-    return greedy();
+    return {greedy()};
   }
   if (is_plain(row)) {
-    return draw_from_all();
+    return {draw_from_all()};
   }
   const bool begins_with_top_k = first_active(row) == SampleStage::top_k;
   collect(begins_with_top_k ? row.top_k : 0);
   if (candidates_.empty()) {
-    return -1;
+    return {};
   }
   scale_ = 1.0;
   for (const SampleStage stage : row.stages) {
     if (is_active(row, stage)) {
-      apply(stage);
+      row.min_keep > 1 && keeps_some(stage) ? keep_enough(stage) : apply(stage);
     }
   }
   order_by_id();
   return draw_from_candidates();
+}
+
+// A stage that leaves less than min_keep tokens is done again so that it leaves as many.
+void RowSampler::keep_enough(SampleStage stage) {
+  const auto least = static_cast<std::size_t>(row_.min_keep);
+  before_ = candidates_;
+  apply(stage);
+  if (candidates_.size() >= std::min(least, before_.size())) {
+    return;
+  }
+  candidates_.swap(before_);
+  if (stage == SampleStage::typical_p) {
+    keep_typical(0.0);
+  } else if (stage != SampleStage::xtc) {
+    keep_likely(least);
+  }
 }
 
 void RowSampler::apply(SampleStage stage) {
@@ -140,7 +167,7 @@ void RowSampler::apply(SampleStage stage) {
       keep_likely(static_cast<std::size_t>(row_.top_k));
       break;
     case SampleStage::typical_p:
-      keep_typical();
+      keep_typical(row_.typical_p);
       break;
     case SampleStage::top_p:
       normalise();
@@ -154,6 +181,12 @@ void RowSampler::apply(SampleStage stage) {
       break;
     case SampleStage::temperature:
       scale_ = scale_of_temperature();
+      break;
+    case SampleStage::zipf:
+      keep_zipf();
+      break;
+    case SampleStage::surprise:
+      keep_surprise();
       break;
   }
 }
@@ -262,17 +295,26 @@ void RowSampler::keep_mass(double mass, Before before) {
   }
 }
 
-// Locally typical sampling (Meister and others 2022): closest to the entropy first.
-void RowSampler::keep_typical() {
+// Locally typical sampling (Meister and others 2022): closest to the entropy first. A mass of 0 stands for min_keep tokens.
+void RowSampler::keep_typical(double mass) {
   const double log_sum = normalise();
   const double top = best();
   const auto surprise = [&](const Candidate& candidate) { return log_sum - (candidate.logit - top) * scale_; };
   const double entropy = entropy_of(surprise);
-  keep_mass(row_.typical_p, [&](const Candidate& a, const Candidate& b) {
+  const auto closer = [&](const Candidate& a, const Candidate& b) {
     const double distance_a = std::abs(surprise(a) - entropy);
     const double distance_b = std::abs(surprise(b) - entropy);
     return distance_a != distance_b ? distance_a < distance_b : more_likely(a, b);
-  });
+  };
+  if (mass > 0.0) {
+    keep_mass(mass, closer);
+    return;
+  }
+  const auto count = static_cast<std::size_t>(row_.min_keep);
+  if (candidates_.size() > count) {
+    std::ranges::nth_element(candidates_, candidates_.begin() + static_cast<std::ptrdiff_t>(count), closer);
+    candidates_.resize(count);
+  }
 }
 
 template <class Surprise>
@@ -319,6 +361,34 @@ void RowSampler::exclude_top() {
   }
 }
 
+void RowSampler::keep_zipf() {
+  const std::size_t count = std::min<std::size_t>(zipf_tokens, candidates_.size());
+  const auto end = candidates_.begin() + static_cast<std::ptrdiff_t>(count);
+  std::partial_sort(candidates_.begin(), end, candidates_.end(), more_likely);
+  double products = 0.0;
+  double squares = 0.0;
+  for (std::size_t i = 1; i < count; ++i) {
+    const double step = std::log(static_cast<double>(i + 1) / static_cast<double>(i));
+    products += step * (double{candidates_[i - 1].logit} - double{candidates_[i].logit}) * scale_;
+    squares += step * step;
+  }
+  const double exponent = products / squares;
+  const double e = exponent - 1.0;
+  const double log_vocab = std::log(static_cast<double>(logits_.size()));
+  const double factor = std::abs(e * log_vocab) < least_zipf ? 1.0 / log_vocab : e / (1.0 - std::exp(-e * log_vocab));
+  const double log_kept = (std::log(factor) + double{row_.most_surprise} * std::numbers::ln2) / exponent;
+  if (log_kept < log_vocab) {  // false for NaN, of one token
+    keep_likely(static_cast<std::size_t>(std::max(std::exp(log_kept), 1.0)));
+  }
+}
+
+void RowSampler::keep_surprise() {
+  const double log_sum = normalise();
+  const double top = best();
+  const double least = std::min(log_sum - double{row_.most_surprise} * std::numbers::ln2, 0.0);
+  std::erase_if(candidates_, [&](const Candidate& candidate) { return (candidate.logit - top) * scale_ < least; });
+}
+
 double RowSampler::scale_of_temperature() {
   double temperature = row_.temperature;
   if (row_.temperature_range > 0.0f && candidates_.size() > 1) {
@@ -348,19 +418,34 @@ void RowSampler::order_by_id() {
   }
 }
 
-std::int32_t RowSampler::draw_from_candidates() {
+DrawnToken RowSampler::draw_from_candidates() {
   const double top = best();
-  double sum = 0.0;
+  double total = 0.0;
   for (Candidate& candidate : candidates_) {
     candidate.probability = std::exp((candidate.logit - top) * scale_);
-    sum += candidate.probability;
+    total += candidate.probability;
+  }
+  const auto exponent = [&](const Candidate& candidate) {
+    return adaptive_exponent(std::abs(candidate.probability / total - double{row_.target_probability}));
+  };
+  const bool adapts = row_.target_probability >= 0.0f;
+  double nearest = -std::numeric_limits<double>::infinity();
+  const auto weight = [&](const Candidate& candidate) {
+    return adapts ? std::exp(exponent(candidate) - nearest) : candidate.probability;
+  };
+  double sum = total;
+  if (adapts) {
+    sum = 0.0;
+    std::ranges::for_each(candidates_,
+                          [&](const Candidate& candidate) { nearest = std::max(nearest, exponent(candidate)); });
+    std::ranges::for_each(candidates_, [&](const Candidate& candidate) { sum += weight(candidate); });
   }
   double walked = 0.0;
-  std::int32_t last = -1;
+  DrawnToken last;
   for (const Candidate& candidate : candidates_) {
-    if (candidate.probability > 0.0) {
-      walked += candidate.probability;
-      last = candidate.id;
+    if (const double w = weight(candidate); w > 0.0) {
+      walked += w;
+      last = {candidate.id, candidate.probability / total};
       if (walked > row_.uniform * sum) {
         return last;
       }
@@ -390,7 +475,11 @@ class ReferenceSample final : public ReferenceKernel<OpKernel<SampleTokens>> {
         if (row.mask >= 0) {
           forbid(logits, spec.vocab, args.masks + row.mask * sample_mask_words(spec.vocab));
         }
-        args.out[r] = sampler.draw({logits, static_cast<std::size_t>(spec.vocab)}, row);
+        const DrawnToken drawn = sampler.draw({logits, static_cast<std::size_t>(spec.vocab)}, row);
+        args.out[r] = drawn.id;
+        if (args.probabilities != nullptr && tells_probability(row)) {
+          args.probabilities[r] = static_cast<float>(drawn.probability);
+        }
       }
     });
   }
