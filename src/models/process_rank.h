@@ -44,6 +44,7 @@ class ProcessRank final : public Model {
   void forward_mtp(std::int32_t block, const BatchPlan& batch, SequenceMemory& memory) override;
   [[nodiscard]] std::span<const std::int32_t> sampled() override { return model_.sampled(); }
   [[nodiscard]] std::span<const std::int32_t> previous_sampled() override { return model_.previous_sampled(); }
+  [[nodiscard]] std::span<const float> draw_probabilities() override { return model_.draw_probabilities(); }
   [[nodiscard]] bool runs_ahead() const override { return false; }
   [[nodiscard]] std::span<const float> logits() override { return model_.logits(); }
   [[nodiscard]] std::span<const float> raw_logits() override { return model_.raw_logits(); }
