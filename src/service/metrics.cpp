@@ -156,19 +156,16 @@ void ServiceMetrics::describe_requests(Exposition& out) const {
               static_cast<double>(status_.prefix_queries));
   const std::int64_t device_hits = status_.prefix_hits - status_.host_hits;
   out.counter("prefix_cache_hits", "Of those, found on the device", static_cast<double>(device_hits));
-  if (status_.max_host_bytes > 0) {
-    out.counter("external_prefix_cache_queries", "Prompt tokens looked up in host memory",
-                static_cast<double>(status_.prefix_queries - device_hits));
-    out.counter("external_prefix_cache_hits", "Of those, found", static_cast<double>(status_.host_hits));
-    out.gauge("host_cache_usage_perc", "Part of the prompt cache in host memory in use, 1 when full",
-              static_cast<double>(status_.host_bytes) / static_cast<double>(status_.max_host_bytes));
-    if (status_.max_disk_bytes > 0) {
-      out.counter("disk_cache_loads", "Prompt tokens read from files into host memory",
-                  static_cast<double>(status_.disk_loads));
-      out.gauge("disk_cache_bytes", "Bytes of prompts in files", static_cast<double>(status_.disk_bytes));
-    }
-    out.gauge("host_cache_bytes", "Bytes of prompts in host memory", static_cast<double>(status_.host_bytes));
-  }
+  out.counter("external_prefix_cache_queries", "Prompt tokens looked up in host memory",
+              status_.max_host_bytes > 0 ? static_cast<double>(status_.prefix_queries - device_hits) : 0.0);
+  out.counter("external_prefix_cache_hits", "Of those, found", static_cast<double>(status_.host_hits));
+  out.gauge("host_cache_usage_perc", "Part of the prompt cache in host memory in use, 1 when full",
+            status_.max_host_bytes > 0
+                ? static_cast<double>(status_.host_bytes) / static_cast<double>(status_.max_host_bytes)
+                : 0.0);
+  out.gauge("host_cache_bytes", "Bytes of prompts in host memory", static_cast<double>(status_.host_bytes));
+  out.counter("disk_cache_loads", "Prompt tokens read from files into host memory", static_cast<double>(status_.disk_loads));
+  out.gauge("disk_cache_bytes", "Bytes of prompts in files", static_cast<double>(status_.disk_bytes));
   out.counter("num_preemptions", "Sequences that gave their blocks to another", static_cast<double>(status_.preemptions));
   out.counter("spec_decode_num_drafts", "Drafts, each for one sequence in one step", static_cast<double>(status_.drafts));
   out.counter("spec_decode_num_draft_tokens", "Their tokens", static_cast<double>(status_.drafted_tokens));

@@ -117,7 +117,13 @@ TEST_P(SameTokens, AloneAmong64OthersAfterAPrefixHitInChunksAndPreempted) {
   EXPECT_GT(tight->status().preemptions, 2);
 }
 
-/// Every architecture, preempted by the scheduler and with drafts.
+/// Every architecture, preempted by the scheduler and with drafts. glm-dsa's context is one block, which no sequence shares.
+std::vector<std::string> models_of_several_blocks() {
+  std::vector<std::string> names = golden_model_names();
+  std::erase(names, "glm-dsa");
+  return names;
+}
+
 class PreemptedModel : public testing::TestWithParam<std::string> {};
 
 TEST_P(PreemptedModel, GivesTheSameTokens) {
@@ -155,7 +161,7 @@ TEST_P(PreemptedModel, GivesTheSameTokens) {
   std::remove(path.c_str());
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, PreemptedModel, testing::ValuesIn(golden_model_names()), [](const auto& instance) {
+INSTANTIATE_TEST_SUITE_P(Golden, PreemptedModel, testing::ValuesIn(models_of_several_blocks()), [](const auto& instance) {
   std::string text = instance.param;
   std::replace(text.begin(), text.end(), '-', '_');
   return text;

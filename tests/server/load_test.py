@@ -186,8 +186,8 @@ def main():
     requests = int(sys.argv[3]) if len(sys.argv) > 3 else 2400
     problems = []
     with tempfile.TemporaryDirectory() as folder:
-        # So few blocks that all have been used long before the second third begins.
-        with served(problems, program, model, "--parallel", str(STREAMS), "--kv-tokens", "32768") as server:
+        # So few blocks, and so little host memory for what leaves them, that all has been used long before the second third begins.
+        with served(problems, program, model, "--parallel", str(STREAMS), "--kv-tokens", "32768", "--cache-ram", "64") as server:
             problems += check_streams(server, program, requests, folder)
         with served(problems, program, model, "--parallel", "8", "--max-waiting", "16") as server:
             problems += check_full_queue(server, program, folder, 8, 16)
