@@ -493,7 +493,7 @@ class PlainAdaptive {
     if (params_.mirostat == 1) {
       left_.resize(std::min(left_.size(), zipf_count(logits.size())));
     } else if (params_.mirostat == 2) {
-      const auto [best, first] = left_.front();
+      const double best = left_.front().first;
       std::erase_if(left_, [&](const auto& entry) { return -std::log2(entry.first) > cut_ && entry.first < best; });
     }
     normalise(left_);
