@@ -28,6 +28,7 @@ BODIES = {
     "/api/show": NAME, "/api/pull": NAME,
     "/infill": {"input_prefix": "one", "input_suffix": "three", "n_predict": 4},
     "/tokenize": {"content": "one two"}, "/detokenize": {"tokens": [5, 6, 7]}, "/apply-template": CONVERSATION, "/cancel/ID": {},
+    "/lora-adapters": [], "/load_lora_adapter": {"lora_name": "a", "lora_path": "a.gguf"}, "/unload_lora_adapter": {"lora_name": "a"},
 }
 ALSO_STREAMED = {"/chat/completions", "/completions", "/completion", "/generate", "/responses", "/messages", "/api/chat", "/api/generate"}
 
@@ -50,7 +51,8 @@ def all_requests():
             continue
         short = path.removeprefix("/v1")
         for streams in (False, True) if short in ALSO_STREAMED else (False,):
-            yield f"{method} {path}", wire.post(path, BODIES[short] | {"stream": streams})
+            body = BODIES[short]
+            yield f"{method} {path}", wire.post(path, body | {"stream": streams} if isinstance(body, dict) else body)
 
 
 def half_close(client):
