@@ -9,91 +9,30 @@
 #include <utility>
 
 #include "base/sha256.h"
+#include "weights/fingerprint.h"
 
 namespace rocmforge {
 namespace {
 
 /// Not those of adapters, whose ids are not the same in the next run.
-bool may_be_in_files(const Sequence& sequence) {
-  return !sequence.request.adapters || sequence.request.adapters->empty();
-}
-
-/// Text and bytes whose hash is wanted.
-class Hashed {
- public:
-  void add(std::string_view text) {
-    add_bytes(std::as_bytes(std::span(text)));
-    bytes_.push_back(0);
-  }
-  /// Of data that may be large: its start, its middle and its end.
-  void add_samples(std::span<const std::byte> data) {
-    constexpr std::size_t sample = 4096;
-    for (const std::size_t at : {std::size_t{0}, data.size() / 2, data.size() - std::min(data.size(), sample)}) {
-      add_bytes(data.subspan(at, std::min(sample, data.size() - at)));
-    }
-    if (bytes_.size() > std::size_t{1} << 20) {
-      shorten();
-    }
-  }
-  PieceKey key() {
-    shorten();
-    PieceKey key{};
-    std::memcpy(key.data(), bytes_.data(), sizeof(key));
-    return key;
-  }
-
- private:
-  void add_bytes(std::span<const std::byte> bytes) {
-    for (const std::byte byte : bytes) {
-      bytes_.push_back(static_cast<std::uint8_t>(byte));
-    }
-  }
-  void shorten() {
-    const PieceKey key = sha256(bytes_);
-    bytes_.clear();
-    add_bytes(std::as_bytes(std::span(key)));
-  }
-
-  std::vector<std::uint8_t> bytes_;
-};
-
-void add_file(Hashed& hashed, const GgufFile& file) {
-  hashed.add(fmt::format("{} bytes, {} values", file.file_bytes(), file.metadata().size()));
-  for (const auto& [key, value] : file.metadata()) {
-    hashed.add(key);
-    if (const auto* text = std::get_if<std::string>(&value)) {
-      hashed.add(*text);
-    } else if (const auto* number = std::get_if<double>(&value)) {
-      hashed.add(fmt::format("{}", *number));
-    } else if (const auto* integer = std::get_if<std::int64_t>(&value)) {
-      hashed.add(fmt::format("{}", *integer));
-    } else if (const auto* count = std::get_if<std::uint64_t>(&value)) {
-      hashed.add(fmt::format("{}", *count));
-    }
-  }
-  for (const GgufTensor& tensor : file.tensors()) {
-    hashed.add(fmt::format("{} {} {} {}", tensor.name, name(tensor.tensor.dtype), tensor.file_offset, tensor.shard));
-    hashed.add_samples({static_cast<const std::byte*>(tensor.tensor.data), tensor.tensor.bytes()});
-  }
-}
+bool may_be_in_files(const Sequence& sequence) { return !sequence.request.adapters || sequence.request.adapters->empty(); }
 
 }  // namespace
 
 PieceKey identity_of(std::span<const GgufFile* const> files, std::string_view options, const SequenceMemory& memory) {
-  Hashed hashed;
-  hashed.add(options);
+  std::string text(options);
   for (const GgufFile* file : files) {
-    add_file(hashed, *file);
+    text += "\n" + fingerprint(*file);
   }
   for (const KvGroup& group : memory.groups()) {
     for (std::size_t plane = 0; plane < group.planes.size(); ++plane) {
       const KvLayout& layout = group.planes[plane];
-      hashed.add(fmt::format("{} {} {} {} {} {} {} {}", name(layout.dtype), layout.block_tokens, layout.kv_heads,
-                             layout.head_dim, static_cast<int>(layout.k_order), static_cast<int>(layout.v_order),
-                             layout.value_dim, name(group.side_of(plane))));
+      text += fmt::format("\n{} {} {} {} {} {} {} {}", name(layout.dtype), layout.block_tokens, layout.kv_heads,
+                          layout.head_dim, static_cast<int>(layout.k_order), static_cast<int>(layout.v_order),
+                          layout.value_dim, name(group.side_of(plane)));
     }
   }
-  return hashed.key();
+  return sha256({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
 }
 
 PromptDisk::PromptDisk(std::unique_ptr<PromptFiles> files, const PieceKey& identity, SequenceMemory& memory,

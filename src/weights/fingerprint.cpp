@@ -14,7 +14,7 @@
 namespace rocmforge {
 namespace {
 
-constexpr std::size_t most_of_end = 2048;
+constexpr std::size_t sample_bytes = 4096;
 
 class Collected {
  public:
@@ -64,9 +64,14 @@ std::string fingerprint(const GgufFile& file) {
   for (const GgufTensor& tensor : file.tensors()) {
     Collected own;
     own.add_text(tensor.name);
+    own.add_text(name(tensor.tensor.dtype));
+    own.add_number(tensor.file_offset);
+    own.add_number(tensor.shard);
     const std::span data(static_cast<const std::byte*>(tensor.tensor.data), tensor.tensor.bytes());
-    own.add(data.first(std::min(data.size(), most_of_end)));
-    own.add(data.last(std::min(data.size(), most_of_end)));
+    const std::size_t sample = std::min(data.size(), sample_bytes);
+    for (const std::size_t at : {std::size_t{0}, (data.size() - sample) / 2, data.size() - sample}) {
+      own.add(data.subspan(at, sample));
+    }
     all.add_text(own.digest());
   }
   return all.digest();

@@ -24,18 +24,15 @@ std::int64_t tensor_columns(const MatmulWeight& weight) {
 
 std::string name_of(const TensorPiece& piece) { return piece.name + ".weight"; }
 
-void dequantise(const GgufTensor& tensor, float* out) {
+std::vector<float> dequantised(const GgufTensor& tensor) {
   const Tensor& data = tensor.tensor;
+  const std::int64_t columns = data.shape.cols();
+  std::vector<float> values(static_cast<std::size_t>(data.shape.elems()));
   for (std::int64_t row = 0; row < data.shape.rows(); ++row) {
     const auto* from =
-        static_cast<const std::byte*>(data.data) + static_cast<std::size_t>(row) * row_bytes(data.dtype, data.shape.cols());
-    dequantize_row(data.dtype, from, out + row * data.shape.cols(), data.shape.cols());
+        static_cast<const std::byte*>(data.data) + static_cast<std::size_t>(row) * row_bytes(data.dtype, columns);
+    dequantize_row(data.dtype, from, values.data() + row * columns, columns);
   }
-}
-
-std::vector<float> dequantised(const GgufTensor& tensor) {
-  std::vector<float> values(static_cast<std::size_t>(tensor.tensor.shape.elems()));
-  dequantise(tensor, values.data());
   return values;
 }
 

@@ -19,7 +19,7 @@ MambaMixer::MambaMixer(Planner& planner, const ModelConfig& config, int index) :
   width_ = own.count;
   plan_inputs(planner, config, index);
   plan_norms(planner, config, index);
-  plan_scan(planner, config, index);
+  plan_scan(planner, index);
   planner.buffers().need(BufferName::projected, 2 * width_);
   planner.buffers().need_after_gather(BufferName::gathered, 2 * width_ + config_.selected());
   output_ = ResidualOutput(
@@ -58,7 +58,7 @@ void MambaMixer::plan_norms(Planner& planner, const ModelConfig& config, int ind
   }
 }
 
-void MambaMixer::plan_scan(Planner& planner, const ModelConfig& /*config*/, int index) {
+void MambaMixer::plan_scan(Planner& planner, int index) {
   const auto name = [index](std::string_view part) { return block_tensor(index, part); };
   const bool shared = !channels_.whole();
   selection_ = planner.linear(

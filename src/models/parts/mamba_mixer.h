@@ -21,7 +21,7 @@ class MambaMixer final : public Mixer {
 
  private:
   void plan_inputs(Planner& planner, const ModelConfig& config, int index);
-  void plan_scan(Planner& planner, const ModelConfig& config, int index);
+  void plan_scan(Planner& planner, int index);
   void plan_norms(Planner& planner, const ModelConfig& config, int index);
   void add_operations();
   void convolve(const Step& step) const;
