@@ -100,30 +100,36 @@ MXFP4_FILE_TYPE = 38
 PRE_TOKENIZERS = {"llama": "llama-bpe", "qwen35moe": "qwen35", "gpt-oss": "gpt-4o", "deepseek2": "glm4"}
 BOOL = 7
 DEVIATION = 0.02  # of the weights
-# Random values are made once per type and repeated. A prime number of blocks keeps rows from repeating exactly.
+# Random values are made once per type and repeated, in another order each time. A prime number of blocks can be taken in steps of any size.
 REPEATED_BLOCKS = {1: 2097143, 32: 65521, 256: 8191}
 
 
 class RandomWeights:
     def __init__(self):
-        self._chunks = {}
+        self._blocks = {}
         self._random = np.random.default_rng(7)
 
-    def chunk(self, kind):
-        if kind not in self._chunks:
+    def blocks(self, kind):
+        """The blocks of a type, as bytes: [block, byte]."""
+        if kind not in self._blocks:
             elems = gguf_io.TYPES[kind][1]
-            values = self._random.standard_normal(REPEATED_BLOCKS[elems] * elems, dtype=np.float32) * np.float32(DEVIATION)
-            self._chunks[kind] = b"".join(gguf_quant.quantize(kind, values))
-        return self._chunks[kind]
+            count = REPEATED_BLOCKS[elems]
+            values = self._random.standard_normal(count * elems, dtype=np.float32) * np.float32(DEVIATION)
+            self._blocks[kind] = np.frombuffer(b"".join(gguf_quant.quantize(kind, values)), np.uint8).reshape(count, -1)
+        return self._blocks[kind]
 
     def normal(self, count):
         """Fresh f32 values as bytes: what small matrices hold never repeats from layer to layer."""
         return (self._random.standard_normal(count, dtype=np.float32) * np.float32(DEVIATION)).tobytes()
 
     def pieces(self, kind, nbytes):
+        """The data of a matrix. No two rows are the same: tokens whose rows of the head are the same would always be equally probable."""
+        blocks = self.blocks(kind)
+        step = 1
         while nbytes > 0:
-            piece = self.chunk(kind)[:nbytes]
+            piece = blocks[np.arange(len(blocks)) * step % len(blocks)].tobytes()[:nbytes]
             nbytes -= len(piece)
+            step += 1
             yield piece
 
 
