@@ -13,13 +13,14 @@ import unittest
 from page_testing import PageTest
 from page_access_cases import Access
 from page_answer_cases import Answers
+from page_image_cases import Blind, Images
 from page_list_cases import Conversations
 from page_look_cases import Look
 from page_math_cases import Mathematics
 from page_settings_cases import Settings
 from page_trouble_cases import Trouble
 
-__all__ = ["Access", "Answers", "Conversations", "Look", "Mathematics", "Settings", "Trouble"]  # found by unittest
+__all__ = ["Access", "Answers", "Blind", "Conversations", "Images", "Look", "Mathematics", "Settings", "Trouble"]  # found by unittest
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 // One streamed answer: its text goes into its message, its speed is what the server has measured.
 import { streamChat } from './api.js';
+import { withPictures } from './pictures.js';
 import { samplingNames } from './settings.js';
 
 const number = (value) => (value === '' || value === undefined || value === null ? undefined : Number(value));
@@ -7,7 +8,7 @@ const number = (value) => (value === '' || value === undefined || value === null
 /** What the API gets of a conversation; settings that are empty are left to the server. */
 export function chatRequest(messages, settings, model) {
   const system = settings.system?.trim() ? [{ role: 'system', content: settings.system }] : [];
-  const request = { model, messages: [...system, ...messages.map(({ role, content }) => ({ role, content }))] };
+  const request = { model, messages: [...system, ...messages.map(({ role, content, images }) => ({ role, content: withPictures(content, images) }))] };
   for (const name of [...samplingNames, 'max_tokens', 'seed']) {
     const value = number(settings[name]);
     if (value !== undefined && !Number.isNaN(value)) request[name] = value;

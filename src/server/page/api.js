@@ -27,8 +27,9 @@ async function get(path, key, options = {}) {
   return response;
 }
 
-/** The names of the models that can be asked. */
-export const modelNames = async (key) => (await (await get('v1/models', key)).json()).data.map(({ id }) => id);
+/** The models that can be asked: {name, sees}. `sees`: whether it takes pictures, undefined where the server does not say. */
+export const models = async (key) => (await (await get('v1/models', key)).json()).data.map(({ id, capabilities }) => (
+  { name: id, sees: capabilities?.includes('multimodal') }));
 
 /** The server's own values of the sampling parameters, by the API's names. */
 export const samplingDefaults = async (key) => (await (await get('props', key)).json()).default_generation_settings.params;

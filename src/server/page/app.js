@@ -1,11 +1,12 @@
 // The page: conversations at the side, messages in the middle, answers that go on while another conversation is shown.
-import { errorText, modelNames, samplingDefaults } from './api.js';
+import { errorText, models, samplingDefaults } from './api.js';
 import { Bar } from './bars.js';
 import { Connection } from './connection.js';
 import { ConversationList } from './conversation_list.js';
 import { ConversationView } from './conversation_view.js';
 import { Dialogue } from './dialogue.js';
 import { LoadPlot } from './load_plot.js';
+import { acceptPasted, isPicture, mostPictures, pictureList, readPicture } from './pictures.js';
 import { SettingsDialog } from './settings.js';
 import { Store } from './store.js';
 import { acceptFiles, quoteFile } from './text_files.js';
@@ -18,6 +19,7 @@ const banner = new Bar(at('banner'));
 const notice = new Bar(at('notice'));
 const unseen = new WeakMap();   // conversation -> 'new' or 'failed'
 const notices = new WeakMap();  // conversation -> what went wrong in it while another was shown
+const blind = new Set();        // names of models that take no pictures
 let conversation = store.conversations[0] ?? store.create();
 
 const key = () => store.settings.api_key;
@@ -39,9 +41,13 @@ const dialogue = new Dialogue({
   grew(item, content, reasoning) {
     if (item === conversation) view.grow(content, reasoning, () => dialogue.describe(item));
   },
-  gaveBack(item, text) {
+  gaveBack(item, text, images) {
+    item.images = [...images, ...item.images ?? []];
     if (item !== conversation) item.draft = [text, item.draft].filter(Boolean).join('\n\n');
-    else setPrompt([text, prompt.value].filter(Boolean).join('\n\n'));
+    else {
+      setPrompt([text, prompt.value].filter(Boolean).join('\n\n'));
+      showPictures();
+    }
   },
   notify(item, text) {
     if (item === conversation) notice.show(text);
@@ -59,8 +65,8 @@ const dialogue = new Dialogue({
 });
 
 const view = new ConversationView(at('messages'), {
-  ask(item, text, parent) {
-    dialogue.ask(item, text, parent);
+  ask(item, text, images, parent) {
+    dialogue.ask(item, text, images, parent);
   },
   retry: (item, message) => dialogue.retry(item, message),
   resume: (item, message) => dialogue.resume(item, message),
@@ -160,6 +166,7 @@ function select(item) {
   conversation = item;
   unseen.delete(item);
   setPrompt(item.draft ?? '');
+  showPictures();
   notice.hide();
   if (notices.has(item)) notice.show(notices.get(item));
   notices.delete(item);
@@ -181,39 +188,74 @@ function setPrompt(text) {
   prompt.style.height = `${prompt.scrollHeight + 2}px`;
 }
 
+/** The pictures that will go with the next message. */
+function showPictures() {
+  const images = conversation.images ?? [];
+  at('pictures').hidden = images.length === 0;
+  at('pictures').replaceChildren(pictureList(images, (index) => {
+    images.splice(index, 1);
+    showPictures();
+    save(conversation);
+    focusPrompt();
+  }));
+}
+
+const seesNothing = () => blind.has(at('model').value) &&
+  `${at('model').value} sees no pictures: it was loaded without an image encoder (mmproj).`;
+
 function submit() {
   const text = prompt.value.trim();
-  if (text === '' || !dialogue.hasRoom(conversation)) return;
-  conversation.title ||= text.split('\n')[0].slice(0, 60);
+  const images = conversation.images ?? [];
+  if ((text === '' && images.length === 0) || !dialogue.hasRoom(conversation)) return;
+  if (images.length > 0 && seesNothing()) {
+    notice.show(seesNothing());
+    return;
+  }
+  conversation.title ||= (text.split('\n')[0] || 'Picture').slice(0, 60);
   setPrompt('');
-  dialogue.ask(conversation, text);
+  conversation.images = [];
+  showPictures();
+  dialogue.ask(conversation, text, images);
+}
+
+async function addPicture(item, file) {
+  if (seesNothing()) throw new Error(seesNothing());
+  const url = await readPicture(file);
+  if ((item.images ?? []).length >= mostPictures) throw new Error(`A message has at most ${mostPictures} pictures.`);
+  item.images = [...item.images ?? [], url];
 }
 
 async function addFiles(files) {
+  const item = conversation;
   const parts = [];
-  const problems = [];
+  const problems = new Set();
   for (const file of files) {
     try {
-      parts.push(await quoteFile(file));
+      if (isPicture(file)) await addPicture(item, file);
+      else parts.push(await quoteFile(file));
     } catch (error) {
-      problems.push(error.message);
+      problems.add(error.message);
     }
   }
   if (parts.length > 0) setPrompt([prompt.value, ...parts].filter(Boolean).join('\n'));
-  if (problems.length > 0) notice.show(problems.join(' '));
+  if (item.images?.length > 0) save(item);
+  if (item === conversation) showPictures();
+  if (problems.size > 0) notice.show([...problems].join(' '));
   focusPrompt();
 }
 
 /** Keeps the one that was chosen, if there still is one of this name. */
-function showModels(names) {
+function showModels(all) {
   const chosen = store.settings.model;
-  at('model').replaceChildren(...names.map((name) => new Option(name, name, false, name === chosen)));
+  blind.clear();
+  for (const { name, sees } of all) if (sees === false) blind.add(name);
+  at('model').replaceChildren(...all.map(({ name }) => new Option(name, name, false, name === chosen)));
 }
 
 /** What the server says of itself. Its defaults need a key where it has one. */
 async function connect() {
   try {
-    showModels(await modelNames(key()));
+    showModels(await models(key()));
     settings.showDefaults(await samplingDefaults(key()));
     banner.hide();
   } catch (error) {
@@ -261,6 +303,7 @@ at('import-file').addEventListener('change', async (event) => {
   event.target.value = '';
 });
 acceptFiles(document.querySelector('main'), at('attach'), at('attach-file'), addFiles);
+acceptPasted(prompt, addFiles);
 at('composer').addEventListener('submit', (event) => {
   event.preventDefault();
   submit();
@@ -294,6 +337,7 @@ store.watch((item) => dialogue.isBusy(item), (item) => {
 });
 
 setPrompt(conversation.draft ?? '');
+showPictures();
 showList();
 showMessages();
 view.scrollToEnd();

@@ -58,7 +58,7 @@ export class ConversationView {
     const actions = {};
     const { act } = this;
     if (message.role === 'user') {
-      if (!isBusy) actions.Edit = () => view.edit(message, (text) => act.ask(conversation, text, message.parent));
+      if (!isBusy) actions.Edit = () => view.edit(message, (text) => act.ask(conversation, text, message.images, message.parent));
     } else if (!isBusy) {
       actions.Retry = () => act.retry(conversation, message);
       actions.Edit = () => view.edit(message, (text) => act.rewrite(conversation, message, text));

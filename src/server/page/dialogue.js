@@ -9,7 +9,7 @@ const sentence = (text) => text[0].toUpperCase() + text.slice(1) + (/[.!?]$/.tes
 
 export class Dialogue {
   /** `page`: began(conversation), grew(conversation, content, reasoning), ended(conversation, {facts, nothingCame,
-   *  failure}), gaveBack(conversation, text) and notify(conversation, text) tell it what happens; settings(), model() and heard(). */
+   *  failure}), gaveBack(conversation, text, images) and notify(conversation, text) tell it what happens; settings(), model() and heard(). */
   constructor(page) {
     this.page = page;
     this.answers = new Map();  // by conversation
@@ -35,11 +35,11 @@ export class Dialogue {
     }
   }
 
-  /** `parent`: the message before the question. False when no answer can begin now. */
-  ask(conversation, text, parent = conversation.leaf) {
+  /** `images`: data: URLs; `parent`: the message before the question. False when no answer can begin now. */
+  ask(conversation, text, images = [], parent = conversation.leaf) {
     if (!this.hasRoom(conversation)) return false;
     const shownBefore = conversation.leaf;
-    const question = add(conversation, parent, { role: 'user', content: text });
+    const question = add(conversation, parent, { role: 'user', content: text, ...(images.length > 0 ? { images } : {}) });
     const message = add(conversation, question.id, { role: 'assistant', content: '' });
     this.run(conversation, Object.assign(new Answer(message), { question, shownBefore }));
     return true;
@@ -69,7 +69,7 @@ export class Dialogue {
   async run(conversation, answer) {
     this.answers.set(conversation, answer);
     const settings = this.page.settings();
-    const messages = path(conversation, answer.message.id).filter((message) => message.content !== '');
+    const messages = path(conversation, answer.message.id).filter((message) => message.content !== '' || message.images?.length > 0);
     this.page.began(conversation);
     let failure = '';
     try {
@@ -103,7 +103,7 @@ export class Dialogue {
     remove(conversation, message);
     if (question) {
       remove(conversation, question);
-      this.page.gaveBack(conversation, question.content);
+      this.page.gaveBack(conversation, question.content, question.images ?? []);
     }
     conversation.leaf = shownBefore;
   }

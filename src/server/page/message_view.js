@@ -1,5 +1,6 @@
 // A message on the page.
 import { MarkdownStream } from './markdown.js';
+import { pictureList } from './pictures.js';
 
 const make = (name, className, text) => {
   const node = document.createElement(name);
@@ -30,6 +31,8 @@ export class MessageView {
     this.waiting = { content: '', reasoning: '' };
     if (message.role === 'user') {
       this.body.textContent = message.content;
+      this.body.hidden = message.content === '';
+      if (message.images?.length > 0) this.body.before(pictureList(message.images));
     } else {
       this.stream = new MarkdownStream(this.body);
       this.add(message.content, message.reasoning ?? '');
@@ -97,7 +100,8 @@ export class MessageView {
     const send = make('button', 'small', isQuestion ? 'Send' : 'Save');
     const end = () => {
       form.remove();
-      this.body.hidden = this.tools.hidden = false;
+      this.body.hidden = isQuestion && message.content === '';
+      this.tools.hidden = false;
     };
     const submit = () => {
       const text = area.value.trim();

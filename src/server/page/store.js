@@ -1,4 +1,5 @@
 // Conversations and settings, kept in this browser alone.
+import { isPictureUrl } from './pictures.js';
 import { asTree } from './thread.js';
 
 const prefix = 'rocmforge.conversation.';  // and the id: each tab writes what changed in it, and nothing else
@@ -15,17 +16,18 @@ const read = (key, otherwise) => {
 const newId = () => String(Date.now()) + Math.random().toString(36).slice(2, 8);
 
 const isText = (value) => value === undefined || typeof value === 'string';
+const arePictures = (value) => value === undefined || (Array.isArray(value) && value.every(isPictureUrl));
 const isMessage = (value) => ['user', 'assistant'].includes(value?.role) && typeof value.content === 'string' &&
-  [value.reasoning, value.facts, value.failure].every(isText);
+  [value.reasoning, value.facts, value.failure].every(isText) && arePictures(value.images);
 const isConversation = (value) =>
-  typeof value?.id === 'string' && isText(value.title) && isText(value.draft) && Array.isArray(value.messages) && value.messages.every(isMessage);
+  typeof value?.id === 'string' && isText(value.title) && isText(value.draft) && arePictures(value.images) && Array.isArray(value.messages) && value.messages.every(isMessage);
 
 const stored = (key) => {
   const conversation = read(key, null);
   return isConversation(conversation) && key === prefix + conversation.id ? [asTree(conversation)] : [];
 };
 
-const isKept = (conversation) => conversation.messages.length > 0 || Boolean(conversation.draft);
+const isKept = (conversation) => conversation.messages.length > 0 || Boolean(conversation.draft) || conversation.images?.length > 0;
 
 export class Store {
   constructor() {

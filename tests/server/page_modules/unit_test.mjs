@@ -153,6 +153,10 @@ test('conversations are kept, exported and imported', () => {
   assert.equal(new Store().conversations.length, 0);
   assert.equal(store.importText(text), 1);
   assert.equal(store.importText(text), 0);
+  const withImage = (url) => JSON.stringify({ format: 'rocmforge-conversations', version: 1, conversations: [
+    { id: url, messages: [{ role: 'user', content: '', images: [url] }] }] });
+  assert.throws(() => store.importText(withImage('https://example.org/a.png')), /Conversation 1 of the file is not one/);
+  assert.equal(store.importText(withImage('data:image/png;base64,AAAA')), 1);
   assert.throws(() => store.importText('{'), /This is no JSON/);
   assert.throws(() => store.importText('{}'), /not exported from this page/);
 });
@@ -160,6 +164,9 @@ test('conversations are kept, exported and imported', () => {
 test('requests, figures and metrics', () => {
   assert.deepEqual(chatRequest([{ role: 'user', content: 'x', id: '1' }], { system: 's', temperature: '0', seed: '' }, 'm'),
     { model: 'm', messages: [{ role: 'system', content: 's' }, { role: 'user', content: 'x' }], temperature: 0 });
+  const [image, alone] = chatRequest([{ role: 'user', content: 'x', images: ['data:a'] }, { role: 'user', content: '', images: ['data:b'] }], {}, 'm').messages;
+  assert.deepEqual(image.content, [{ type: 'image_url', image_url: { url: 'data:a' } }, { type: 'text', text: 'x' }]);
+  assert.deepEqual(alone.content, [{ type: 'image_url', image_url: { url: 'data:b' } }]);
   assert.deepEqual(describeTimings({ predicted_n: 1, predicted_per_second: 2 }), ['1 token', '2.0 tokens/s']);
   assert.deepEqual([...parseMetrics('# HELP a b\na{x="1"} 2\na{x="2"} 3\n')], [['a', 5]]);
 });
