@@ -49,7 +49,8 @@ struct QueryKey {
   };
 };
 
-/// x[i] *= factor; with a soft-cap c: x[i] = c * tanh(x[i] * factor / c)
+/// x[i] *= factor; with a soft-cap c: x[i] = c * tanh(x[i] * factor / c). Without one, the columns c of rows [width] may
+/// have factors and limits of their own: x[i] = min(max(x[i] * factor * weights[c], least[c]), most[c]).
 struct Scale {
   static constexpr std::string_view name = "scale";
   struct Spec {};
@@ -57,7 +58,11 @@ struct Scale {
     float* x = nullptr;  ///< [count]
     std::int64_t count = 0;
     float factor = 1.0f;
-    float soft_cap = 0.0f;  ///< 0 for none
+    float soft_cap = 0.0f;           ///< 0 for none
+    std::int64_t width = 0;          ///< divides count; 0: none of the vectors is there
+    const float* weights = nullptr;  ///< [width] or null
+    const float* least = nullptr;    ///< [width], or null like `most`
+    const float* most = nullptr;     ///< [width]
   };
 };
 

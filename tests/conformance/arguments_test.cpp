@@ -317,6 +317,11 @@ TEST(AttentionStepArguments, TinyWrongShapesAreNamed) {
   const ScoreShape one{.batch = 1, .q_len = 1, .kv_len = 1};
   expect_complaint("window is -1", [&] { check_arguments(CausalMask::Spec{}, {.scores = x, .shape = one, .window = -1}); });
   expect_complaint("soft_cap is -1", [&] { check_arguments(Scale::Spec{}, {.x = x, .count = 1, .soft_cap = -1.0f}); });
+  expect_complaint("least or most is missing",
+                   [&] { check_arguments(Scale::Spec{}, {.x = x, .count = 4, .width = 2, .least = x}); });
+  expect_complaint("width is 0", [&] { check_arguments(Scale::Spec{}, {.x = x, .count = 4, .weights = x}); });
+  expect_complaint("4 elements are no rows of 3",
+                   [&] { check_arguments(Scale::Spec{}, {.x = x, .count = 4, .width = 3, .weights = x}); });
   expect_complaint("rows of 4 elements lie 3 apart",
                    [&] { check_arguments(QueryKey::Spec{4}, {.q = x, .q_stride = 3, .k = x, .shape = one, .scores = x}); });
   ScoreShape shape = one;

@@ -124,6 +124,16 @@ class Steps {
     elements += compare_one_output<Scale>({}, form, [&](float* out) {
       return Scale::Args{.x = out, .count = shape_.count(), .factor = 4.0f, .soft_cap = 30.0f};
     });
+    const DeviceBuffer least = random_floats(shape_.kv_len, 67);
+    const DeviceBuffer most = random_floats(shape_.kv_len, 68);
+    elements += compare_one_output<Scale>({}, form, [&](float* out) {
+      return Scale::Args{.x = out,
+                         .count = shape_.count(),
+                         .width = shape_.kv_len,
+                         .weights = most.as<float>(),
+                         .least = least.as<float>(),
+                         .most = most.as<float>()};
+    });
     const DeviceBuffer mask = random_floats(arrays_.tokens() * shape_.kv_len, 66);
     for (const bool masked : {false, true}) {
       elements += compare_one_output<CausalMask>({}, form, [&](float* out) {

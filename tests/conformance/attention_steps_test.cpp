@@ -268,6 +268,41 @@ TEST(AttentionSteps, TinyScale) {
   }
 }
 
+TEST(AttentionSteps, TinyScaleOfColumns) {
+  for (const std::int64_t width : {1, 7, 64}) {
+    constexpr std::int64_t rows = 5;
+    Random random(at(width));
+    const std::vector<float> x = random.normals(rows * width, 3.0f);
+    const std::vector<float> weights = random.normals(width, 1.0f);
+    const std::vector<float> most = random.normals(width, 1.0f);
+    std::vector<float> least = most;
+    std::ranges::for_each(least, [](float& value) { value -= 2.0f; });
+    std::vector<float> scaled = x;
+    std::vector<float> limited = x;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const std::size_t column = i % static_cast<std::size_t>(width);
+      scaled[i] = x[i] * 0.5f * weights[column];
+      limited[i] = std::clamp(scaled[i], least[column], most[column]);
+    }
+    EXPECT_NE(limited, scaled);
+    for_each<Scale>({}, equal(1, 1, static_cast<std::int32_t>(x.size()), 1), [&](Arena& arena, const auto& call) {
+      float* data = arena.in_out(x);
+      const auto count = std::ssize(x);
+      call({.x = data, .count = count, .factor = 0.5f, .width = width, .weights = arena.in(weights)});
+      EXPECT_TRUE(same_bits(arena.read(data, count), scaled));
+      float* other = arena.in_out(x);
+      call({.x = other,
+            .count = count,
+            .factor = 0.5f,
+            .width = width,
+            .weights = arena.in(weights),
+            .least = arena.in(least),
+            .most = arena.in(most)});
+      EXPECT_TRUE(same_bits(arena.read(other, count), limited));
+    });
+  }
+}
+
 struct Visibility {
   std::int32_t window = 0;
   bool causal = true;

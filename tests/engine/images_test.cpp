@@ -179,7 +179,8 @@ TEST(FoundEncoder, OfAnotherModelIsPassedOver) {
   EXPECT_EQ(load_model(model, options)->vision(), nullptr);
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, Images, ::testing::Values("qwen3vl", "gemma3", "pixtral", "qwen2vl", "qwen25vl"));
+INSTANTIATE_TEST_SUITE_P(Golden, Images,
+                         ::testing::Values("qwen3vl", "gemma3", "pixtral", "qwen2vl", "qwen25vl", "gemma4", "gemma4-e"));
 
 }  // namespace
 }  // namespace rocmforge

@@ -27,9 +27,10 @@ TEST(VisionConfig, WhatCantBeComputedIsRefused) {
   const auto set = [](const std::string& key, const GgufValue& value) {
     return [=](ModelFile& model) { model.set(key, value); };
   };
-  EXPECT_EQ(refused("qwen3vl", set("clip.projector_type", std::string("lfm2"))),
-            "tiny.gguf: the projector 'lfm2' is not supported, those supported are qwen3vl_merger, gemma3, pixtral, "
-            "qwen2.5vl_merger, qwen2vl_merger");
+  EXPECT_EQ(
+      refused("qwen3vl", set("clip.projector_type", std::string("lfm2"))),
+      "tiny.gguf: the projector 'lfm2' is not supported, those supported are qwen3vl_merger, gemma4v, gemma3, pixtral, "
+      "qwen2.5vl_merger, qwen2vl_merger");
   EXPECT_EQ(refused("qwen3vl", set("general.architecture", std::string("llama"))),
             "tiny.gguf: this is no image encoder (mmproj) but a model of architecture 'llama'");
   EXPECT_EQ(refused("qwen3vl", set("clip.has_vision_encoder", false)), "tiny.gguf: has no image encoder");
@@ -53,6 +54,8 @@ TEST(VisionConfig, WhatCantBeComputedIsRefused) {
             "tiny.gguf: key 'clip.use_silu' is not true, the layers of this projector have SiLU");
   EXPECT_EQ(refused("qwen25vl", [](ModelFile& model) { model.remove("clip.vision.n_wa_pattern"); }),
             "tiny.gguf: key 'clip.vision.n_wa_pattern' is missing");
+  EXPECT_EQ(refused("gemma4", [](ModelFile& model) { model.remove_weight("v.position_embd.weight"); }),
+            "tiny.gguf: tensor 'v.position_embd.weight' has no positions for columns and rows");
   EXPECT_EQ(refused("pixtral", set("clip.use_silu", false)),
             "tiny.gguf: key 'clip.use_silu' and 'clip.use_gelu' must say which of both the layers have");
 }
@@ -126,6 +129,25 @@ TEST(ImageSides, AreReducedToTheLongestAndRoundedUp) {
     ++lines;
   }
   EXPECT_EQ(lines, 100);
+}
+
+/// transformers' choice for Gemma 4.
+TEST(ImageSides, FillTheLimit) {
+  std::ifstream file(vision_path("filled-sides.txt"));
+  VisionConfig config;
+  config.fills = true;
+  int lines = 0;
+  std::int32_t width = 0;
+  std::int32_t height = 0;
+  ImageSides expected;
+  while (file >> config.patch_size >> config.merge >> config.max_tokens >> width >> height >> expected.width >>
+         expected.height) {
+    const ImageSides sides = sides_for(config, width, height);
+    EXPECT_EQ(sides.width, expected.width) << width << " x " << height;
+    EXPECT_EQ(sides.height, expected.height) << width << " x " << height;
+    ++lines;
+  }
+  EXPECT_GE(lines, 90);
 }
 
 /// transformers' order for 30 images.

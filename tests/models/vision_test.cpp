@@ -220,7 +220,8 @@ TEST_P(VisionTest, LogitsBehindImagesAreThoseOfTheReferenceImplementation) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, VisionTest, ::testing::Values("qwen3vl", "gemma3", "pixtral", "qwen2vl", "qwen25vl"));
+INSTANTIATE_TEST_SUITE_P(Golden, VisionTest,
+                         ::testing::Values("qwen3vl", "gemma3", "pixtral", "qwen2vl", "qwen25vl", "gemma4", "gemma4-e"));
 
 }  // namespace
 }  // namespace rocmforge::testing

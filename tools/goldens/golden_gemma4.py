@@ -78,20 +78,20 @@ def described(common, config):
 
 def keys(config):
     layers = range(config.num_hidden_layers)
-    shared = config.num_hidden_layers - config.num_kv_shared_layers
+    shared = config.num_hidden_layers - getattr(config, "num_kv_shared_layers", 0)
     width = config.intermediate_size
-    widths = [width * (2 if config.use_double_wide_mlp and layer >= shared else 1) for layer in layers]
-    yield "feed_forward_length", COUNTS if config.use_double_wide_mlp else U32, widths if config.use_double_wide_mlp else width
+    widths = [width * (2 if getattr(config, "use_double_wide_mlp", False) and layer >= shared else 1) for layer in layers]
+    yield "feed_forward_length", COUNTS if getattr(config, "use_double_wide_mlp", False) else U32, widths if getattr(config, "use_double_wide_mlp", False) else width
     yield "attention.head_count_kv", COUNTS, [config.per_layer_config[layer].num_key_value_heads for layer in layers]
     for suffix, kind in (("", FULL), ("_swa", LOCAL)):
         for key in ("attention.key_length", "attention.value_length", "rope.dimension_count"):
             yield key + suffix, U32, head_dim(config, kind)
     yield "rope.freq_base_swa", F32, config.rope_parameters[LOCAL]["rope_theta"]
     yield "attention.sliding_window_pattern", BOOLS, [kind == LOCAL for kind in config.layer_types]
-    yield "attention.shared_kv_layers", U32, config.num_kv_shared_layers
-    yield "embedding_length_per_layer_input", U32, config.hidden_size_per_layer_input
+    yield "attention.shared_kv_layers", U32, getattr(config, "num_kv_shared_layers", 0)
+    yield "embedding_length_per_layer_input", U32, getattr(config, "hidden_size_per_layer_input", 0)
     yield "final_logit_softcapping", F32, config.final_logit_softcapping
-    if config.enable_moe_block:
+    if getattr(config, "enable_moe_block", False):
         yield "expert_count", U32, config.num_experts
         yield "expert_used_count", U32, config.top_k_experts
         yield "expert_feed_forward_length", U32, config.moe_intermediate_size

@@ -347,7 +347,7 @@ POST_ATTENTION = ("olmo2", "exaone4", "seed_oss", "gemma2", "gemma3", "glm4moe",
                   "qwen35moe", "gemma4")
 
 
-SEEING_PARTS = ("model.visual.", "model.vision_tower.", "model.multi_modal_projector.")
+SEEING_PARTS = ("model.visual.", "model.vision_tower.", "model.multi_modal_projector.", "model.embed_vision.", "model.embed_audio.")
 
 
 def named_weights(model):
@@ -356,7 +356,7 @@ def named_weights(model):
             name = name.replace(old, new)
         if not name.startswith(SEEING_PARTS) and ".indexer." not in name:
             yield name.replace("model.language_model.", "model.").replace("backbone.", "model."), parameter
-    yield from ((name, buffer) for name, buffer in model.named_buffers() if name.endswith((*CHOICE_BIAS, "layer_scalar")))
+    yield from ((name.replace("model.language_model.", "model."), buffer) for name, buffer in model.named_buffers() if name.endswith((*CHOICE_BIAS, "layer_scalar")))
 
 
 def spread(model, generator, norm_offset):

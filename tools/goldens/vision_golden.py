@@ -7,8 +7,8 @@
 Each is the real architecture of Hugging Face transformers with random weights, run in f32. Its text part is written to NAME.gguf,
 as model_golden.py writes them, its encoder to mmproj-NAME.gguf by llama.cpp's own CONVERTER (convert_hf_to_gguf.py). NAME.images
 has the images, their pixels after transformers' preprocessing by Pillow, the rows that the encoder gives, and the logits of a
-prompt with the images. sides.txt and
-longest-sides.txt have the sides of images whose size is chosen (write_sides, write_longest_sides); windows.txt has orders of squares
+prompt with the images. sides.txt,
+longest-sides.txt and filled-sides.txt have the sides of images whose size is chosen (write_sides, write_longest_sides); windows.txt has orders of squares
 (write_windows). Layout, all numbers little-endian: u32 images, tokens, vocabulary, width of a row; for each image u32
 width, height, columns, lines, pixels, rows and its RGB bytes, padded to 4, then its f32 pixels and its f32 rows; i32 tokens,
 f32 logits.
@@ -26,6 +26,7 @@ import torch
 import transformers
 from PIL import Image
 
+import golden_gemma4_vision
 import model_golden
 from model_golden_parts import STRING, U32, seed_of, write_gguf
 
@@ -198,6 +199,7 @@ MODELS = {
         "counts": lambda grids: [lines * (columns + 1) - 1 for columns, lines in grids],
         "sizes": [(40, 24), (90, 50), (20, 48)]},
 }
+MODELS.update(golden_gemma4_vision.models(model_golden.SMALL))
 
 
 def spread(model, generator):
@@ -236,6 +238,7 @@ def build(name):
     generator = torch.Generator().manual_seed(seed_of("vision/" + name))
     model_golden.spread(model, generator, 1.0 if own["architecture"] in model_golden.NORMS_FROM_ZERO else 0.0)
     spread(model, generator)
+    own.get("buffers", lambda _, __: None)(model, generator)
     return model, generator
 
 
@@ -351,6 +354,7 @@ def main():
     write_sides(folder / "sides.txt")
     write_windows(folder / "windows.txt")
     write_longest_sides(folder / "longest-sides.txt")
+    golden_gemma4_vision.write_sides(folder / "filled-sides.txt", torch.Generator().manual_seed(seed_of("vision/filled")))
     for name in MODELS:
         if name in sys.argv[3:] or len(sys.argv) == 3:
             make(converter, folder, name)

@@ -81,9 +81,15 @@ class CheckScale final : public AnyCheckKernel<Scale> {
   void run(const Scale::Spec& spec, const Scale::Args& args, ExecutionContext& context) const override {
     check_arguments(spec, args);
     if (args.count > 0) {
-      scale_kernel.launch(
-          *context.stream, one_thread_each(args.count),
-          {.x = args.x, .count = args.count, .factor = double{args.factor}, .soft_cap = double{args.soft_cap}});
+      scale_kernel.launch(*context.stream, one_thread_each(args.count),
+                          {.x = args.x,
+                           .count = args.count,
+                           .factor = double{args.factor},
+                           .soft_cap = double{args.soft_cap},
+                           .width = args.width,
+                           .weights = args.weights,
+                           .least = args.least,
+                           .most = args.most});
     }
   }
 };

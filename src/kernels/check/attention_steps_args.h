@@ -36,7 +36,11 @@ struct ScaleCheckArgs {
   float* x;  ///< [count]
   std::int64_t count;
   double factor;
-  double soft_cap;  ///< 0 for none
+  double soft_cap;       ///< 0 for none
+  std::int64_t width;    ///< of rows whose columns have:
+  const float* weights;  ///< [width] or null
+  const float* least;    ///< [width], or null like `most`
+  const float* most;
 };
 
 struct MaskCheckArgs {

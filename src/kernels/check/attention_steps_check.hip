@@ -71,8 +71,14 @@ ROCMFORGE_CHECK_KERNEL check_query_key(QueryKeyCheckArgs args) {
 
 ROCMFORGE_CHECK_KERNEL check_scale(ScaleCheckArgs args) {
   for_each_element(args.count, [&](std::int64_t i) {
-    const double x = static_cast<double>(args.x[i]) * args.factor;
-    args.x[i] = static_cast<float>(args.soft_cap > 0.0 ? args.soft_cap * tanh(x / args.soft_cap) : x);
+    const std::int64_t column = args.width > 0 ? i % args.width : 0;
+    double x = static_cast<double>(args.x[i]) * args.factor;
+    x = args.soft_cap > 0.0 ? args.soft_cap * tanh(x / args.soft_cap) : x;
+    x = args.weights != nullptr ? x * static_cast<double>(args.weights[column]) : x;
+    if (args.least != nullptr) {
+      x = fmin(fmax(x, static_cast<double>(args.least[column])), static_cast<double>(args.most[column]));
+    }
+    args.x[i] = static_cast<float>(x);
   });
 }
 

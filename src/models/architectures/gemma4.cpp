@@ -83,7 +83,8 @@ void read_tensors(ModelConfig& config, const GgufFile& file) {
 }
 
 /// Gemma 4: layers with and without a window have different head lengths; heads of Q, K and V are normalised; scores are not
-/// scaled. Some models have experts beside each dense part. In others layers share K and V and have embeddings of their own.
+/// scaled; the tokens of an image see each other in layers with a window alone. Some models have experts beside each dense
+/// part. In others layers share K and V and have embeddings of their own.
 void configure_gemma4(ModelConfig& config, MetadataReader& metadata) {
   configure_gemma_common(config, metadata);
   add_gemma_post_norms(config);
@@ -98,6 +99,7 @@ void configure_gemma4(ModelConfig& config, MetadataReader& metadata) {
     layer.feed_forward.experts.shared_width = layer.feed_forward.width;
     layer.attention.qk_norm = QkNorm::heads;
     layer.attention.value_norm = true;
+    layer.attention.spans = layer.attention.window > 0;
     layer.attention.scale = layer.attention.scale == 0.0f ? 1.0f : layer.attention.scale;
   }
 }

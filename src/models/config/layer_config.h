@@ -62,6 +62,10 @@ struct AttentionConfig {
   bool values_are_keys = false;  ///< V is K before its norm and its rotation: there is no attn_v
   std::int32_t keys_of = -1;     ///< the earlier layer whose K and V are read; -1: the layer has its own
   bool norm_after_turn = false;  ///< QkNorm::heads only
+  bool spans = true;             ///< the tokens of a span see each other in both directions
+  /// Each half of a head turns by itself, as RopeKind::half turns a head: the middle quarters of Q and K change places when
+  /// they are loaded, so that pairs lie as in RopeKind::half.
+  bool halves_turn = false;
   RopeConfig rope{};
   LatentConfig latent{};
 

@@ -36,6 +36,21 @@ AttentionMixer::AttentionMixer(Planner& planner, const ModelConfig& config, int 
   output_.append(project_);
 }
 
+namespace {
+
+/// Of each of so many heads the quarters 0, 2, 1 and 3: AttentionConfig::halves_turn.
+Selection middle_quarters_exchanged(std::int64_t heads, std::int64_t dim) {
+  Selection selection{.of = heads * dim};
+  for (std::int64_t head = 0; head < heads; ++head) {
+    for (const std::int64_t quarter : {0, 2, 1, 3}) {
+      selection.ranges.push_back({head * dim + quarter * dim / 4, dim / 4});
+    }
+  }
+  return selection;
+}
+
+}  // namespace
+
 void AttentionMixer::take_share(const Planner& planner, const AttentionConfig& all, int index) {
   const Range q = planner.own(index, all.q_heads, "query heads");
   const Range kv = planner.own_or_common(index, all.kv_heads, "KV heads");
@@ -60,12 +75,19 @@ void AttentionMixer::plan_projections(Planner& planner, const ModelConfig& confi
   const bool needs_all = config_.qk_norm == QkNorm::vectors;
   const std::int64_t dim = config_.head_dim;
   const bool needs_bias = config_.needs_bias;
-  const Selection own_keys = kv_heads_.times(dim);
-  const Selection keys = needs_all ? Selection{} : own_keys;
+  const Selection own_values = kv_heads_.times(dim);
+  Selection keys = needs_all ? Selection{} : own_values;
   Selection q = needs_all ? Selection{} : q_heads_.times(dim);
   if (config_.output_gate) {
     const std::int64_t query_and_gate[] = {dim, dim};
     q = Selection::grouped(all.q_heads, planner.own(index, all.q_heads, "query heads"), query_and_gate);
+  }
+  Selection elements;  // of the norms of heads
+  if (config_.halves_turn) {
+    check(q.whole() && keys.whole() && dim % 4 == 0, "heads whose halves turn are taken whole");
+    q = middle_quarters_exchanged(all.q_heads, dim);
+    keys = middle_quarters_exchanged(all.kv_heads, dim);
+    elements = middle_quarters_exchanged(1, dim);
   }
   const std::int64_t k_width = needs_all ? all.kv_dim() : config_.kv_dim();
   std::vector<LinearName> several{{.name = name("attn_q"), .n = all_k_at_, .needs_bias = needs_bias, .rows = q}};
@@ -75,8 +97,8 @@ void AttentionMixer::plan_projections(Planner& planner, const ModelConfig& confi
     stacked_parts.push_back({keys, all.kv_dim()});
   }
   if (config_.has_keys() && !config_.values_are_keys) {
-    several.push_back({.name = name("attn_v"), .n = config_.kv_dim(), .needs_bias = needs_bias, .rows = own_keys});
-    stacked_parts.push_back({own_keys, all.kv_dim()});
+    several.push_back({.name = name("attn_v"), .n = config_.kv_dim(), .needs_bias = needs_bias, .rows = own_values});
+    stacked_parts.push_back({own_values, all.kv_dim()});
   }
   std::int64_t width = 0;
   std::vector<TensorPiece> pieces;
@@ -94,8 +116,8 @@ void AttentionMixer::plan_projections(Planner& planner, const ModelConfig& confi
   qkv_ = planner.fused_linear(name("attn_qkv"), block_norm(config, index, config.layer(index).graph.mixer_norm),
                               one_tensor ? one : several, config.hidden);
   if (config_.qk_norm == QkNorm::heads) {
-    q_norm_ = planner.vector(name("attn_q_norm.weight"), config_.head_dim);
-    k_norm_ = config_.has_keys() ? planner.vector(name("attn_k_norm.weight"), config_.head_dim) : nullptr;
+    q_norm_ = planner.floats(name("attn_q_norm.weight"), {dim}, elements);
+    k_norm_ = config_.has_keys() ? planner.floats(name("attn_k_norm.weight"), {dim}, elements) : nullptr;
   } else if (config_.qk_norm == QkNorm::vectors) {
     q_row_norm_ = planner.norm({name("attn_q_norm"), NormKind::rms, config.norm_eps}, all.q_dim());
     k_row_norm_ = planner.norm({name("attn_k_norm"), NormKind::rms, config.norm_eps}, all.kv_dim());
@@ -128,7 +150,7 @@ void AttentionMixer::plan_attention(Planner& planner, const ModelConfig& config,
                                                 .soft_cap = config_.soft_cap,
                                                 .sinks = config_.sinks,
                                                 .causal = !config.encoder.is_encoder},
-                                               shared);
+                                               shared, config_.spans);
   attention_ = planned.attention;
   kv_place_ = planned.place;
   if (config_.output_gate) {

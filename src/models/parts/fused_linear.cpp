@@ -43,11 +43,25 @@ void Norm::append_residual(Operations& operations, float* Buffers::*x, float* Bu
                         }});
 }
 
+void LinearLimits::limit(const Step& step, float* x, const WeightVector& least, const WeightVector& most) const {
+  const auto width = static_cast<std::int64_t>(least.count());
+  operation.run({.x = x, .count = step.tokens * width, .width = width, .least = least.data, .most = most.data}, step);
+}
+
 void FusedLinear::append(Operations& operations, float* Buffers::*x, float* Buffers::*out) const {
   if (norm) {
     operations.push_back({std::string(norm->kind()), [this, x](const Step& step) { normalise(step, x); }});
   }
+  if (limits) {
+    operations.push_back(
+        {std::string(Scale::name), [this](const Step& step) { limits->limit_input(step, step.buffers.normed); }});
+  }
   operations.push_back({linear.kind(), [this, x, out](const Step& step) { multiply(step, x, out); }});
+  if (limits) {
+    float* Buffers::*limited = gate ? &Buffers::projected : out;
+    operations.push_back({std::string(Scale::name),
+                          [this, limited](const Step& step) { limits->limit_output(step, step.buffers.*limited); }});
+  }
   if (gate) {
     operations.push_back({std::string(GatedActivation::name), [this, out](const Step& step) { activate(step, out); }});
   }

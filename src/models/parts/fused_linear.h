@@ -78,6 +78,23 @@ struct ResidualSum {
   void append(Operations& operations) const;
 };
 
+/// Limits of what goes into linear layers of one input, and of what comes out of them (tensors LAYER.input_min, input_max,
+/// output_min and output_max).
+struct LinearLimits {
+  Resolved<Scale> operation;
+  const WeightVector* least_in = nullptr;  ///< [k]
+  const WeightVector* most_in = nullptr;
+  const WeightVector* least_out = nullptr;  ///< [width]
+  const WeightVector* most_out = nullptr;
+
+  /// Change rows in place.
+  void limit_input(const Step& step, float* x) const { limit(step, x, *least_in, *most_in); }
+  void limit_output(const Step& step, float* out) const { limit(step, out, *least_out, *most_out); }
+
+ private:
+  void limit(const Step& step, float* x, const WeightVector& least, const WeightVector& most) const;
+};
+
 /// Linear layers, with an optional norm of their input and an optional gated activation of their outputs. Norm and
 /// activation are part of the call of the products where the kernel fuses them for the number of tokens; otherwise they are
 /// operations of their own.
@@ -85,6 +102,7 @@ struct FusedLinear {
   std::optional<Norm> norm;
   Linear linear;
   MatmulFusions fusions;                          ///< of the linear layers; 0 for a missing norm or gate
+  std::optional<LinearLimits> limits;             ///< with them nothing is fused
   const ResidualSum* sum = nullptr;               ///< the sum that their input comes from, if it may be fused
   std::optional<Resolved<GatedActivation>> gate;  ///< when set, the outputs are gate and up
 

@@ -1,5 +1,6 @@
 #include "models/parts/residual_output.h"
 
+#include "base/error.h"
 #include "models/parts/block.h"
 
 namespace rocmforge {
@@ -12,6 +13,10 @@ ResidualOutput::ResidualOutput(Planner& planner, const ModelConfig& config, int 
   linear_ = planner.linear(
       name, {{.name = name, .n = hidden_, .needs_bias = names.needs_bias, .columns = names.columns, .summed = summed}},
       names.k);
+  limits_ = planner.limits({{.name = name, .n = hidden_}}, names.k);
+  if (limits_ && (summed || names.norm.empty())) {
+    throw Error(planner.weights().place(name) + ": has limits, which need a norm behind the layer, on one device");
+  }
   if (summed) {
     rank_sum_ = planner.rank_sum(hidden_);
   }
@@ -60,9 +65,17 @@ void ResidualOutput::append_sum(Operations& operations) const {
     operations.push_back(
         {linear_.kind(), [this](const Step& step) { linear_.run(step, step.buffers.gathered, step.buffers.*into_); }});
   } else if (sum_ || add_) {
-    operations.push_back({linear_.kind(), [this](const Step& step) {
-                            linear_.run(step, step.buffers.gathered, sum_ ? sum_->input(step) : step.buffers.projected);
-                          }});
+    const auto output = [this](const Step& step) { return sum_ ? sum_->input(step) : step.buffers.projected; };
+    if (limits_) {
+      operations.push_back(
+          {std::string(Scale::name), [this](const Step& step) { limits_->limit_input(step, step.buffers.gathered); }});
+    }
+    operations.push_back(
+        {linear_.kind(), [this, output](const Step& step) { linear_.run(step, step.buffers.gathered, output(step)); }});
+    if (limits_) {
+      operations.push_back(
+          {std::string(Scale::name), [this, output](const Step& step) { limits_->limit_output(step, output(step)); }});
+    }
   } else {
     linear_.append_residual(operations, &Buffers::gathered, &Buffers::hidden);
   }

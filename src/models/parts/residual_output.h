@@ -43,6 +43,7 @@ class ResidualOutput {
   void append_rank_sum(Operations& operations) const;
 
   Linear linear_;
+  std::optional<LinearLimits> limits_;
   std::optional<RankSum> rank_sum_;
   std::optional<ResidualSum> sum_;            ///< with an RMSNorm
   std::optional<Norm> norm_;                  ///< another one

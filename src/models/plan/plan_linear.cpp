@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "models/plan/planner.h"
 #include "models/plan/weight_choice.h"
@@ -28,7 +29,11 @@ FusedLinear Planner::fused_linear(std::string_view operation, const std::optiona
   auto [linear, planned] = choose_linear(operation, names, k);
   const std::string_view kind = operation_kind(operation);
   FusedLinear fused;
-  fused.fusions = linear.fusions();
+  fused.limits = limits(names, k);
+  if (fused.limits && !norm) {
+    throw Error(fmt::format("{}: has limits, which need a norm before the layer", weights().place(names.front().name)));
+  }
+  fused.fusions = fused.limits ? MatmulFusions{} : linear.fusions();
   if (norm && norm->kind == NormKind::layer) {
     fused.fusions.norm_tokens = 0;
     fused.norm = this->norm(*norm, k);
@@ -50,6 +55,43 @@ FusedLinear Planner::fused_linear(std::string_view operation, const std::optiona
   }
   fused.linear = std::move(linear);
   return fused;
+}
+
+std::optional<LinearLimits> Planner::limits(const std::vector<LinearName>& names, std::int64_t k) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  std::vector<float> least_out;
+  std::vector<float> most_out;
+  float least_in = -infinity;
+  float most_in = infinity;
+  for (const LinearName& layer : names) {
+    const auto limit = [&](std::string_view part, float none) {
+      const std::string name = layer.name + std::string(part);
+      return weights().has_tensor(name) ? weights().limit(name) : none;
+    };
+    const float least = limit(".input_min", -infinity);
+    const float most = limit(".input_max", infinity);
+    if (&layer != &names.front() && (least != least_in || most != most_in)) {
+      throw Error(fmt::format("{} and {} have the same input, but other limits of it", weights().place(names.front().name),
+                              layer.name));
+    }
+    least_in = least;
+    most_in = most;
+    const auto rows = static_cast<std::size_t>(layer.n);
+    least_out.insert(least_out.end(), rows, limit(".output_min", -infinity));
+    most_out.insert(most_out.end(), rows, limit(".output_max", infinity));
+  }
+  const auto is = [](float value) { return [value](float other) { return other == value; }; };
+  if (least_in == -infinity && most_in == infinity && std::ranges::all_of(least_out, is(-infinity)) &&
+      std::ranges::all_of(most_out, is(infinity))) {
+    return std::nullopt;
+  }
+  const auto inputs = static_cast<std::size_t>(k);
+  LinearLimits limits{resolve_for_width<Scale>({}, 2 * k)};
+  limits.least_in = weights().computed(std::vector<float>(inputs, least_in));
+  limits.most_in = weights().computed(std::vector<float>(inputs, most_in));
+  limits.least_out = weights().computed(std::move(least_out));
+  limits.most_out = weights().computed(std::move(most_out));
+  return limits;
 }
 
 std::pair<Linear, PlannedOperation> Planner::choose_linear(std::string_view operation, const std::vector<LinearName>& names,

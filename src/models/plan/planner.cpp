@@ -34,7 +34,7 @@ EmbeddingTable* Planner::embedding(std::string_view name, std::int64_t vocab, st
   });
 }
 
-PlannedAttention Planner::attention(const Attention::Spec& spec, const std::optional<KvPlace>& shared) {
+PlannedAttention Planner::attention(const Attention::Spec& spec, const std::optional<KvPlace>& shared, bool spans) {
   const Attention::Spec decode_spec = single_row_spec(spec);
   AttentionPair pair = choose_attention(*registry_, spec, device(), forced(options_.attention));
   // Without causality a text is computed in one step, which needs all its positions.
@@ -49,6 +49,9 @@ PlannedAttention Planner::attention(const Attention::Spec& spec, const std::opti
   PlannedOperation prefills = describe<Attention>(spec, std::move(pair.prefill)).second;
   PlannedOperation decodes = describe<Attention>(decode_spec, std::move(pair.decode)).second;
   StepAttention attention{spec, decode_spec, prefill, decode};
+  if (!spans) {
+    attention.pass_over_spans();
+  }
   const AttentionPair chosen{{&prefill, {}}, {&decode, {}}, pair.layout};
   prefills.uses = {KernelUse<Attention>{spec, &prefill, pair.layout}};
   decodes.uses = {KernelUse<Attention>{decode_spec, &decode, pair.layout}};
@@ -62,15 +65,15 @@ PlannedAttention Planner::attention(const Attention::Spec& spec, const std::opti
   need_scratch(prefill.workspace_bytes(spec, limits_));
   need_scratch(decode.workspace_bytes(decode_spec, limits_));
   need_attention_state(std::max(prefill.state_bytes(spec, limits_), decode.state_bytes(decode_spec, limits_)));
-  plan_further(attention, spec, chosen);
+  plan_further(attention, spec, chosen, spans);
   return {attention, place, pair.layout};
 }
 
-void Planner::plan_further(StepAttention& attention, const Attention::Spec& spec, const AttentionPair& pair) {
-  if (options_.spans) {
-    Attention::Spec spans = spec;
-    spans.spans = true;
-    attention.set_spans(plan_beside(pair, spans));
+void Planner::plan_further(StepAttention& attention, const Attention::Spec& spec, const AttentionPair& pair, bool spans) {
+  if (options_.spans && spans) {
+    Attention::Spec of_spans = spec;
+    of_spans.spans = true;
+    attention.set_spans(plan_beside(pair, of_spans));
   }
   for (std::int32_t rows = 2; rows <= options_.most_rows; rows *= 2) {
     Attention::Spec few = spec;

@@ -91,8 +91,8 @@ class Planner {
   EmbeddingTable* embedding(std::string_view name, std::int64_t vocab, std::int64_t hidden);
   /// Chooses kernels for both phases on one cache layout: see AttentionPair. The layer gets a plane in the group of its
   /// window. A window that is longer than the context is ignored. With `shared` the layer reads the plane of another layer
-  /// with the same spec.
-  PlannedAttention attention(const Attention::Spec& spec, const std::optional<KvPlace>& shared = {});
+  /// with the same spec. Without `spans` its tokens see nothing behind them in steps of tokens that see each other, either.
+  PlannedAttention attention(const Attention::Spec& spec, const std::optional<KvPlace>& shared = {}, bool spans = true);
   /// The RopeAppend before `attention`. In steps of single rows it is part of the attention call if the kernel supports
   /// that.
   Resolved<RopeAppend> rope_append(const RopeAppend::Spec& spec, const StepAttention& attention);
@@ -102,6 +102,8 @@ class Planner {
   FusedLinear fused_linear(std::string_view operation, const std::optional<NormName>& norm,
                            const std::vector<LinearName>& names, std::int64_t k,
                            const std::optional<GatedActivation::Spec>& gate = {});
+  /// The limits of layers of an input of `k` elements, if the file has any. Throws Error if those of their input differ.
+  std::optional<LinearLimits> limits(const std::vector<LinearName>& names, std::int64_t k);
   /// Fuses `sum` into `next`, the product that runs right after it and reads it, where the kernels of `next` can. Neither
   /// object may be moved afterwards.
   void join(ResidualSum& sum, FusedLinear& next);
@@ -206,7 +208,7 @@ class Planner {
   void need_scratch(std::size_t size_bytes) { buffers().need_bytes(BufferName::scratch, size_bytes); }
   void need_attention_state(std::size_t size_bytes);
   /// The kernels of steps that ModelOptions::spans and most_rows allow, on the cache of `pair`.
-  void plan_further(StepAttention& attention, const Attention::Spec& spec, const AttentionPair& pair);
+  void plan_further(StepAttention& attention, const Attention::Spec& spec, const AttentionPair& pair, bool spans);
   const AttentionBackend& plan_beside(const AttentionPair& pair, const Attention::Spec& spec);
   /// A kernel that is asked for by name, on the device that it is for.
   [[nodiscard]] std::string_view forced(const std::string& kernel) const {

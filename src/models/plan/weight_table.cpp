@@ -147,6 +147,19 @@ float WeightTable::number(std::string_view name) {
   return value;
 }
 
+float WeightTable::limit(std::string_view name) {
+  const GgufTensor& found = tensor(name, {1});
+  float value = 0.0f;
+  if (found.tensor.dtype != DType::f32) {
+    throw Error(fmt::format("{} is {}, a limit must be F32", place(name), rocmforge::name(found.tensor.dtype)));
+  }
+  std::memcpy(&value, found.tensor.data, sizeof value);
+  if (std::isnan(value)) {
+    throw Error(fmt::format("{} is no number", place(name)));
+  }
+  return value;
+}
+
 float WeightTable::product_scale(std::string_view layer, DType type) {
   const std::string name = scale_of(layer);
   return type == DType::nvfp4 && has_tensor(name) ? number(name) : 1.0f;

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "models/parts/embedding_table.h"
@@ -50,12 +51,16 @@ class WeightTable {
   const WeightVector* selected_vector(std::string_view name, Shape shape, const Selection& rows);
   /// The same [dim], times `factor`.
   const WeightVector* scaled_vector(std::string_view name, std::int64_t dim, float factor);
-  /// Computed numbers in the device's memory. The owner of `values` must outlive the table. Equal arrays share one copy.
+  /// Computed numbers in the device's memory.
+  const WeightVector* computed(std::vector<float> values) { return constants(computed_.emplace_back(std::move(values))); }
+  /// The same. The owner of `values` must outlive the table. Equal arrays share one copy.
   const WeightVector* constants(std::span<const float> values);
   /// The same of integers.
   const IntegerVector* constants(std::span<const std::int32_t> values);
   /// The value of an F32 tensor of one element. Throws Error naming a tensor whose value is not finite.
   float number(std::string_view name);
+  /// As number(), where it may be infinite.
+  float limit(std::string_view name);
   /// The factor of an NVFP4 weight's whole product: tensor LAYER.scale.
   float product_scale(std::string_view layer, DType type);
   /// Throws Error unless these scales of weights are finite numbers in F32.

@@ -53,7 +53,7 @@ const StepAttention::Phase& StepAttention::decode_of(const Step& step) const {
 }
 
 void StepAttention::run(Attention::Args args, const Step& step) const {
-  const bool any_spans = step.batch.visible_end != nullptr;
+  const bool any_spans = step.batch.visible_end != nullptr && !passes_over_spans_;
   check(!any_spans || spans_.backend != nullptr, "attention: tokens see each other, but no kernel for that is planned");
   const Phase& several = any_spans ? spans_ : prefill_;
   const Phase& decode = decode_of(step);
@@ -82,6 +82,9 @@ std::size_t StepAttention::workspace_bytes(const AttentionLimits& limits) const 
 void StepAttention::call(const Phase& phase, Attention::Args args, Attention::Rows rows, const Step& step) const {
   args.cache = step.cache;
   args.batch = step.batch;
+  if (passes_over_spans_) {
+    args.batch.visible_end = nullptr;
+  }
   args.rows = rows;
   args.workspace = step.buffers.scratch;
   args.state = step.buffers.attention_states[phase.state];

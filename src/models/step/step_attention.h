@@ -19,6 +19,8 @@ class StepAttention {
 
   /// For steps with a visible_end.
   void set_spans(const AttentionBackend& backend);
+  /// In such steps, too, rows see up to themselves.
+  void pass_over_spans() { passes_over_spans_ = true; }
   /// For steps with at most `rows` rows a sequence: 2, 4 or 8.
   void set_few(std::int32_t rows, const AttentionBackend& backend);
 
@@ -50,6 +52,7 @@ class StepAttention {
   Phase prefill_;
   Phase decode_;
   Phase spans_;
+  bool passes_over_spans_ = false;
   std::array<Phase, few_kinds> few_;
 };
 

@@ -42,6 +42,21 @@ ImageSides below_longest(const VisionConfig& config, std::int32_t width, std::in
   return {side(width), side(height)};
 }
 
+/// As large as max_tokens allow, each side rounded down (transformers, the image processor of Gemma 4).
+ImageSides filled(const VisionConfig& config, std::int32_t width, std::int32_t height) {
+  const std::int32_t unit = config.unit();
+  const double area = static_cast<double>(config.max_tokens) * unit * unit;
+  const double factor = std::sqrt(area / (static_cast<double>(width) * height));
+  const auto units = [&](std::int32_t side) { return static_cast<std::int32_t>(std::floor(factor * side / unit)); };
+  ImageSides sides{units(width), units(height)};
+  if (sides.height == 0) {  // a line
+    sides = {std::min(std::max(width / height, 1), config.max_tokens), 1};
+  } else if (sides.width == 0) {
+    sides = {1, std::min(std::max(height / width, 1), config.max_tokens)};
+  }
+  return {sides.width * unit, sides.height * unit};
+}
+
 }  // namespace
 
 ImageSides sides_for(const VisionConfig& config, std::int32_t width, std::int32_t height) {
@@ -52,6 +67,9 @@ ImageSides sides_for(const VisionConfig& config, std::int32_t width, std::int32_
   if (std::int64_t{std::max(width, height)} > std::int64_t{longest_ratio} * std::min(width, height)) {
     throw Error(
         fmt::format("an image of {} x {} pixels has sides that differ more than {} times", width, height, longest_ratio));
+  }
+  if (config.fills) {
+    return filled(config, width, height);
   }
   if (config.longest_side > 0) {
     return below_longest(config, width, height);

@@ -11,8 +11,8 @@ namespace rocmforge {
 
 /// The sides that an image of `width` x `height` gets, in pixels: multiples of VisionConfig::unit(). Those that are kept are
 /// rounded, halves to even, and where the area is then above or below the limits, both sides change by one factor, rounded
-/// down or up (transformers, smart_resize). With a longest side both are reduced by one factor, then rounded up. Throws
-/// Error for an image whose sides differ too much.
+/// down or up (transformers, smart_resize). With a longest side both are reduced by one factor, then rounded up. Where an
+/// image fills its limit, both change by one factor, rounded down. Throws Error for an image whose sides differ too much.
 struct ImageSides {
   std::int32_t width = 0;
   std::int32_t height = 0;

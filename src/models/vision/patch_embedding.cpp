@@ -10,10 +10,10 @@
 namespace rocmforge {
 namespace {
 
-std::vector<float> read_table(WeightTable& weights, std::int64_t rows, std::int64_t hidden) {
-  const GgufTensor& tensor = weights.tensor("v.position_embd.weight", {rows, hidden});
-  std::vector<float> table(static_cast<std::size_t>(rows * hidden));
-  dequantize_row(tensor.tensor.dtype, tensor.tensor.data, table.data(), rows * hidden);
+std::vector<float> read_table(WeightTable& weights, const Shape& shape) {
+  const GgufTensor& tensor = weights.tensor("v.position_embd.weight", shape);
+  std::vector<float> table(static_cast<std::size_t>(shape.elems()));
+  dequantize_row(tensor.tensor.dtype, tensor.tensor.data, table.data(), shape.elems());
   return table;
 }
 
@@ -59,7 +59,8 @@ PatchEmbedding::PatchEmbedding(Planner& planner, const VisionConfig& config, std
 void PatchEmbedding::plan_positions(Planner& planner) {
   const std::int64_t hidden = config_.encoder.hidden;
   const std::int64_t side = config_.position_side();
-  table_ = read_table(planner.weights(), side * side, hidden);
+  const std::int64_t of_axis = config_.axis_positions;
+  table_ = read_table(planner.weights(), of_axis > 0 ? Shape{2, of_axis, hidden} : Shape{side * side, hidden});
   add_ = planner.resolve_for_width<ResidualAdd>({}, 3 * hidden);
   operations_.push_back(
       {std::string(ResidualAdd::name), [this, hidden](const Step& step) {
@@ -114,27 +115,43 @@ void PatchEmbedding::upload(std::span<const Part> parts, Device& device, ThreadP
 }
 
 void PatchEmbedding::add_positions(const Part& part, float* out, ThreadPool& pool) const {
-  const std::int32_t side = config_.position_side();
   const std::int64_t hidden = config_.encoder.hidden;
   constexpr std::int64_t grain = 64;
   pool.parallel_for(std::int64_t{part.columns} * part.rows, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t patch = begin; patch < end; ++patch) {
       const PatchPlace place = patch_place(part.squares, patch, config_.merge);
-      const Between y = place_between(place.row, part.rows, side);
-      const Between x = place_between(place.column, part.columns, side);
-      const auto row = [&](std::int32_t line, std::int32_t column) {
-        return table_.data() + (std::int64_t{line} * side + column) * hidden;
-      };
-      const float* from[4] = {row(y.first, x.first), row(y.first, x.second), row(y.second, x.first),
-                              row(y.second, x.second)};
-      const float weights[4] = {(1 - y.share) * (1 - x.share), (1 - y.share) * x.share, y.share * (1 - x.share),
-                                y.share * x.share};
-      for (std::int64_t e = 0; e < hidden; ++e) {
-        out[patch * hidden + e] =
-            weights[0] * from[0][e] + weights[1] * from[1][e] + weights[2] * from[2][e] + weights[3] * from[3][e];
+      if (config_.axis_positions > 0) {
+        position_of_axes(place, out + patch * hidden);
+      } else {
+        position_between(part, place, out + patch * hidden);
       }
     }
   });
+}
+
+void PatchEmbedding::position_between(const Part& part, PatchPlace place, float* out) const {
+  const std::int32_t side = config_.position_side();
+  const std::int64_t hidden = config_.encoder.hidden;
+  const Between y = place_between(place.row, part.rows, side);
+  const Between x = place_between(place.column, part.columns, side);
+  const auto row = [&](std::int32_t line, std::int32_t column) {
+    return table_.data() + (std::int64_t{line} * side + column) * hidden;
+  };
+  const float* from[4] = {row(y.first, x.first), row(y.first, x.second), row(y.second, x.first), row(y.second, x.second)};
+  const float weights[4] = {(1 - y.share) * (1 - x.share), (1 - y.share) * x.share, y.share * (1 - x.share),
+                            y.share * x.share};
+  for (std::int64_t e = 0; e < hidden; ++e) {
+    out[e] = weights[0] * from[0][e] + weights[1] * from[1][e] + weights[2] * from[2][e] + weights[3] * from[3][e];
+  }
+}
+
+void PatchEmbedding::position_of_axes(PatchPlace place, float* out) const {
+  const std::int64_t hidden = config_.encoder.hidden;
+  const float* column = table_.data() + place.column * hidden;
+  const float* row = table_.data() + (std::int64_t{config_.axis_positions} + place.row) * hidden;
+  for (std::int64_t e = 0; e < hidden; ++e) {
+    out[e] = column[e] + row[e];
+  }
 }
 
 }  // namespace rocmforge

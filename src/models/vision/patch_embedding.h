@@ -44,13 +44,16 @@ class PatchEmbedding {
   void plan_positions(Planner& planner);
   void append_product(const Linear& linear, bool accumulate);
   [[nodiscard]] std::int64_t position_values() const { return table_.empty() ? 0 : config_.encoder.hidden; }
-  /// Positions [columns x rows, hidden] in the order of the patches: those of the table, bilinear between them, with the
-  /// table's corners at the image's.
+  /// Positions [columns x rows, hidden] in the order of the patches.
   void add_positions(const Part& part, float* out, ThreadPool& pool) const;
+  /// Of the table, bilinear between its positions, with its corners at the image's.
+  void position_between(const Part& part, PatchPlace place, float* out) const;
+  /// The column's and the row's.
+  void position_of_axes(PatchPlace place, float* out) const;
 
   VisionConfig config_;
   std::int64_t patches_;
-  std::vector<float> table_;  ///< [side, side, hidden]; empty without learned positions
+  std::vector<float> table_;  ///< [side, side, hidden], or [2, axis_positions, hidden]; empty without learned positions
   std::vector<Linear> frames_;
   Resolved<ResidualAdd> add_;
   std::optional<Norm> norm_;

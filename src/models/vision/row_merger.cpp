@@ -1,8 +1,10 @@
 #include "models/vision/row_merger.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <optional>
+#include <vector>
 
 namespace rocmforge {
 namespace {
@@ -61,21 +63,61 @@ class JoinedMerger final : public RowMerger {
   std::optional<RowPlaces> places_;
 };
 
+/// The mean of the patches of each row, times a factor. Not moved.
+class SquareMean {
+ public:
+  SquareMean(Planner& planner, const VisionConfig& config, std::int64_t rows, float factor)
+      : hidden_(config.encoder.hidden),
+        patches_(config.patches_per_row()),
+        factor_(factor / static_cast<float>(config.patches_per_row())),
+        rows_(static_cast<std::size_t>(rows)) {
+    add_ = planner.resolve<OverwriteRows>({hidden_});
+    scale_ = planner.resolve_for_width<Scale>({}, 2 * hidden_);
+    std::iota(rows_.begin(), rows_.end(), 0);
+    row_ids_ = planner.weights().constants(rows_);
+  }
+  SquareMean(const SquareMean&) = delete;
+  SquareMean& operator=(const SquareMean&) = delete;
+
+  /// From `patches` of all rows to `out` [Step::tokens, hidden].
+  void run(const Step& step, const float* patches, float* out) const {
+    for (std::int64_t patch = 0; patch < patches_; ++patch) {
+      add_.run({.x = patches + patch * hidden_,
+                .x_stride = patches_ * hidden_,
+                .from = row_ids_->data,
+                .ids = row_ids_->data,
+                .count = step.tokens,
+                .out = out,
+                .add = patch > 0},
+               step);
+    }
+    scale_.run({.x = out, .count = step.tokens * hidden_, .factor = factor_}, step);
+  }
+  /// 0, 1, 2, ...
+  [[nodiscard]] const IntegerVector& row_ids() const { return *row_ids_; }
+  [[nodiscard]] const Resolved<OverwriteRows>& add() const { return add_; }
+  [[nodiscard]] const Resolved<Scale>& scale() const { return scale_; }
+
+ private:
+  std::int64_t hidden_;
+  std::int64_t patches_;
+  float factor_;
+  std::vector<std::int32_t> rows_;
+  Resolved<OverwriteRows> add_;
+  Resolved<Scale> scale_;
+  const IntegerVector* row_ids_ = nullptr;
+};
+
 /// The mean of a row's patches behind a LayerNorm of each: projection(norm(mean(post_norm(patches)))).
 class MeanMerger final : public RowMerger {
  public:
   MeanMerger(Planner& planner, const VisionConfig& config, std::int64_t rows)
-      : hidden_(config.encoder.hidden), patches_(config.patches_per_row()) {
+      : hidden_(config.encoder.hidden), patches_(config.patches_per_row()), mean_(planner, config, rows, 1.0f) {
     const ModelConfig& encoder = config.encoder;
     post_norm_ = planner.norm({"v.post_ln", encoder.norm_kind, encoder.norm_eps, encoder.norm_needs_bias}, hidden_);
-    add_ = planner.resolve<OverwriteRows>({hidden_});
-    scale_ = planner.resolve_for_width<Scale>({}, 2 * hidden_);
     norm_ = planner.norm({"mm.soft_emb_norm", NormKind::rms, encoder.norm_eps}, hidden_);
     projection_ = planner.linear("mm.input_projection",
                                  {{.name = "mm.input_projection", .n = config.text_width, .transposed = true}}, hidden_);
-    rows_.resize(static_cast<std::size_t>(rows));
-    std::iota(rows_.begin(), rows_.end(), 0);
-    row_ids_ = planner.weights().constants(rows_);
     for (const BufferName buffer : {BufferName::normed, BufferName::projected}) {
       planner.buffers().need(buffer, hidden_);
     }
@@ -84,32 +126,69 @@ class MeanMerger final : public RowMerger {
   void run(const Step& step, const MergedRows& out) const override {
     const Buffers& buffers = step.buffers;
     post_norm_.run(step.tokens * patches_, buffers.hidden, buffers.normed, step);
-    float* mean = buffers.projected;
-    for (std::int64_t patch = 0; patch < patches_; ++patch) {
-      add_.run({.x = buffers.normed + patch * hidden_,
-                .x_stride = patches_ * hidden_,
-                .from = row_ids_->data,
-                .ids = row_ids_->data,
-                .count = step.tokens,
-                .out = mean,
-                .add = patch > 0},
-               step);
-    }
-    scale_.run({.x = mean, .count = step.tokens * hidden_, .factor = 1.0f / static_cast<float>(patches_)}, step);
-    norm_.run(step.tokens, mean, buffers.normed, step);
+    mean_.run(step, buffers.normed, buffers.projected);
+    norm_.run(step.tokens, buffers.projected, buffers.normed, step);
     projection_.run_strided(step, buffers.normed, hidden_, out.data, {}, false, out.stride);
   }
 
  private:
   std::int64_t hidden_;
   std::int64_t patches_;
+  SquareMean mean_;
   Norm post_norm_;
-  Resolved<OverwriteRows> add_;
-  Resolved<Scale> scale_;
   Norm norm_;
   Linear projection_;
-  std::vector<std::int32_t> rows_;  ///< 0, 1, 2, ...
-  const IntegerVector* row_ids_ = nullptr;
+};
+
+/// projection(norm((sqrt(hidden) mean(patches) - std_bias) * std_scale)), where the norm has no weights, and files of small
+/// models have no std_bias and std_scale.
+class ScaledMeanMerger final : public RowMerger {
+ public:
+  ScaledMeanMerger(Planner& planner, const VisionConfig& config, std::int64_t rows)
+      : hidden_(config.encoder.hidden), mean_(planner, config, rows, std::sqrt(static_cast<float>(config.encoder.hidden))) {
+    WeightTable& weights = planner.weights();
+    if (weights.has_tensor("v.std_bias") || weights.has_tensor("v.std_scale")) {
+      minus_bias_ = weights.scaled_vector("v.std_bias", hidden_, -1.0f);
+      scale_ = planner.vector("v.std_scale", hidden_);
+      zeros_.assign(static_cast<std::size_t>(rows), 0);
+      zero_ids_ = weights.constants(zeros_);
+    }
+    norm_ = {planner.resolve<RmsNorm>({hidden_, config.encoder.norm_eps}),
+             weights.computed(std::vector<float>(static_cast<std::size_t>(hidden_), 1.0f))};
+    projection_ = planner.linear("mm.input_projection", {{.name = "mm.input_projection", .n = config.text_width}}, hidden_);
+    for (const BufferName buffer : {BufferName::normed, BufferName::projected}) {
+      planner.buffers().need(buffer, hidden_);
+    }
+  }
+
+  void run(const Step& step, const MergedRows& out) const override {
+    const Buffers& buffers = step.buffers;
+    float* mean = buffers.projected;
+    mean_.run(step, buffers.hidden, mean);
+    if (scale_ != nullptr) {
+      mean_.add().run({.x = minus_bias_->data,
+                       .x_stride = hidden_,
+                       .from = zero_ids_->data,
+                       .ids = mean_.row_ids().data,
+                       .count = step.tokens,
+                       .out = mean,
+                       .add = true},
+                      step);
+      mean_.scale().run({.x = mean, .count = step.tokens * hidden_, .width = hidden_, .weights = scale_->data}, step);
+    }
+    norm_.run(step.tokens, mean, buffers.normed, step);
+    projection_.run_strided(step, buffers.normed, hidden_, out.data, {}, false, out.stride);
+  }
+
+ private:
+  std::int64_t hidden_;
+  SquareMean mean_;
+  const WeightVector* minus_bias_ = nullptr;
+  const WeightVector* scale_ = nullptr;
+  std::vector<std::int32_t> zeros_;
+  const IntegerVector* zero_ids_ = nullptr;
+  Norm norm_;
+  Linear projection_;
 };
 
 /// second(gelu(first(join(norm(patches))))), where `join` makes one state of those of a square's patches. Single patches
@@ -170,6 +249,8 @@ std::unique_ptr<RowMerger> RowMerger::of_output(Planner& planner, const VisionCo
       return std::make_unique<JoinedMerger>(planner, config, JoinedNames{"v.post_ln", "mm.0", "mm.2"}, rows);
     case Projector::mean:
       return std::make_unique<MeanMerger>(planner, config, rows);
+    case Projector::scaled_mean:
+      return std::make_unique<ScaledMeanMerger>(planner, config, rows);
     case Projector::pixtral:
       return std::make_unique<PixtralMerger>(planner, config, rows);
   }

@@ -136,7 +136,7 @@ VisionConfig VisionConfig::from_gguf(const GgufFile& file, const ModelConfig& te
   read_layers(config, metadata);
   read_sizes(config, metadata);
   config.text_width = text.hidden;
-  family.configure(config, metadata);
+  family.configure(config, metadata, text);
   limit_tokens(config, metadata, max_tokens);
   check_text(config, text, metadata);
   const GgufTensor* down = file.find_tensor("v.blk.0.ffn_down.weight");

@@ -14,9 +14,10 @@ namespace rocmforge {
 
 /// What makes rows for the text model of an encoder's patches.
 enum class Projector {
-  joined,   ///< Qwen: 2 x 2 patches joined, two linear layers; the same of some layers' states (deepstack)
-  mean,     ///< Gemma 3: means of 4 x 4 patches, an RMSNorm, one linear layer
-  pixtral,  ///< 2 x 2 patches made one by a linear layer, or single ones; then two linear layers
+  joined,       ///< Qwen: 2 x 2 patches joined, two linear layers; the same of some layers' states (deepstack)
+  mean,         ///< Gemma 3: means of 4 x 4 patches, an RMSNorm, one linear layer
+  scaled_mean,  ///< Gemma 4: means of 3 x 3 patches, standardised in some files, an RMSNorm without weights, one layer
+  pixtral,      ///< 2 x 2 patches made one by a linear layer, or single ones; then two linear layers
 };
 
 /// What stands for an image in a prompt.
@@ -36,6 +37,7 @@ struct VisionConfig {
   std::int32_t image_size = 0;      ///< pixels of the sides that the learned positions are for
   std::int32_t frames = 1;          ///< convolutions of a patch, which is each frame of a video that stands still
   bool learned_positions = true;    ///< are added to the patches, beside or in place of a rotation
+  std::int32_t axis_positions = 0;  ///< of a table for columns and one for rows, whose sums they are; 0: one for both
   std::string input_norm;           ///< of the patches before the first layer: its tensor without ".weight"; "": none
   std::int32_t merge = 1;           ///< sides, in patches, of the square that becomes a row
   std::int32_t window = 0;          ///< sides, in squares, of the windows inside of which patches see each other; 0: none
@@ -43,6 +45,7 @@ struct VisionConfig {
   bool line_ends = false;           ///< a fixed row stands behind each line of squares but an image's last
   std::int32_t longest_side = 0;    ///< larger images are reduced to it, all are rounded up; 0: the area has limits
   bool fixed_size = false;          ///< every image gets image_size; else its sides are kept as far as min and max allow
+  bool fills = false;               ///< every image gets about max_tokens, its sides differ as they did
   std::int32_t min_tokens = 0;      ///< rows of an image
   std::int32_t max_tokens = 0;
   std::array<float, 3> mean{};  ///< of the channels: a pixel is (value / 255 - mean) / deviation

@@ -17,6 +17,7 @@ namespace rocmforge {
 namespace {
 
 constexpr std::int32_t most_features = 1 << 20;
+constexpr std::int32_t most_positions = 1 << 16;
 
 void require_activation(MetadataReader& metadata, std::string_view key, std::string_view name) {
   if (!metadata.flag(key, false)) {
@@ -153,7 +154,7 @@ std::int32_t features_of_tensors(const VisionConfig& config, MetadataReader& met
 }
 
 /// Qwen2-VL.
-void configure_qwen2vl(VisionConfig& config, MetadataReader& metadata) {
+void configure_qwen2vl(VisionConfig& config, MetadataReader& metadata, const ModelConfig&) {
   const std::int32_t features = features_of_tensors(config, metadata);
   configure_qwen(config, metadata);
   const bool gelu = metadata.flag("use_gelu", false);
@@ -165,7 +166,7 @@ void configure_qwen2vl(VisionConfig& config, MetadataReader& metadata) {
 }
 
 /// Qwen2.5-VL: RMSNorms, gated layers, windows.
-void configure_qwen25vl(VisionConfig& config, MetadataReader& metadata) {
+void configure_qwen25vl(VisionConfig& config, MetadataReader& metadata, const ModelConfig&) {
   require_activation(metadata, "use_silu", "SiLU");
   configure_qwen(config, metadata);
   config.encoder.norm_kind = NormKind::rms;
@@ -180,14 +181,14 @@ void configure_qwen25vl(VisionConfig& config, MetadataReader& metadata) {
 }
 
 /// Qwen3-VL, Qwen3.5 and later.
-void configure_qwen3vl(VisionConfig& config, MetadataReader& metadata) {
+void configure_qwen3vl(VisionConfig& config, MetadataReader& metadata, const ModelConfig&) {
   require_activation(metadata, "use_gelu", "GELU");
   configure_qwen(config, metadata);
   config.deepstack = deepstack_layers(metadata.file(), config.encoder.layers);
 }
 
 /// Gemma 3: SigLIP.
-void configure_gemma3(VisionConfig& config, MetadataReader& metadata) {
+void configure_gemma3(VisionConfig& config, MetadataReader& metadata, const ModelConfig&) {
   require_activation(metadata, "use_gelu", "GELU");
   configure_usual(config);
   config.projector = Projector::mean;
@@ -201,8 +202,51 @@ void configure_gemma3(VisionConfig& config, MetadataReader& metadata) {
                   .after = "<end_of_image>\n\n"};
 }
 
+/// Gemma 4: RMSNorms before and behind each part, heads normalised, gated layers without biases. Each half of a head turns
+/// by itself: the first by the column, the second by the row.
+void configure_gemma4(VisionConfig& config, MetadataReader& metadata, const ModelConfig& text) {
+  const std::int32_t half = rotated_elements(config, metadata) / 2;
+  config.encoder.norm_kind = NormKind::rms;
+  set_norms(config, "ln1", "ln2");
+  for (LayerConfig& layer : config.encoder.blocks) {
+    layer.graph.mixer_post_norm = "attn_post_norm";
+    layer.graph.ffn_post_norm = "ffn_post_norm";
+    layer.attention.scale = 1.0f;
+    layer.attention.qk_norm = QkNorm::heads;
+    layer.attention.value_norm = true;
+    layer.attention.halves_turn = true;
+    layer.feed_forward.activation = Activation::gelu_tanh;
+  }
+  const std::vector<float> all = rope_frequencies(half, 100.0, {}, {}).inverse_frequency;
+  Turns turns = by_halves(half, [&](std::int32_t pair, std::int32_t) { return all[static_cast<std::size_t>(pair)]; });
+  std::ranges::for_each(turns.axes, [](std::int32_t& axis) { axis = 1 - axis; });
+  set_rotation(config, RopeKind::half, std::move(turns));
+  config.projector = Projector::scaled_mean;
+  config.merge = metadata.count("vision.projector.scale_factor", 3);
+  for (std::size_t channel = 0; channel < 3; ++channel) {  // the model maps 0 to 1 to -1 to 1
+    config.deviation[channel] *= 0.5f;
+    config.mean[channel] += config.deviation[channel];
+  }
+  config.fills = true;
+  config.min_tokens = 1;
+  config.max_tokens = 280;  // as transformers has it
+  if (const GgufTensor* table = metadata.file().find_tensor("v.position_embd.weight")) {
+    const Shape& shape = table->tensor.shape;
+    config.axis_positions =
+        shape.rank() == 3 ? static_cast<std::int32_t>(std::min<std::int64_t>(shape[1], most_positions)) : 0;
+  }
+  if (config.axis_positions < config.merge) {
+    throw Error(fmt::format("{}: tensor 'v.position_embd.weight' has no positions for columns and rows",
+                            metadata.file().path().string()));
+  }
+  config.max_tokens = std::min(config.max_tokens, config.axis_positions / config.merge);
+  config.both_directions = text.per_layer_width == 0;  // Gemma 4 E has embeddings of its layers
+  // Where a layer looks up an embedding of its own, a token of an image counts as padding.
+  config.marks = {.placeholder = "<|image|>", .token = "<pad>", .before = "<|image>", .after = "<image|>"};
+}
+
 /// Pixtral, Mistral Small 3.1 and later, Ministral 3: RMSNorms, gated layers without biases.
-void configure_pixtral(VisionConfig& config, MetadataReader& metadata) {
+void configure_pixtral(VisionConfig& config, MetadataReader& metadata, const ModelConfig&) {
   const bool gelu = metadata.flag("use_gelu", false);
   if (gelu == metadata.flag("use_silu", false)) {
     throw metadata.error("use_silu", "and 'clip.use_gelu' must say which of both the layers have");
@@ -223,6 +267,7 @@ void configure_pixtral(VisionConfig& config, MetadataReader& metadata) {
 }
 
 constexpr VisionFamily families[] = {{"qwen3vl_merger", configure_qwen3vl},
+                                     {"gemma4v", configure_gemma4},
                                      {"gemma3", configure_gemma3},
                                      {"pixtral", configure_pixtral},
                                      {"qwen2.5vl_merger", configure_qwen25vl},

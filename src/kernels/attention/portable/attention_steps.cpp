@@ -91,7 +91,14 @@ class GpuScale final : public PortableGpuKernel<Scale> {
     constexpr std::int64_t elems_per_thread = 4;
     if (args.count > 0) {
       scale_kernel.launch(*context.stream, launch_of(divide_up(args.count, threads * elems_per_thread), threads),
-                          {.x = args.x, .count = args.count, .factor = args.factor, .soft_cap = args.soft_cap});
+                          {.x = args.x,
+                           .count = args.count,
+                           .factor = args.factor,
+                           .soft_cap = args.soft_cap,
+                           .width = args.width,
+                           .weights = args.weights,
+                           .least = args.least,
+                           .most = args.most});
     }
   }
 };

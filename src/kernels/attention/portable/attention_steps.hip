@@ -245,8 +245,11 @@ ROCMFORGE_KERNEL scale(ScaleArgs args) {
   const bool capped = args.soft_cap > 0.0f;
   const float factor = capped ? args.factor / args.soft_cap : args.factor;
   for (std::int64_t i = grid_index(); i < args.count; i += grid_threads()) {
-    const float x = factor * args.x[i];
-    args.x[i] = capped ? args.soft_cap * tanh_fast(x) : x;
+    const std::int64_t column = args.width > 0 ? i % args.width : 0;
+    float x = factor * args.x[i];
+    x = capped ? args.soft_cap * tanh_fast(x) : x;
+    x = args.weights != nullptr ? x * args.weights[column] : x;
+    args.x[i] = args.least != nullptr ? fminf(fmaxf(x, args.least[column]), args.most[column]) : x;
   }
 }
 

@@ -34,7 +34,11 @@ struct ScaleArgs {
   float* x;  ///< [count]
   std::int64_t count;
   float factor;
-  float soft_cap;  ///< 0 for none
+  float soft_cap;        ///< 0 for none
+  std::int64_t width;    ///< of rows whose columns have:
+  const float* weights;  ///< [width] or null
+  const float* least;    ///< [width], or null like `most`
+  const float* most;
 };
 
 /// Grid: columns, rows.

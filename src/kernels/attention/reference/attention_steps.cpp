@@ -2,7 +2,6 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <span>
 
 #include "kernels/attention/kernels.h"
 #include "kernels/formats/reference/kv_element.h"
@@ -90,8 +89,12 @@ class ReferenceScale final : public AnyReference<Scale> {
     constexpr std::int64_t grain = 4096;
     const double cap = double{args.soft_cap};
     for_each_range(context, args.count, grain, [&](std::int64_t begin, std::int64_t end) {
-      for (float& x : std::span(args.x + begin, static_cast<std::size_t>(end - begin))) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        float& x = args.x[i];
+        const std::int64_t column = args.width > 0 ? i % args.width : 0;
         x = cap > 0.0 ? static_cast<float>(cap * std::tanh(double{x} * double{args.factor} / cap)) : x * args.factor;
+        x = args.weights != nullptr ? x * args.weights[column] : x;
+        x = args.least != nullptr ? std::min(std::max(x, args.least[column]), args.most[column]) : x;
       }
     });
   }
@@ -106,7 +109,7 @@ class ReferenceCausalMask final : public AnyReference<CausalMask> {
       float* scores = args.scores + at.index * args.shape.kv_len;
       for (std::int64_t j = 0; j < at.extent.keys; ++j) {
         const std::int64_t ahead = args.causal ? 1 : args.window;  // 0: all keys
-      if ((ahead > 0 && j >= position + ahead) || (args.window > 0 && j <= position - args.window)) {
+        if ((ahead > 0 && j >= position + ahead) || (args.window > 0 && j <= position - args.window)) {
           scores[j] = -std::numeric_limits<float>::infinity();
         } else if (args.mask != nullptr) {
           scores[j] += args.mask[at.token() * args.mask_stride + j];

@@ -84,6 +84,11 @@ void check_arguments(const Scale::Spec&, const Scale::Args& args) {
   require_pointer(args.x, Scale::name, "x");
   require_least(args.count, 0, Scale::name, "count");
   require(args.soft_cap >= 0.0f, "{}: soft_cap is {}", Scale::name, args.soft_cap);
+  require((args.least != nullptr) == (args.most != nullptr), "{}: least or most is missing", Scale::name);
+  const bool vectors = args.weights != nullptr || args.least != nullptr;
+  require(vectors == (args.width > 0), "{}: width is {}", Scale::name, args.width);
+  require(!vectors || (args.count % args.width == 0 && args.soft_cap == 0.0f),
+          "{}: {} elements are no rows of {}, or have a soft_cap", Scale::name, args.count, args.width);
 }
 
 void check_arguments(const CausalMask::Spec&, const CausalMask::Args& args, DeviceKind device) {
