@@ -29,7 +29,7 @@ TEST(VisionConfig, WhatCantBeComputedIsRefused) {
   };
   EXPECT_EQ(
       refused("qwen3vl", set("clip.projector_type", std::string("lfm2"))),
-      "tiny.gguf: the projector 'lfm2' is not supported, those supported are qwen3vl_merger, gemma4v, gemma3, pixtral, "
+      "tiny.gguf: the projector 'lfm2' is not supported, those supported are qwen3vl_merger, gemma4v, gemma4uv, gemma3, pixtral, "
       "qwen2.5vl_merger, qwen2vl_merger");
   EXPECT_EQ(refused("qwen3vl", set("general.architecture", std::string("llama"))),
             "tiny.gguf: this is no image encoder (mmproj) but a model of architecture 'llama'");

@@ -221,7 +221,7 @@ TEST_P(VisionTest, LogitsBehindImagesAreThoseOfTheReferenceImplementation) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Golden, VisionTest,
-                         ::testing::Values("qwen3vl", "gemma3", "pixtral", "qwen2vl", "qwen25vl", "gemma4", "gemma4-e"));
+                         ::testing::Values("qwen3vl", "gemma3", "pixtral", "qwen2vl", "qwen25vl", "gemma4", "gemma4-e", "gemma4-u"));
 
 }  // namespace
 }  // namespace rocmforge::testing

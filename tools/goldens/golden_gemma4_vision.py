@@ -81,6 +81,14 @@ def unified_pixels(inputs, count):
             for image, (columns, lines) in zip(inputs["pixel_values"], unified_grids(inputs), strict=True)]
 
 
+def unified_masks(model, ids, kinds):
+    """Those of the library's generate(). A bare forward() of this class sees images in both directions in all layers, which Gemma 4
+    "explicitly" does not, as the class says."""
+    embeds = torch.zeros(*ids.shape, model.config.text_config.hidden_size)
+    masks = model.create_masks_for_generate(model.config, embeds, None, None, None, mm_token_type_ids=kinds)
+    return {"attention_mask": masks}
+
+
 def spread_buffers(model, generator):
     """Limits of linear layers, some of which are passed, and the standardisation. Layers of one input have one limit of it."""
     inputs = {}
@@ -128,5 +136,5 @@ def models(sizes):
             "vision": {"patch_size": PATCH, "pooling_kernel_size": POOL, "mm_embed_dim": 32, "mm_posemb_size": 14,
                        "output_proj_dims": 32},
             "config": {"audio_config": {"audio_embed_dim": 32, "output_proj_dims": 32}},
-            "inputs": unified_inputs, "rows": unified_rows, "pixels": unified_pixels, "sizes": [(64, 64), (90, 30)]},
+            "inputs": unified_inputs, "rows": unified_rows, "pixels": unified_pixels, "masks": unified_masks, "sizes": [(64, 64), (90, 30)]},
     }

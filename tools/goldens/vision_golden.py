@@ -286,6 +286,7 @@ def make(converter, folder, name):
         kinds = (ids == PAD).long()
         extra = {own.get("kinds", "mm_token_type_ids"): kinds}
         extra.pop(None, None)
+        extra.update(own.get("masks", lambda *_: {})(model, ids, kinds))
         logits = model(input_ids=own.get("ids", lambda found, _: found)(ids, grids), **inputs, **extra, use_cache=False).logits[0].numpy()
     text = model.config.text_config
     pairs = [*model_golden.metadata(own["architecture"], own["architecture"], text), *own["keys"],

@@ -17,6 +17,9 @@ std::vector<float> read_table(WeightTable& weights, const Shape& shape) {
   return table;
 }
 
+/// Those of patches have the epsilon of PyTorch, files have another norm's.
+NormName patch_norm(const std::string& name) { return {name, NormKind::layer, 1e-5f, true}; }
+
 /// A coordinate of an image's `count` patches along one axis, in the table's `side`.
 struct Between {
   std::int32_t first = 0;
@@ -35,7 +38,8 @@ Between place_between(std::int32_t at, std::int32_t count, std::int32_t side) {
 PatchEmbedding::PatchEmbedding(Planner& planner, const VisionConfig& config, std::int64_t patches)
     : config_(config), patches_(patches) {
   const std::int64_t hidden = config.encoder.hidden;
-  const Shape shape{hidden, 3, config.patch_size, config.patch_size};
+  const bool is_convolution = !config.patch_norms;
+  const Shape shape = is_convolution ? Shape{hidden, 3, config.patch_size, config.patch_size} : Shape{};
   frames_.push_back(
       planner.linear("patch_embd", {{.name = "v.patch_embd", .n = hidden, .shape = shape}}, config.patch_values()));
   if (config.frames == 2) {
@@ -43,17 +47,34 @@ PatchEmbedding::PatchEmbedding(Planner& planner, const VisionConfig& config, std
         planner.linear("patch_embd", {{.name = "v.patch_embd.1", .n = hidden, .shape = shape}}, config.patch_values()));
   }
   planner.buffers().need(BufferName::hidden, hidden);
+  if (config.patch_norms) {
+    plan_patch_norms(planner);
+  }
   for (const Linear& linear : frames_) {
     append_product(linear, &linear != &frames_.front());
+  }
+  if (product_norm_) {
+    product_norm_->append(operations_, &Buffers::hidden, &Buffers::hidden);
   }
   if (config.learned_positions) {
     plan_positions(planner);
   }
   if (!config.input_norm.empty()) {
     const ModelConfig& encoder = config.encoder;
-    norm_ = planner.norm({config.input_norm, encoder.norm_kind, encoder.norm_eps, encoder.norm_needs_bias}, hidden);
+    norm_ = config.patch_norms
+                ? planner.norm(patch_norm(config.input_norm), hidden)
+                : planner.norm({config.input_norm, encoder.norm_kind, encoder.norm_eps, encoder.norm_needs_bias}, hidden);
     norm_->append(operations_, &Buffers::hidden, &Buffers::hidden);
   }
+}
+
+void PatchEmbedding::plan_patch_norms(Planner& planner) {
+  const std::int64_t values = config_.patch_values();
+  pixel_norm_ = planner.norm(patch_norm("v.patch_norm.1"), values);
+  product_norm_ = planner.norm(patch_norm("v.patch_norm.2"), config_.encoder.hidden);
+  planner.buffers().need(BufferName::normed, values);
+  operations_.push_back({std::string(pixel_norm_->kind()),
+                         [this](const Step& step) { pixel_norm_->run(step.tokens, pixels_, step.buffers.normed, step); }});
 }
 
 void PatchEmbedding::plan_positions(Planner& planner) {
@@ -71,7 +92,8 @@ void PatchEmbedding::plan_positions(Planner& planner) {
 
 void PatchEmbedding::append_product(const Linear& linear, bool accumulate) {
   operations_.push_back({linear.kind(), [this, &linear, accumulate](const Step& step) {
-                           linear.run(step, pixels_, step.buffers.hidden, {}, accumulate);
+                           linear.run(step, pixel_norm_ ? step.buffers.normed : pixels_, step.buffers.hidden, {},
+                                      accumulate);
                          }});
 }
 

@@ -42,6 +42,7 @@ class PatchEmbedding {
 
  private:
   void plan_positions(Planner& planner);
+  void plan_patch_norms(Planner& planner);
   void append_product(const Linear& linear, bool accumulate);
   [[nodiscard]] std::int64_t position_values() const { return table_.empty() ? 0 : config_.encoder.hidden; }
   /// Positions [columns x rows, hidden] in the order of the patches.
@@ -54,6 +55,8 @@ class PatchEmbedding {
   VisionConfig config_;
   std::int64_t patches_;
   std::vector<float> table_;  ///< [side, side, hidden], or [2, axis_positions, hidden]; empty without learned positions
+  std::optional<Norm> pixel_norm_;    ///< VisionConfig::patch_norms
+  std::optional<Norm> product_norm_;  ///< likewise
   std::vector<Linear> frames_;
   Resolved<ResidualAdd> add_;
   std::optional<Norm> norm_;

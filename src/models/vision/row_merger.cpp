@@ -140,12 +140,12 @@ class MeanMerger final : public RowMerger {
   Linear projection_;
 };
 
-/// projection(norm((sqrt(hidden) mean(patches) - std_bias) * std_scale)), where the norm has no weights, and files of small
+/// projection(norm((factor mean(patches) - std_bias) * std_scale)), where the norm has no weights, and files of small
 /// models have no std_bias and std_scale.
 class ScaledMeanMerger final : public RowMerger {
  public:
-  ScaledMeanMerger(Planner& planner, const VisionConfig& config, std::int64_t rows)
-      : hidden_(config.encoder.hidden), mean_(planner, config, rows, std::sqrt(static_cast<float>(config.encoder.hidden))) {
+  ScaledMeanMerger(Planner& planner, const VisionConfig& config, std::int64_t rows, float factor)
+      : hidden_(config.encoder.hidden), mean_(planner, config, rows, factor) {
     WeightTable& weights = planner.weights();
     if (weights.has_tensor("v.std_bias") || weights.has_tensor("v.std_scale")) {
       minus_bias_ = weights.scaled_vector("v.std_bias", hidden_, -1.0f);
@@ -250,7 +250,9 @@ std::unique_ptr<RowMerger> RowMerger::of_output(Planner& planner, const VisionCo
     case Projector::mean:
       return std::make_unique<MeanMerger>(planner, config, rows);
     case Projector::scaled_mean:
-      return std::make_unique<ScaledMeanMerger>(planner, config, rows);
+      return std::make_unique<ScaledMeanMerger>(planner, config, rows, std::sqrt(static_cast<float>(config.encoder.hidden)));
+    case Projector::normed:
+      return std::make_unique<ScaledMeanMerger>(planner, config, rows, 1.0f);
     case Projector::pixtral:
       return std::make_unique<PixtralMerger>(planner, config, rows);
   }

@@ -25,17 +25,20 @@ std::array<float, 3> channels(const GgufFile& file, std::string_view key, bool p
   return {static_cast<float>((*values)[0]), static_cast<float>((*values)[1]), static_cast<float>((*values)[2])};
 }
 
-void read_layers(VisionConfig& config, MetadataReader& metadata) {
+void read_layers(VisionConfig& config, MetadataReader& metadata, bool has_layers) {
   ModelConfig& encoder = config.encoder;
   encoder.architecture = "clip";
+  encoder.hidden = metadata.count("vision.embedding_length");
+  encoder.norm_eps = static_cast<float>(metadata.number("vision.attention.layer_norm_epsilon"));
+  encoder.encoder = {.is_encoder = true, .one_plane = true};
+  if (!has_layers) {
+    return;
+  }
   encoder.layers = metadata.count("vision.block_count");
   // Every layer has tensors. The bound keeps a damaged file from causing allocations of gigabytes.
   if (const std::size_t tensors = metadata.file().tensors().size(); static_cast<std::size_t>(encoder.layers) > tensors) {
     throw metadata.error("vision.block_count", fmt::format("is {}, but the file has {} tensors", encoder.layers, tensors));
   }
-  encoder.hidden = metadata.count("vision.embedding_length");
-  encoder.norm_eps = static_cast<float>(metadata.number("vision.attention.layer_norm_epsilon"));
-  encoder.encoder = {.is_encoder = true, .one_plane = true};
   const std::int32_t heads = metadata.count("vision.attention.head_count");
   if (encoder.hidden % heads != 0) {
     throw metadata.error("vision.attention.head_count",
@@ -133,12 +136,15 @@ VisionConfig VisionConfig::from_gguf(const GgufFile& file, const ModelConfig& te
   const VisionFamily& family = vision_family(file);
   MetadataReader metadata(file, "clip");
   VisionConfig config;
-  read_layers(config, metadata);
+  read_layers(config, metadata, family.has_layers);
   read_sizes(config, metadata);
   config.text_width = text.hidden;
   family.configure(config, metadata, text);
   limit_tokens(config, metadata, max_tokens);
   check_text(config, text, metadata);
+  if (!family.has_layers) {
+    return config;
+  }
   const GgufTensor* down = file.find_tensor("v.blk.0.ffn_down.weight");
   const std::int32_t width = config.encoder.layer(0).feed_forward.width;
   config.swapped_layers =

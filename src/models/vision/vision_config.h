@@ -17,6 +17,7 @@ enum class Projector {
   joined,       ///< Qwen: 2 x 2 patches joined, two linear layers; the same of some layers' states (deepstack)
   mean,         ///< Gemma 3: means of 4 x 4 patches, an RMSNorm, one linear layer
   scaled_mean,  ///< Gemma 4: means of 3 x 3 patches, standardised in some files, an RMSNorm without weights, one layer
+  normed,       ///< Gemma 4 12B: as scaled_mean, of one patch
   pixtral,      ///< 2 x 2 patches made one by a linear layer, or single ones; then two linear layers
 };
 
@@ -38,6 +39,7 @@ struct VisionConfig {
   std::int32_t frames = 1;          ///< convolutions of a patch, which is each frame of a video that stands still
   bool learned_positions = true;    ///< are added to the patches, beside or in place of a rotation
   std::int32_t axis_positions = 0;  ///< of a table for columns and one for rows, whose sums they are; 0: one for both
+  bool patch_norms = false;         ///< LayerNorms v.patch_norm.1 of the pixels, .2 of their product
   std::string input_norm;           ///< of the patches before the first layer: its tensor without ".weight"; "": none
   std::int32_t merge = 1;           ///< sides, in patches, of the square that becomes a row
   std::int32_t window = 0;          ///< sides, in squares, of the windows inside of which patches see each other; 0: none

@@ -17,7 +17,7 @@ namespace rocmforge {
 namespace {
 
 constexpr std::int32_t most_features = 1 << 20;
-constexpr std::int32_t most_positions = 1 << 16;
+constexpr std::int64_t most_positions = 1 << 16;
 
 void require_activation(MetadataReader& metadata, std::string_view key, std::string_view name) {
   if (!metadata.flag(key, false)) {
@@ -202,6 +202,25 @@ void configure_gemma3(VisionConfig& config, MetadataReader& metadata, const Mode
                   .after = "<end_of_image>\n\n"};
 }
 
+/// Sizes, positions and marks of images for Gemma 4.
+void take_as_gemma4(VisionConfig& config, MetadataReader& metadata, const ModelConfig& text) {
+  config.fills = true;
+  config.min_tokens = 1;
+  config.max_tokens = 280;  // as transformers has it
+  if (const GgufTensor* table = metadata.file().find_tensor("v.position_embd.weight");
+      table != nullptr && table->tensor.shape.rank() == 3) {
+    config.axis_positions = static_cast<std::int32_t>(std::min(table->tensor.shape[1], most_positions));
+  }
+  if (config.axis_positions < config.merge) {
+    throw Error(fmt::format("{}: tensor 'v.position_embd.weight' has no positions for columns and rows",
+                            metadata.file().path().string()));
+  }
+  config.max_tokens = std::min(config.max_tokens, config.axis_positions / config.merge);
+  config.both_directions = text.per_layer_width == 0;  // Gemma 4 E has embeddings of its layers
+  // Where a layer looks up an embedding of its own, a token of an image counts as padding.
+  config.marks = {.placeholder = "<|image|>", .token = "<pad>", .before = "<|image>", .after = "<image|>"};
+}
+
 /// Gemma 4: RMSNorms before and behind each part, heads normalised, gated layers without biases. Each half of a head turns
 /// by itself: the first by the column, the second by the row.
 void configure_gemma4(VisionConfig& config, MetadataReader& metadata, const ModelConfig& text) {
@@ -227,22 +246,16 @@ void configure_gemma4(VisionConfig& config, MetadataReader& metadata, const Mode
     config.deviation[channel] *= 0.5f;
     config.mean[channel] += config.deviation[channel];
   }
-  config.fills = true;
-  config.min_tokens = 1;
-  config.max_tokens = 280;  // as transformers has it
-  if (const GgufTensor* table = metadata.file().find_tensor("v.position_embd.weight")) {
-    const Shape& shape = table->tensor.shape;
-    config.axis_positions =
-        shape.rank() == 3 ? static_cast<std::int32_t>(std::min<std::int64_t>(shape[1], most_positions)) : 0;
-  }
-  if (config.axis_positions < config.merge) {
-    throw Error(fmt::format("{}: tensor 'v.position_embd.weight' has no positions for columns and rows",
-                            metadata.file().path().string()));
-  }
-  config.max_tokens = std::min(config.max_tokens, config.axis_positions / config.merge);
-  config.both_directions = text.per_layer_width == 0;  // Gemma 4 E has embeddings of its layers
-  // Where a layer looks up an embedding of its own, a token of an image counts as padding.
-  config.marks = {.placeholder = "<|image|>", .token = "<pad>", .before = "<|image>", .after = "<image|>"};
+  take_as_gemma4(config, metadata, text);
+}
+
+/// Gemma 4 12B: no layers. A square is one patch.
+void configure_gemma4_unified(VisionConfig& config, MetadataReader& metadata, const ModelConfig& text) {
+  config.patch_size *= std::min(metadata.count("vision.projector.scale_factor", 3), 16);
+  config.projector = Projector::normed;
+  config.patch_norms = true;
+  config.input_norm = "v.patch_norm.3";
+  take_as_gemma4(config, metadata, text);
 }
 
 /// Pixtral, Mistral Small 3.1 and later, Ministral 3: RMSNorms, gated layers without biases.
@@ -266,12 +279,10 @@ void configure_pixtral(VisionConfig& config, MetadataReader& metadata, const Mod
   config.marks = {.placeholder = "[IMG]", .token = "[IMG]", .before = "", .after = "[IMG_END]"};
 }
 
-constexpr VisionFamily families[] = {{"qwen3vl_merger", configure_qwen3vl},
-                                     {"gemma4v", configure_gemma4},
-                                     {"gemma3", configure_gemma3},
-                                     {"pixtral", configure_pixtral},
-                                     {"qwen2.5vl_merger", configure_qwen25vl},
-                                     {"qwen2vl_merger", configure_qwen2vl}};
+constexpr VisionFamily families[] = {
+    {"qwen3vl_merger", configure_qwen3vl}, {"gemma4v", configure_gemma4},  {"gemma4uv", configure_gemma4_unified, false},
+    {"gemma3", configure_gemma3},          {"pixtral", configure_pixtral}, {"qwen2.5vl_merger", configure_qwen25vl},
+    {"qwen2vl_merger", configure_qwen2vl}};
 
 std::string supported_projectors() {
   std::string names;

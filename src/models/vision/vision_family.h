@@ -12,6 +12,7 @@ struct VisionFamily {
   std::string_view name;  ///< as clip.projector_type has it
   /// Completes `config`, whose layers and sizes have been read, for a text model. Throws Error naming the key that is wrong.
   void (*configure)(VisionConfig& config, MetadataReader& metadata, const ModelConfig& text);
+  bool has_layers = true;
 };
 
 /// The family of an encoder's file. Throws Error naming the projector, with the list of those supported.

@@ -264,10 +264,12 @@ void VisionModel::run_step(std::span<const PreparedImage* const> images, float* 
   rank_->wait();  // an earlier step may still read the pixels
   embedding_->upload(parts, rank_->device(), *pool_);
   // Layers with the same sequences are computed together.
-  for (std::int32_t begin = 0; begin < config_.encoder.layers;) {
+  const std::int32_t layers = config_.encoder.layers;
+  std::int32_t begin = 0;
+  do {  // once without layers, too
     const bool windows = config_.has_windows(begin);
-    std::int32_t end = begin + 1;
-    while (end < config_.encoder.layers && config_.has_windows(end) == windows) {
+    std::int32_t end = std::min(begin + 1, layers);
+    while (end < layers && config_.has_windows(end) == windows) {
       ++end;
     }
     write_batch(images, windows);
@@ -275,7 +277,7 @@ void VisionModel::run_step(std::span<const PreparedImage* const> images, float* 
       compute(arrays, begin, end, {.data = out, .stride = config_.row_width(), .count = rows});
     });
     begin = end;
-  }
+  } while (begin < layers);
 }
 
 void VisionModel::compute(const StepArrays& arrays, std::int32_t begin, std::int32_t end, const MergedRows& out) {
