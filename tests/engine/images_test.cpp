@@ -180,7 +180,8 @@ TEST(FoundEncoder, OfAnotherModelIsPassedOver) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Golden, Images,
-                         ::testing::Values("qwen3vl", "gemma3", "pixtral", "qwen2vl", "qwen25vl", "gemma4", "gemma4-e", "gemma4-u"));
+                         ::testing::Values("qwen3vl", "gemma3", "pixtral", "qwen2vl", "qwen25vl", "gemma4", "gemma4-e",
+                                           "gemma4-u"));
 
 }  // namespace
 }  // namespace rocmforge

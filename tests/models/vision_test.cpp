@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/register_all.h"
+#include "models/error_text.h"
 #include "models/model_file.h"
 #include "models/runner.h"
 #include "models/vision_golden.h"
@@ -93,6 +94,14 @@ TEST(PixtralMerger, TakesEveryFormat) {
     EXPECT_LE(relative_error(rows_of_file(model.in_f32(), golden, "pixtral"), rows), 1e-6) << name(dtype);
     EXPECT_LE(relative_error(rows, golden.images.front().rows), 2e-2) << name(dtype);
   }
+}
+
+TEST(LinearLimits, ThoseOfOneInputAreTheSame) {
+  const VisionGolden golden = read_vision_golden("gemma4-e");
+  ModelFile model = ModelFile::golden("vision/mmproj-gemma4-e");
+  *model.weight("v.blk.1.attn_k.input_max").floats() += 1.0f;
+  EXPECT_THAT(error_text([&] { rows_of_file(model, golden, "gemma4-e"); }),
+              ::testing::HasSubstr("blk.1.attn_k have the same input, but other limits of it"));
 }
 
 class VisionTest : public ::testing::TestWithParam<std::string> {
@@ -221,7 +230,8 @@ TEST_P(VisionTest, LogitsBehindImagesAreThoseOfTheReferenceImplementation) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Golden, VisionTest,
-                         ::testing::Values("qwen3vl", "gemma3", "pixtral", "qwen2vl", "qwen25vl", "gemma4", "gemma4-e", "gemma4-u"));
+                         ::testing::Values("qwen3vl", "gemma3", "pixtral", "qwen2vl", "qwen25vl", "gemma4", "gemma4-e",
+                                           "gemma4-u"));
 
 }  // namespace
 }  // namespace rocmforge::testing
