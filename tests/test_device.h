@@ -4,9 +4,12 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "device/device.h"
+#include "device/peers.h"
 #if ROCMFORGE_EMULATOR
 #include "emulator/emulated_driver.h"
 #endif
@@ -58,6 +61,40 @@ inline TestDevice open_test_device() {
     result.problem = error.what();
   }
   return result;
+}
+
+/// GPUs for ranks: emulated ones, or the first real ones of the kind that ROCMFORGE_TEST_DEVICE names ("cuda"). Empty where
+/// there are not so many, with the reason in `problem`.
+inline std::vector<std::unique_ptr<Device>> open_test_devices(std::size_t count, std::string& problem) {
+  constexpr std::string_view emulated = "emulated:";
+  std::vector<std::unique_ptr<Device>> devices;
+  const std::string wanted = environment("ROCMFORGE_TEST_DEVICE", "cpu");
+  try {
+    const KernelLibrary library = test_kernel_library();
+    if (!wanted.starts_with(emulated)) {
+      const std::string kind = wanted.substr(0, wanted.find(':'));
+      if (kind != "hip" && kind != "cuda") {
+        problem = "ROCMFORGE_TEST_DEVICE names no GPU";
+        return {};
+      }
+      prepare_for_peers();
+      for (std::size_t index = 0; index < count; ++index) {
+        devices.push_back(open_device(kind + ":" + std::to_string(index), library));
+      }
+      return devices;
+    }
+#if ROCMFORGE_EMULATOR
+    for (auto& driver : open_emulated_drivers(wanted.substr(emulated.size()), count)) {
+      devices.push_back(std::make_unique<Device>(std::move(driver), library));
+    }
+#else
+    problem = "this build has no emulator";
+#endif
+    return devices;
+  } catch (const Error& error) {
+    problem = error.what();
+    return {};
+  }
 }
 
 }  // namespace rocmforge::test

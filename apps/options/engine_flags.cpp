@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -57,7 +58,8 @@ Option hub_option(std::string& target) {
 Option device_option(std::string& target) {
   return {.names = "--device",
           .target = &target,
-          .meaning = "auto (the first GPU with kernels, else the CPU), cpu, hip, cuda, cuda:1",
+          .meaning = "auto (the first GPU with kernels, else the CPU), cpu, hip, cuda, cuda:1; with --split tensor several: "
+                     "cuda:0,cuda:1",
           .value = "NAME",
           .group = model_group,
           .environment = "ROCMFORGE_DEVICE"};
@@ -148,7 +150,8 @@ void EngineFlags::add_to(Command& command) {
        .range = {.least = 1, .most = AllReduce::most_ranks}});
   add({.names = "--split",
        .target = &split_,
-       .meaning = "tensor: the processes that mpirun or srun has started share each layer, as --ranks does with threads",
+       .meaning = "tensor: the GPUs that --device names share each layer, or on CPUs the processes that mpirun or srun has "
+                  "started, as --ranks does with threads",
        .choices = {"none", "tensor"}});
   add({.names = "--mmproj",
        .target = &mmproj_,
@@ -241,8 +244,8 @@ EngineOptions EngineFlags::options() const {
   options.kernel_dir = kernel_dir_;
   options.placement = placement_.options();
   options.ceilings_file = ceilings_file();
-  options.model.ranks = ranks_;
-  options.as_process = split_ == "tensor" && ranks_ == 1;
+  options.model.ranks = number_of_ranks();
+  options.as_process = split_ == "tensor" && options.model.ranks == 1;
   options.model.graphs = !no_graph_;
   options.model.overlap = !no_overlap_;
   options.merge_launches = merge_launches_ == "on"    ? MergeLaunches::on
@@ -262,6 +265,21 @@ EngineOptions EngineFlags::options() const {
   options.mmproj = mmproj_;
   options.image_tokens = image_tokens_;
   return options;
+}
+
+std::int32_t EngineFlags::number_of_ranks() const {
+  const auto devices = static_cast<std::int32_t>(std::ranges::count(device_, ',')) + 1;
+  if (devices == 1) {
+    return ranks_;
+  }
+  if (split_ != "tensor") {
+    throw UsageError(fmt::format("--device names {} devices: --split tensor lets them share each layer", devices));
+  }
+  if (devices > AllReduce::most_ranks || (ranks_ != 1 && ranks_ != devices)) {
+    throw UsageError(fmt::format("--device names {} devices, for at most {} ranks{}", devices, AllReduce::most_ranks,
+                                 ranks_ == 1 ? "" : fmt::format(", and --ranks {}", ranks_)));
+  }
+  return devices;
 }
 
 std::vector<AdapterOptions> EngineFlags::adapters() const {

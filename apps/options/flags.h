@@ -84,6 +84,7 @@ class EngineFlags {
  private:
   /// Throws UsageError for a scale that is no number.
   [[nodiscard]] std::vector<AdapterOptions> adapters() const;
+  [[nodiscard]] std::int32_t number_of_ranks() const;
 
   std::string mmproj_;
   bool no_mmproj_ = false;

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "base/thread_pool.h"
-#include "device/device.h"
+#include "device/devices.h"
 #include "engine/engine.h"
 #include "memory/sequence_memory.h"
 #include "models/model.h"
@@ -14,13 +16,17 @@
 
 namespace rocmforge {
 
+/// The only device with the host beside it, which may be null; or with `further` the GPUs of the ranks.
+Devices devices_of(Device& first, Device* host, std::span<const std::unique_ptr<Device>> further);
+
 /// The parts of an engine; each may use those above it.
 struct EngineParts {
   std::unique_ptr<const GgufFile> file;  ///< null for a model without a file
   std::unique_ptr<const KernelRegistry> registry;
   std::unique_ptr<ThreadPool> pool;
   std::unique_ptr<Device> device;
-  std::unique_ptr<Device> host;  ///< beside the device, where the model is split; else null
+  std::vector<std::unique_ptr<Device>> further{};  ///< of the ranks behind the first, where they are GPUs
+  std::unique_ptr<Device> host;                    ///< beside the device, where the model is split; else null
   std::unique_ptr<Model> model;
   std::unique_ptr<SequenceMemory> memory;
   std::unique_ptr<const GgufFile> vision_file{};  ///< null for a model that sees no images

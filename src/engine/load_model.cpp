@@ -40,9 +40,10 @@ EngineParts load_parts(PlannedModel planned, const EngineOptions& options) {
   parts.registry = std::move(planned.registry);
   parts.pool = std::make_unique<ThreadPool>(planned.threads);
   parts.device = std::move(planned.device);
+  parts.further = std::move(planned.further);
   parts.model = std::move(planned.model);
   parts.host = std::move(planned.host);
-  const Devices devices(*parts.device, parts.host.get());
+  const Devices devices = devices_of(*parts.device, parts.host.get(), parts.further);
   parts.model->load(devices, *parts.pool);
   parts.memory = std::make_unique<SequenceMemory>(devices, parts.model->kv_groups(),
                                                   SequenceMemory::Size{.blocks = planned.memory.blocks,
@@ -94,6 +95,7 @@ std::unique_ptr<Engine> load_draft_model(const EngineParts& parts, const EngineO
   own.model.progress = nullptr;
   own.model.load_mtp = false;
   own.model.ranks = 1;  // its sums would take longer than its layers
+  own.device = own.device.substr(0, own.device.find(','));
   own.model.processes = nullptr;
   const std::string& path = options.drafts.model;
   std::unique_ptr<Engine> engine = load_model(path, own);

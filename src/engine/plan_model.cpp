@@ -11,7 +11,9 @@
 #include "base/available_memory.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/split.h"
 #include "base/thread_pool.h"
+#include "device/peers.h"
 #include "kernels/register_all.h"
 #include "memory/kv_group.h"
 #include "models/config/model_config.h"
@@ -63,27 +65,62 @@ void check_options(const EngineOptions& options) {
   (void)isa_limit(options.isa);
 }
 
-std::unique_ptr<Device> open_wanted_device(const EngineOptions& options) {
-  return open_device(options.device, KernelLibrary::installed_or_from(options.kernel_dir), isa_limit(options.isa));
+bool names_several(std::string_view device) { return device.find(',') != std::string_view::npos; }
+
+/// The device that `options` name, or one for each rank.
+std::vector<std::unique_ptr<Device>> open_wanted_devices(const EngineOptions& options) {
+  const KernelLibrary kernels = KernelLibrary::installed_or_from(options.kernel_dir);
+  std::vector<std::unique_ptr<Device>> devices;
+  if (names_several(options.device)) {
+    prepare_for_peers();
+  }
+  for (const std::string_view name : split(options.device, ',')) {
+    devices.push_back(open_device(name, kernels, isa_limit(options.isa)));
+  }
+  return devices;
+}
+
+/// Throws Error unless the devices are one, or a GPU of one kind for each rank.
+void check_devices(const std::vector<std::unique_ptr<Device>>& devices, const EngineOptions& options) {
+  const DeviceInfo& first = devices.front()->info();
+  const std::int32_t ranks = options.model.ranks;
+  if (devices.size() == 1 && (!first.is_gpu() || ranks == 1)) {
+    return;
+  }
+  if (std::ssize(devices) != ranks || !first.is_gpu()) {
+    throw Error(fmt::format("{} ranks need as many GPUs, each named: --device cuda:0,cuda:1 or hip:0,hip:1", ranks));
+  }
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    const DeviceInfo& info = devices[i]->info();
+    if (info.kind != first.kind || info.architecture != first.architecture) {
+      throw Error(fmt::format("ranks are GPUs of one architecture: {} is {}, {} is {}", first.name, first.architecture,
+                              info.name, info.architecture));
+    }
+    for (std::size_t before = 0; before < i; ++before) {
+      if (devices[before]->info().index == info.index) {
+        throw Error(fmt::format("each rank needs a GPU of its own: {}:{} is named twice", name(info.kind), info.index));
+      }
+    }
+  }
 }
 
 /// The least number of slots of recurrent state for computed prefixes. There are as many as the sequences have, if that is
 /// more.
 constexpr std::int32_t least_kept_states = 16;
 
-/// Of the pages on one side of groups whose number of blocks is known, which each of the ranks has.
-void count_page_bytes(MemoryNeeds& needs, const Model& model, Side side) {
+/// Of the pages on one side of groups whose number of blocks is known, of `ranks` that share the memory.
+void count_page_bytes(MemoryNeeds& needs, const Model& model, Side side, std::int32_t ranks) {
   const KvGroups& groups = model.kv_groups();
   needs.kv_bytes_per_token =
-      model.ranks() * static_cast<std::int64_t>(block_bytes_of(groups.front(), side)) / block_tokens_of(groups);
+      ranks * static_cast<std::int64_t>(block_bytes_of(groups.front(), side)) / block_tokens_of(groups);
   needs.window_bytes = 0;
   for (std::size_t group = 1; group < groups.size(); ++group) {
-    needs.window_bytes +=
-        model.ranks() * needs.blocks[group] * static_cast<std::int64_t>(block_bytes_of(groups[group], side));
+    needs.window_bytes += ranks * needs.blocks[group] * static_cast<std::int64_t>(block_bytes_of(groups[group], side));
   }
 }
 
-void count_pages(MemoryNeeds& needs, const Model& model, std::int32_t max_sequences, std::int32_t max_batch_tokens) {
+void count_pages(MemoryNeeds& needs, const Model& model, std::int32_t max_sequences, std::int32_t max_batch_tokens,
+                 std::int32_t ranks) {
   const KvGroups& groups = model.kv_groups();
   const std::int32_t block_tokens = block_tokens_of(groups);
   const std::int64_t wanted = needs.kv_tokens / block_tokens + (needs.kv_tokens % block_tokens != 0 ? 1 : 0);
@@ -94,23 +131,40 @@ void count_pages(MemoryNeeds& needs, const Model& model, std::int32_t max_sequen
     const std::int32_t blocks = window_blocks(group.window, block_tokens, full_blocks, max_sequences, max_batch_tokens);
     needs.blocks.push_back(blocks);
   }
-  count_page_bytes(needs, model, Side::device);
+  count_page_bytes(needs, model, Side::device, ranks);
+}
+
+/// What the fullest of the ranks needs on its GPU, and the least that one of these has.
+void count_ranks(MemoryNeeds& needs, const Model& model, const Devices& devices) {
+  needs.where = "each GPU's ";
+  needs.weight_bytes = needs.workspace_bytes = 0;
+  const std::vector<RankBytes> ranks = model.rank_bytes();
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    needs.weight_bytes = std::max(needs.weight_bytes, static_cast<std::int64_t>(ranks[rank].weights));
+    needs.workspace_bytes = std::max(needs.workspace_bytes, static_cast<std::int64_t>(ranks[rank].workspace));
+    const std::int64_t free_bytes = devices.of_rank(rank).at(Side::device).memory()->free_bytes;
+    needs.available_bytes = std::min(needs.available_bytes.value_or(free_bytes), free_bytes);
+  }
 }
 
 }  // namespace
 
 // The CPU reads weights in the mapped file, or in copies that replace them; copies in a wider form are
 // larger than the file. A GPU holds copies of all.
-MemoryNeeds memory_needs(std::uint64_t file_bytes, const Model& model, Device& device, std::int64_t kv_tokens,
+MemoryNeeds memory_needs(std::uint64_t file_bytes, const Model& model, const Devices& devices, std::int64_t kv_tokens,
                          std::int32_t max_sequences, std::int32_t max_batch_tokens) {
+  Device& device = devices.at(Side::device);
+  const std::int32_t ranks = device.is_gpu() ? 1 : model.ranks();  // that share its memory
   MemoryNeeds needs;
   needs.kv_tokens = kv_tokens;
-  count_pages(needs, model, max_sequences, max_batch_tokens);
+  count_pages(needs, model, max_sequences, max_batch_tokens, ranks);
   if (model.state_bytes() + model.host_state_bytes() > 0) {
     needs.state_slots = SequenceState::own_slots * max_sequences + std::max(max_sequences, least_kept_states);
-    needs.slot_bytes = model.ranks() * static_cast<std::int64_t>(model.state_bytes());
+    needs.slot_bytes = ranks * static_cast<std::int64_t>(model.state_bytes());
   }
-  if (const auto memory = device.memory()) {
+  if (device.is_gpu() && model.ranks() > 1) {
+    count_ranks(needs, model, devices);
+  } else if (const auto memory = device.memory()) {
     needs.weight_bytes = static_cast<std::int64_t>(model.packed_bytes());
     needs.workspace_bytes = static_cast<std::int64_t>(model.workspace_bytes());
     needs.available_bytes = memory->free_bytes;
@@ -124,7 +178,7 @@ MemoryNeeds memory_needs(std::uint64_t file_bytes, const Model& model, Device& d
 MemoryNeeds host_memory_needs(const Model& model, const MemoryNeeds& of_device) {
   MemoryNeeds needs = of_device;
   needs.where = "host ";
-  count_page_bytes(needs, model, Side::host);
+  count_page_bytes(needs, model, Side::host, 1);
   needs.slot_bytes = static_cast<std::int64_t>(model.host_state_bytes());
   needs.weight_bytes = static_cast<std::int64_t>(model.host_weight_bytes());
   needs.workspace_bytes = static_cast<std::int64_t>(model.host_workspace_bytes());
@@ -168,6 +222,8 @@ void refuse_kernels(const EngineOptions& options, KernelRegistry& registry) {
   }
 }
 
+namespace {
+
 /// --safe: each kernel runs alone, and its error names it.
 void launch_one_by_one(EngineOptions& options, Device& device) {
   options.model.graphs = false;
@@ -175,6 +231,34 @@ void launch_one_by_one(EngineOptions& options, Device& device) {
   if (device.is_gpu()) {
     device.stream().wait_after_launches(true);
   }
+}
+
+/// `opened`, or the devices that `options` name.
+void take_devices(PlannedModel& planned, std::unique_ptr<Device> opened, EngineOptions& options) {
+  std::vector<std::unique_ptr<Device>> devices;
+  if (opened != nullptr) {
+    devices.push_back(std::move(opened));
+  } else {
+    devices = open_wanted_devices(options);
+  }
+  check_devices(devices, options);
+  if (options.safe) {
+    std::ranges::for_each(devices, [&](const auto& device) { launch_one_by_one(options, *device); });
+  }
+  planned.device = std::move(devices.front());
+  devices.erase(devices.begin());
+  planned.further = std::move(devices);
+}
+
+}  // namespace
+
+Devices devices_of(Device& first, Device* host, std::span<const std::unique_ptr<Device>> further) {
+  if (further.empty()) {
+    return {first, host};
+  }
+  std::vector<Device*> devices{&first};
+  std::ranges::for_each(further, [&](const auto& device) { devices.push_back(device.get()); });
+  return Devices(std::move(devices));
 }
 
 LaunchMerging decide_merging(const EngineOptions& options, const KernelRegistry& registry, const DeviceInfo& device,
@@ -243,9 +327,12 @@ void make_room_for_images(EngineOptions& options, const VisionConfig& vision) {
   options.model.spans = options.model.spans || vision.both_directions;
 }
 
-/// Opens the image encoder's file.
+/// Opens the image encoder's file. An image's rows lie in the memory of one GPU, and no other rank waits for them.
 void open_vision(PlannedModel& planned, const ModelConfig& text, EngineOptions& options) {
   try {
+    if (names_several(options.device)) {
+      throw Error(options.mmproj + ": a model that GPUs share reads no images");
+    }
     auto file = std::make_unique<const GgufFile>(options.mmproj);
     make_room_for_images(options, VisionConfig::from_gguf(*file, text, image_tokens(options)));
     planned.vision_file = std::move(file);
@@ -323,10 +410,7 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& wanted, st
     open_vision(planned, config, options);
   }
   planned.max_batch_tokens = options.max_batch_tokens;
-  planned.device = device != nullptr ? std::move(device) : open_wanted_device(options);
-  if (options.safe) {
-    launch_one_by_one(options, *planned.device);
-  }
+  take_devices(planned, std::move(device), options);
   auto registry = std::make_unique<KernelRegistry>();
   register_all_kernels(*registry, planned.device.get());
   refuse_kernels(options, *registry);
@@ -338,6 +422,9 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& wanted, st
     avoid_checked_kernels(*record, *registry);
     if (record->product_groups && planned.device->info().kind == DeviceKind::hip) {
       choose_product_groups(*planned.device, *record->product_groups);
+      for (const auto& device : planned.further) {
+        choose_product_groups(*device, *record->product_groups);
+      }
       planned.product_groups = *record->product_groups;
     }
   }
@@ -359,7 +446,7 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& wanted, st
     if (planned.vision_file != nullptr) {
       plan_vision(planned, config, options, model_options.small_weights);
     }
-    planned.memory = memory_needs(planned.file->file_bytes(), *planned.model, *planned.device,
+    planned.memory = memory_needs(planned.file->file_bytes(), *planned.model, planned.devices(),
                                   options.kv_tokens > 0 ? options.kv_tokens : model_options.context_length,
                                   std::min(options.max_sequences, options.max_batch_tokens), step_tokens(options, config));
     count_processes(planned, options.model.processes);

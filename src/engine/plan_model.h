@@ -11,6 +11,7 @@
 #include "device/device.h"
 #include "engine/check_records.h"
 #include "engine/engine.h"
+#include "engine/engine_parts.h"
 #include "engine/place_model.h"
 #include "models/model.h"
 #include "models/vision/vision_model.h"
@@ -19,9 +20,9 @@
 
 namespace rocmforge {
 
-/// The memory that a model needs on its device.
+/// The memory that a model needs on its device; on each of them where ranks are GPUs.
 struct MemoryNeeds {
-  std::string_view where{};       ///< "" for the only memory; else of which of two
+  std::string_view where{};       ///< "" for the only memory; else of which
   std::int64_t weight_bytes = 0;  ///< CPU: of the file, or of the repacked weights if they are larger
   std::int64_t workspace_bytes = 0;
   std::int64_t kv_tokens = 0;           ///< positions of the cache
@@ -43,9 +44,9 @@ struct MemoryNeeds {
   [[nodiscard]] std::int64_t fitting_tokens() const;
 };
 
-/// The memory of a model planned for `device`, from a file of `file_bytes`, with a cache of `kv_tokens` positions, for steps
+/// The memory of a model planned for `devices`, from a file of `file_bytes`, with a cache of `kv_tokens` positions, for steps
 /// of up to `max_sequences` sequences and `max_batch_tokens` tokens.
-MemoryNeeds memory_needs(std::uint64_t file_bytes, const Model& model, Device& device, std::int64_t kv_tokens,
+MemoryNeeds memory_needs(std::uint64_t file_bytes, const Model& model, const Devices& devices, std::int64_t kv_tokens,
                          std::int32_t max_sequences, std::int32_t max_batch_tokens);
 
 /// The memory that the host needs for its part of a split model.
@@ -72,6 +73,7 @@ struct PlannedModel {
   std::unique_ptr<const GgufFile> file;
   std::unique_ptr<const KernelRegistry> registry;
   std::unique_ptr<Device> device;
+  std::vector<std::unique_ptr<Device>> further{};  ///< of the ranks behind the first, where they are GPUs
   std::unique_ptr<Model> model;
   std::unique_ptr<const GgufFile> vision_file{};  ///< null for a model that sees no images
   std::unique_ptr<VisionModel> vision{};          ///< likewise
@@ -84,6 +86,8 @@ struct PlannedModel {
   LaunchMerging merging;
   double product_groups = 1.0;  ///< of product_group_choices(): what the saved check found fastest
 
+  /// All GPUs of the ranks, or the only device and the host beside it.
+  [[nodiscard]] Devices devices() const { return devices_of(*device, host.get(), further); }
   /// The needs of the first memory that does not suffice; null where all do.
   [[nodiscard]] const MemoryNeeds* lacking() const {
     return !memory.fits() ? &memory : host_memory && !host_memory->fits() ? &*host_memory : nullptr;

@@ -64,6 +64,8 @@ void register_portable_kernels(KernelRegistry& registry, DeviceKind kind, Device
   registry.add<DequantizeRmsNorm>(make_gpu_dequantize_rms_norm(kind));
   registry.add<GatherRows>(make_gpu_gather_rows(kind));
   registry.add<OverwriteRows>(make_gpu_overwrite_rows(kind));
+  registry.add<AllReduce>(make_gpu_all_reduce(kind));
+  registry.add<RankExchange>(make_gpu_rank_exchange(kind));
   registry.add<SampleTokens>(make_gpu_sample(kind));
   registry.add<RouteTokens>(make_gpu_route_tokens(kind));
   registry.add<RouteRows>(make_gpu_route_rows(kind));

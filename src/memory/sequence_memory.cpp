@@ -7,7 +7,7 @@
 namespace rocmforge {
 
 SequenceMemory::SequenceMemory(const Devices& devices, const KvGroups& groups, const Size& size)
-    : devices_(devices),
+    : devices_(devices.of_rank(0)),
       groups_(groups),
       num_blocks_(size.blocks),
       block_tokens_(size.block_tokens > 0 ? size.block_tokens : block_tokens_of(groups)),
@@ -31,7 +31,8 @@ SequenceMemory::SequenceMemory(const Devices& devices, const KvGroups& groups, c
   Size of_other = size;
   of_other.ranks = 1;
   for (std::int32_t rank = 1; rank < size.ranks; ++rank) {
-    others_.push_back(std::make_unique<SequenceMemory>(devices, groups, of_other));
+    const Devices own = devices.of_rank(static_cast<std::size_t>(rank));
+    others_.push_back(std::make_unique<SequenceMemory>(own, groups, of_other));
   }
 }
 
@@ -58,6 +59,9 @@ void SequenceMemory::save_block(std::int32_t from, std::byte* to) {
 void SequenceMemory::wait() {
   if (Device& device = devices_.at(Side::device); device.is_gpu()) {
     device.stream().synchronize();
+  }
+  for (const auto& other : others_) {
+    other->wait();
   }
 }
 

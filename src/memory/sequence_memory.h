@@ -24,7 +24,7 @@ class SequenceMemory {
     std::size_t slot_bytes = 0;        ///< of a slot on the device
     std::size_t host_slot_bytes = 0;   ///< and on the host
     std::int32_t slots = 0;
-    std::int32_t ranks = 1;  ///< that each have memory of this size
+    std::int32_t ranks = 1;  ///< that each have memory of this size, on devices of their own where `devices` has these
   };
 
   /// Throws Error with the sizes when the memory can't be allocated. `devices` must outlive it.

@@ -5,18 +5,11 @@
 #include <algorithm>
 #include <exception>
 
+#include "models/step/device_ranks.h"
+#include "models/step/thread_communicator.h"
+
 namespace rocmforge {
 namespace {
-
-std::int32_t checked_ranks(std::int32_t ranks, const DeviceInfo& device) {
-  if (ranks > AllReduce::most_ranks) {
-    throw Error(fmt::format("{} ranks are more than {}", ranks, AllReduce::most_ranks));
-  }
-  if (device.is_gpu()) {
-    throw Error("ranks are threads of the CPU: several of them on a GPU are not supported");
-  }
-  return ranks;
-}
 
 template <class Count>
 std::size_t sum_of(const std::vector<std::unique_ptr<Transformer>>& models, const Count& count) {
@@ -33,13 +26,22 @@ int threads_of_rank(int threads, std::int32_t rank, std::int32_t ranks) {
 }  // namespace
 
 TensorParallel::TensorParallel(const ModelConfig& config, const GgufFile& file, const KernelRegistry& registry,
-                               const DeviceInfo& device, int num_threads, const ModelOptions& options)
-    : communicators_(checked_ranks(options.ranks, device)) {
-  check(!options.placement.split(), "a model that ranks share is on one device");
-  own_.reserve(static_cast<std::size_t>(options.ranks));
+                               const DeviceInfo& device, int num_threads, const ModelOptions& options) {
+  check(!options.placement.split(), "a model that ranks share is on one device, or on GPUs of one kind");
+  if (options.ranks > AllReduce::most_ranks) {
+    throw Error(fmt::format("{} ranks are more than {}", options.ranks, AllReduce::most_ranks));
+  }
+  if (device.is_gpu()) {
+    auto devices = std::make_unique<DeviceRanks>(options.ranks, registry, device);
+    devices_ = devices.get();
+    group_ = std::move(devices);
+  } else {
+    group_ = std::make_unique<ThreadRanks>(options.ranks);
+  }
   for (std::int32_t rank = 0; rank < options.ranks; ++rank) {
+    own_.push_back(group_->communicator(rank));
     ModelOptions of_rank = options;
-    of_rank.communicator = &own_.emplace_back(communicators_, rank);
+    of_rank.communicator = own_.back().get();
     if (rank > 0) {
       of_rank.progress = nullptr;
     }
@@ -53,13 +55,21 @@ void TensorParallel::load(const Devices& devices, ThreadPool& pool) {
   for (std::int32_t rank = 0; rank < ranks(); ++rank) {
     pools_.push_back(std::make_unique<ThreadPool>(threads_of_rank(pool.num_threads(), rank, ranks())));
   }
-  on_all_ranks([&](std::size_t rank) { models_[rank]->load(devices, *pools_[rank]); });
+  if (devices_ != nullptr) {
+    std::vector<Device*> each;
+    for (std::int32_t rank = 0; rank < ranks(); ++rank) {
+      each.push_back(&devices.of_rank(static_cast<std::size_t>(rank)).at(Side::device));
+    }
+    devices_->open(std::move(each));
+  }
+  on_all_ranks([&](std::size_t rank) { models_[rank]->load(devices.of_rank(rank), *pools_[rank]); });
 }
 
 std::vector<RankBytes> TensorParallel::rank_bytes() const {
+  const std::size_t exchanged = devices_ != nullptr ? DeviceRanks::device_bytes(ranks()) : 0;
   std::vector<RankBytes> bytes;
   for (const auto& model : models_) {
-    bytes.push_back({.weights = model->device_weight_bytes(), .workspace = model->workspace_bytes()});
+    bytes.push_back({.weights = model->device_weight_bytes(), .workspace = model->workspace_bytes() + exchanged});
   }
   return bytes;
 }
@@ -77,15 +87,21 @@ std::size_t TensorParallel::device_weight_bytes() const {
 }
 
 void TensorParallel::on_all_ranks(const std::function<void(std::size_t)>& work) {
-  communicators_.begin_step();
+  group_->begin_step();
   threads_->run([&](int rank) {
     try {
       work(static_cast<std::size_t>(rank));
     } catch (...) {
-      communicators_.fail(std::current_exception());
+      group_->fail(std::current_exception());
       throw;
     }
   });
+}
+
+void TensorParallel::wait() {
+  for (const auto& model : models_) {
+    model->wait();
+  }
 }
 
 void TensorParallel::load_adapter(std::int32_t id, std::shared_ptr<const LoraFile> file) {

@@ -16,7 +16,7 @@ struct AllReduce {
   static constexpr std::int32_t most_ranks = 16;
 
   struct Spec {
-    std::int32_t ranks = 2;  ///< at most most_ranks
+    std::int32_t ranks = 2;  ///< at most most_ranks; 1: the part is only copied or added
   };
   struct Args {
     std::array<const float*, most_ranks> parts{};  ///< [count] of each of Spec::ranks

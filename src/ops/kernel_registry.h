@@ -14,6 +14,7 @@
 #include "ops/matmul.h"
 #include "ops/output_gate.h"
 #include "ops/overwrite_rows.h"
+#include "ops/rank_exchange.h"
 #include "ops/registry.h"
 #include "ops/rms_norm.h"
 #include "ops/rope.h"
@@ -29,7 +30,7 @@ class KernelRegistry final
                               SampleTokens, ResidualAdd, Scale, CausalMask, RowSoftmax, QueryKey, WeightsValue, ReplicateKv,
                               Dequantize, DequantizeRmsNorm, GatherRows, RouteTokens, RouteRows, ExpertMatmul, CausalConv,
                               SsmScan, SelectiveScan, GatedDeltaNet, OutputGate, LatentAppend, HeadMatmul, LatentExpand,
-                              CopyHeads, OverwriteRows, AllReduce> {
+                              CopyHeads, OverwriteRows, AllReduce, RankExchange> {
  public:
   KernelRegistry();
   ~KernelRegistry();

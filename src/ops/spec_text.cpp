@@ -159,6 +159,7 @@ std::string to_string(const Scale::Spec&) { return "f32"; }
 std::string to_string(const CausalMask::Spec&) { return "f32"; }
 std::string to_string(const RowSoftmax::Spec&) { return "f32"; }
 std::string to_string(const AllReduce::Spec& spec) { return fmt::format("{} ranks", spec.ranks); }
+std::string to_string(const RankExchange::Spec& spec) { return fmt::format("{} ranks", spec.ranks); }
 std::string to_string(const OverwriteRows::Spec& spec) { return fmt::format("dim {}", spec.dim); }
 std::string to_string(const GatherRows::Spec& spec) { return fmt::format("dim {}", spec.dim); }
 std::string to_string(const Dequantize::Spec& spec) { return std::string(name(spec.dtype)); }

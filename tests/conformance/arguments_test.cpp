@@ -307,8 +307,8 @@ TEST(BuildingBlockArguments, TinyWrongPartsOfRanksAreNamed) {
   float* x = data.data();
   expect_complaint("the part of rank 1 is null", [&] { check_arguments(AllReduce::Spec{2}, {{x}, 1, x + 4}); });
   expect_complaint("out is the part of rank 1", [&] { check_arguments(AllReduce::Spec{2}, {{x, x + 4}, 1, x + 4}); });
-  EXPECT_EQ(check_spec(AllReduce::Spec{17}).reason, "17 ranks are not 2 to 16");
-  EXPECT_FALSE(check_spec(AllReduce::Spec{1}).ok);
+  EXPECT_EQ(check_spec(AllReduce::Spec{17}).reason, "17 ranks are not 1 to 16");
+  EXPECT_FALSE(check_spec(AllReduce::Spec{0}).ok);
 }
 
 TEST(AttentionStepArguments, TinyWrongShapesAreNamed) {

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <list>
 #include <optional>
 #include <sstream>
@@ -65,8 +66,9 @@ void append(std::vector<std::byte>& bytes, const T& value) {
   bytes.insert(bytes.end(), first, first + sizeof(T));
 }
 
-DeviceInfo device_info(std::string architecture) {
+DeviceInfo device_info(std::string architecture, std::size_t index) {
   DeviceInfo info;
+  info.index = static_cast<int>(index);
   info.kind = DeviceKind::hip;
   info.name = "emulated " + architecture;
   info.wave_size = architecture.starts_with("gfx9") ? 64 : 32;
@@ -80,9 +82,14 @@ DeviceInfo device_info(std::string architecture) {
 
 class EmulatedDriver final : public Driver {
  public:
-  explicit EmulatedDriver(std::string architecture)
-      : info_(device_info(std::move(architecture))),
-        worker_(info_.architecture, memory_.file(), EmulatedMemory::address, EmulatedMemory::total_bytes) {}
+  EmulatedDriver(std::string architecture, std::shared_ptr<const EmulatedFile> file, std::size_t index)
+      : info_(device_info(std::move(architecture), index)),
+        memory_(std::move(file), index),
+        worker_(info_.architecture, memory_.file().file(), EmulatedMemory::address, memory_.file().size_bytes()) {}
+  /// Lets kernels of this GPU access all memory of another one.
+  void allow_all_of(const EmulatedDriver& other) {
+    ask_about(Request::allow, {other.memory_.begin(), EmulatedMemory::total_bytes});
+  }
 
   [[nodiscard]] const DeviceInfo& info() const override { return info_; }
   [[nodiscard]] std::string runtime() const override { return "tinygrad's emulator"; }
@@ -302,7 +309,23 @@ void EmulatedDriver::do_launch(FunctionHandle handle, std::string_view /*kernel*
 }  // namespace
 
 std::unique_ptr<Driver> open_emulated_driver(std::string architecture) {
-  return std::make_unique<EmulatedDriver>(std::move(architecture));
+  return std::move(open_emulated_drivers(architecture, 1).front());
+}
+
+std::vector<std::unique_ptr<Driver>> open_emulated_drivers(const std::string& architecture, std::size_t count) {
+  const auto file = std::make_shared<const EmulatedFile>(count * EmulatedMemory::total_bytes);
+  std::vector<std::unique_ptr<EmulatedDriver>> drivers;
+  for (std::size_t index = 0; index < count; ++index) {
+    drivers.push_back(std::make_unique<EmulatedDriver>(architecture, file, index));
+  }
+  for (const auto& driver : drivers) {
+    for (const auto& other : drivers) {
+      if (driver != other) {
+        driver->allow_all_of(*other);
+      }
+    }
+  }
+  return {std::make_move_iterator(drivers.begin()), std::make_move_iterator(drivers.end())};
 }
 
 }  // namespace rocmforge

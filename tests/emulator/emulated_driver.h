@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "device/driver.h"
 
@@ -15,5 +16,8 @@ namespace rocmforge {
 /// page, and the next page is not mapped. A kernel that accesses memory outside of allocations ends with an error that names
 /// the address. Throws Error when the emulator isn't there, with the reason.
 std::unique_ptr<Driver> open_emulated_driver(std::string architecture);
+
+/// Several of them, whose kernels can access the memory of all. Each may be used by a thread of its own.
+std::vector<std::unique_ptr<Driver>> open_emulated_drivers(const std::string& architecture, std::size_t count);
 
 }  // namespace rocmforge

@@ -19,14 +19,15 @@ constexpr std::size_t round_up(std::size_t value, std::size_t step) { return (va
 
 }  // namespace
 
-EmulatedMemory::EmulatedMemory() {
+EmulatedFile::EmulatedFile(std::size_t size_bytes) : size_bytes_(size_bytes) {
+  constexpr std::uintptr_t address = EmulatedMemory::address;
   file_ = memfd_create("rocmforge-emulated-device", MFD_CLOEXEC);
-  if (file_ < 0 || ftruncate(file_, off_t{total_bytes}) != 0) {
+  if (file_ < 0 || ftruncate(file_, static_cast<off_t>(size_bytes)) != 0) {
     throw Error(fmt::format("memory of an emulated GPU: {}", std::strerror(errno)));
   }
   void* const wanted = reinterpret_cast<void*>(address);
   const int flags = MAP_SHARED | MAP_FIXED_NOREPLACE | MAP_NORESERVE;
-  if (mmap(wanted, total_bytes, PROT_READ | PROT_WRITE, flags, file_, 0) != wanted) {
+  if (mmap(wanted, size_bytes, PROT_READ | PROT_WRITE, flags, file_, 0) != wanted) {
     const int code = errno;
     close(file_);
     throw Error(fmt::format("cannot map the memory of an emulated GPU at 0x{:x} (one at a time fits): {}", address,
@@ -34,8 +35,8 @@ EmulatedMemory::EmulatedMemory() {
   }
 }
 
-EmulatedMemory::~EmulatedMemory() {
-  munmap(reinterpret_cast<void*>(address), total_bytes);
+EmulatedFile::~EmulatedFile() {
+  munmap(reinterpret_cast<void*>(EmulatedMemory::address), size_bytes_);
   close(file_);
 }
 
@@ -44,14 +45,14 @@ EmulatedMemory::Allocation EmulatedMemory::allocate(std::size_t size_bytes) {
     throw Error(fmt::format("{} bytes of device memory are not free", size_bytes));
   }
   const std::size_t pages_bytes = round_up(size_bytes, page_bytes);
-  std::uintptr_t at = address;
+  std::uintptr_t at = begin_;
   for (const auto& [start, used] : used_) {
     if (used.pages.address - at >= pages_bytes + page_bytes) {
       break;
     }
     at = used.pages.address + used.pages.size_bytes + page_bytes;
   }
-  if (at + pages_bytes + page_bytes > address + total_bytes) {
+  if (at + pages_bytes + page_bytes > begin_ + total_bytes) {
     throw Error(fmt::format("no {} bytes of device memory in one piece", size_bytes));
   }
   const Pages pages{at, pages_bytes};
@@ -69,7 +70,7 @@ EmulatedMemory::Pages EmulatedMemory::free(void* start) noexcept {
   const Pages pages = found->second.pages;
   used_.erase(found);
   free_bytes_ += pages.size_bytes;
-  fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(pages.address - address),
+  fallocate(file_->file(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(pages.address - address),
             static_cast<off_t>(pages.size_bytes));
   return pages;
 }

@@ -3,11 +3,29 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <utility>
 
 namespace rocmforge {
 
-/// Device memory as a file that this process and the emulator's worker map at one address. Except for its alignment of 256
-/// bytes, an allocation ends at the end of a page, and an unused page follows.
+/// The memory of emulated GPUs as a file that this process and the emulator's workers map at one address.
+class EmulatedFile {
+ public:
+  explicit EmulatedFile(std::size_t size_bytes);  ///< throws Error when the address is taken
+  ~EmulatedFile();
+  EmulatedFile(const EmulatedFile&) = delete;
+  EmulatedFile& operator=(const EmulatedFile&) = delete;
+
+  [[nodiscard]] int file() const { return file_; }
+  [[nodiscard]] std::size_t size_bytes() const { return size_bytes_; }
+
+ private:
+  int file_ = -1;
+  std::size_t size_bytes_;
+};
+
+/// Device memory: a part of such a file. Except for its alignment of 256 bytes, an allocation ends at the end of a page, and
+/// an unused page follows.
 class EmulatedMemory {
  public:
   static constexpr std::size_t page_bytes = 4096;
@@ -16,12 +34,12 @@ class EmulatedMemory {
   static constexpr std::uintptr_t address = std::uintptr_t{1} << 45;
   static constexpr std::size_t total_bytes = std::size_t{4} << 30;
 
-  EmulatedMemory();  ///< throws Error when the address is taken
-  ~EmulatedMemory();
-  EmulatedMemory(const EmulatedMemory&) = delete;
-  EmulatedMemory& operator=(const EmulatedMemory&) = delete;
+  /// Part `part` of the file, total_bytes of it.
+  EmulatedMemory(std::shared_ptr<const EmulatedFile> file, std::size_t part)
+      : file_(std::move(file)), begin_(address + part * total_bytes) {}
 
-  [[nodiscard]] int file() const { return file_; }
+  [[nodiscard]] const EmulatedFile& file() const { return *file_; }
+  [[nodiscard]] std::uintptr_t begin() const { return begin_; }
   [[nodiscard]] std::size_t free_bytes() const { return free_bytes_; }
 
   struct Pages {
@@ -45,7 +63,8 @@ class EmulatedMemory {
     std::size_t size_bytes;  ///< from the start on
   };
 
-  int file_ = -1;
+  std::shared_ptr<const EmulatedFile> file_;
+  std::uintptr_t begin_;
   std::size_t free_bytes_ = total_bytes;
   std::map<std::uintptr_t, Used> used_;  ///< by start; ascending in pages too
 };

@@ -40,13 +40,14 @@ std::unique_ptr<SequenceMemory> poisoned_memory(const Devices& devices, const Mo
                            .host_slot_bytes = model.host_state_bytes(),
                            .slots = slots,
                            .ranks = model.ranks()});
-  const auto poison = [&](Side side, void* data, std::size_t size_bytes) {
-    if (size_bytes > 0) {
-      const std::vector<float> values(size_bytes / sizeof(float), 1000.0f);
-      devices.at(side).upload(data, values.data(), size_bytes);
-    }
-  };
   for (std::size_t rank = 0; rank < static_cast<std::size_t>(model.ranks()); ++rank) {
+    const Devices of_rank = devices.of_rank(rank);
+    const auto poison = [&of_rank](Side side, void* data, std::size_t size_bytes) {
+      if (size_bytes > 0) {
+        const std::vector<float> values(size_bytes / sizeof(float), 1000.0f);
+        of_rank.at(side).upload(data, values.data(), size_bytes);
+      }
+    };
     const SequenceMemory& own = memory->of_rank(rank);
     for (std::int32_t group = 0; group < own.num_groups(); ++group) {
       const KvCache& pages = own.pages(group);
@@ -177,11 +178,17 @@ Runner::Runner(const GgufFile& file, Device& device, const ModelOptions& options
   load(file, options);
 }
 
+Runner::Runner(const GgufFile& file, const std::vector<Device*>& devices, const ModelOptions& options)
+    : device_(devices.at(0)), of_ranks_(devices), pool_(2) {
+  register_all_kernels(registry_, device_);
+  load(file, options);
+}
+
 void Runner::load(const GgufFile& file, const ModelOptions& options) {
   if (options.placement.split()) {
     host_ = std::make_unique<Device>(options.host_isa);
   }
-  const Devices devices(*device_, host_.get());
+  const Devices devices = of_ranks_.empty() ? Devices(*device_, host_.get()) : Devices(of_ranks_);
   model_ = Model::load(file, registry_, devices, pool_, options);
   memory_ = poisoned_memory(devices, *model_);
   states_.resize(static_cast<std::size_t>(memory_->states().num_slots));

@@ -58,6 +58,8 @@ class Runner {
   Runner(const GgufFile& file, const std::string& kernel_set, const ModelOptions& options, int num_threads = 2);
   /// On `device`, with all kernels.
   Runner(const GgufFile& file, Device& device, const ModelOptions& options);
+  /// On GPUs that share the layers, options.ranks of them.
+  Runner(const GgufFile& file, const std::vector<Device*>& devices, const ModelOptions& options);
 
   /// One step; logits of every row, [tokens, vocab]. `most_rows`: BatchPlan::most_rows.
   std::vector<float> step(const std::vector<Piece>& pieces, std::int32_t most_rows = 0);
@@ -97,6 +99,7 @@ class Runner {
   std::unique_ptr<Device> own_device_;
   std::unique_ptr<Device> host_;
   Device* device_;
+  std::vector<Device*> of_ranks_;
   ThreadPool pool_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<SequenceMemory> memory_;

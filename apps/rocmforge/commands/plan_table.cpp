@@ -116,7 +116,8 @@ std::vector<PlacedPart> placed_parts(const PlannedModel& planned) {
 }
 
 std::int64_t kv_bytes_of_rank(const PlannedModel& planned) {
-  return planned.memory.kv_bytes_per_token / planned.model->ranks();
+  const bool of_one = planned.device->is_gpu();  // whose memory no other rank shares
+  return planned.memory.kv_bytes_per_token / (of_one ? 1 : planned.model->ranks());
 }
 
 double least_seconds(const PlacedPart& part, const PlacementNeeds& needs) {

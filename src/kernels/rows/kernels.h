@@ -46,5 +46,7 @@ std::unique_ptr<OpKernel<DequantizeRmsNorm>> make_gpu_dequantize_rms_norm(Device
 std::unique_ptr<OpKernel<GatherRows>> make_gpu_gather_rows(DeviceKind kind);
 std::unique_ptr<OpKernel<OutputGate>> make_gpu_output_gate(DeviceKind kind);
 std::unique_ptr<OpKernel<OverwriteRows>> make_gpu_overwrite_rows(DeviceKind kind);
+std::unique_ptr<OpKernel<AllReduce>> make_gpu_all_reduce(DeviceKind kind);
+std::unique_ptr<OpKernel<RankExchange>> make_gpu_rank_exchange(DeviceKind kind);
 
 }  // namespace rocmforge

@@ -18,6 +18,10 @@ ThreadRanks::ThreadRanks(std::int32_t ranks) : ranks_(ranks), arrays_(static_cas
   check(ranks >= 2 && ranks <= AllReduce::most_ranks, "a model is shared by 2 to 16 ranks");
 }
 
+std::unique_ptr<Communicator> ThreadRanks::communicator(std::int32_t rank) {
+  return std::make_unique<ThreadCommunicator>(*this, rank);
+}
+
 void ThreadRanks::begin_step() {
   const std::scoped_lock lock(mutex_);
   failure_ = nullptr;

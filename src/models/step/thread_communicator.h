@@ -6,20 +6,19 @@
 #include <mutex>
 #include <vector>
 
-#include "models/step/communicator.h"
+#include "models/step/rank_group.h"
 
 namespace rocmforge {
 
-/// Where the ranks of a model meet that are threads of one process. A rank that can't go on says so with fail(): what it has
-/// thrown is then thrown to all others, at the latest when they wait for it.
-class ThreadRanks {
+/// Ranks on the CPU. What a failing rank has thrown is thrown to all others, at the latest when they wait for it.
+class ThreadRanks final : public RankGroup {
  public:
   explicit ThreadRanks(std::int32_t ranks);
 
-  [[nodiscard]] std::int32_t count() const { return ranks_; }
-  /// Forgets a failure. Not while a rank is in a step.
-  void begin_step();
-  void fail(std::exception_ptr failure);
+  [[nodiscard]] std::int32_t count() const override { return ranks_; }
+  void begin_step() override;
+  void fail(std::exception_ptr failure) override;
+  std::unique_ptr<Communicator> communicator(std::int32_t rank) override;
   /// Makes `array` known to the others and waits until all arrays are. Those of all ranks stay valid until leave().
   const std::vector<const void*>& enter(std::int32_t rank, const void* array);
   /// Waits until no rank reads the arrays any more.

@@ -31,6 +31,7 @@ void check_arguments(const Dequantize::Spec& spec, const Dequantize::Args& args)
 void check_arguments(const DequantizeRmsNorm::Spec& spec, const DequantizeRmsNorm::Args& args);
 void check_arguments(const GatherRows::Spec& spec, const GatherRows::Args& args, DeviceKind device = DeviceKind::cpu);
 void check_arguments(const AllReduce::Spec& spec, const AllReduce::Args& args);
+void check_arguments(const RankExchange::Spec& spec, const RankExchange::Args& args);
 void check_arguments(const OverwriteRows::Spec& spec, const OverwriteRows::Args& args, DeviceKind device = DeviceKind::cpu);
 void check_arguments(const RouteTokens::Spec& spec, const RouteTokens::Args& args);
 void check_arguments(const RouteRows::Spec& spec, const RouteRows::Args& args, const RouteRowsKernel& kernel);
@@ -66,6 +67,7 @@ void check_arguments(const CopyHeads::Spec& spec, const CopyHeads::Args& args);
 [[nodiscard]] Support check_spec(const GatherRows::Spec& spec);
 [[nodiscard]] Support check_spec(const OverwriteRows::Spec& spec);
 [[nodiscard]] Support check_spec(const AllReduce::Spec& spec);
+[[nodiscard]] Support check_spec(const RankExchange::Spec& spec);
 [[nodiscard]] Support check_spec(const RouteTokens::Spec& spec);
 [[nodiscard]] Support check_spec(const RouteRows::Spec& spec);
 [[nodiscard]] Support check_spec(const CausalConv::Spec& spec);

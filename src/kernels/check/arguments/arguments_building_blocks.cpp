@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "kernels/check/arguments/argument_checks.h"
 #include "kernels/check/arguments/arguments.h"
 
@@ -84,6 +86,30 @@ void check_arguments(const AllReduce::Spec& spec, const AllReduce::Args& args) {
   }
 }
 
+void check_arguments(const RankExchange::Spec& spec, const RankExchange::Args& args) {
+  constexpr std::string_view operation = RankExchange::name;
+  require(args.rank >= 0 && args.rank < spec.ranks, "{}: rank {} is none of {}", operation, args.rank, spec.ranks);
+  require_least(args.rows, 0, operation, "rows");
+  std::int64_t width = 0;
+  for (std::int32_t rank = 0; rank < spec.ranks; ++rank) {
+    const auto index = static_cast<std::size_t>(rank);
+    require_least(args.widths[index], 0, operation, "width");
+    require(args.kind == RankExchange::Kind::gather || args.widths[index] == args.widths[0],
+            "{}: the parts of a sum have other widths", operation);
+    require(args.mail.boxes[index] != nullptr, "{}: the box of rank {} is null", operation, rank);
+    width += args.widths[index];
+  }
+  // The elements of a call are counted in 32 bits.
+  require(args.rows == 0 || width <= std::int64_t{std::numeric_limits<std::int32_t>::max()} / args.rows,
+          "{}: {} rows of {} elements are too many", operation, args.rows, width);
+  require_pointer(args.mail.rounds, operation, "rounds");
+  require_pointer(args.mail.given_up, operation, "given_up");
+  const bool has_part = args.rows * args.widths[static_cast<std::size_t>(args.rank)] > 0;
+  require(!has_part || args.part != nullptr, "{}: part is null", operation);
+  require(!has_part || args.out != args.part, "{}: out is the part", operation);
+  require(args.kind == RankExchange::Kind::gather || args.rows == 0 || args.out != nullptr, "{}: out is null", operation);
+}
+
 Support check_spec(const ResidualAdd::Spec&) { return Support::yes(); }
 
 Support check_spec(const Dequantize::Spec& spec) {
@@ -105,10 +131,12 @@ Support check_spec(const OverwriteRows::Spec& spec) {
 }
 
 Support check_spec(const AllReduce::Spec& spec) {
-  return spec.ranks >= 2 && spec.ranks <= AllReduce::most_ranks
+  return spec.ranks >= 1 && spec.ranks <= AllReduce::most_ranks
              ? Support::yes()
-             : Support::no(fmt::format("{} ranks are not 2 to {}", spec.ranks, AllReduce::most_ranks));
+             : Support::no(fmt::format("{} ranks are not 1 to {}", spec.ranks, AllReduce::most_ranks));
 }
+
+Support check_spec(const RankExchange::Spec& spec) { return check_spec(AllReduce::Spec{spec.ranks}); }
 
 Support check_spec(const GatherRows::Spec& spec) {
   return spec.dim > 0 ? Support::yes() : Support::no(fmt::format("dim is {}", spec.dim));
