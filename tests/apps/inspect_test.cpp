@@ -162,12 +162,21 @@ TEST(Inspect, ThePlanTellsTheBytesOfEachRank) {
   EXPECT_THAT(refused.err, testing::HasSubstr("layer 0: 8 query heads can't be shared by 3 ranks"));
 }
 
-TEST_F(InspectOnACard, RanksAreOfTheCpuAlone) {
-  const ProgramResult refused =
-      run_program(card.with_kernels({"inspect", demo_model().string(), "--plan", "--ranks", "2", "--device", "hip:0"}), "",
-                  card.environment());
-  EXPECT_NE(refused.exit_code, 0);
-  EXPECT_THAT(refused.err, testing::HasSubstr("ranks are threads of the CPU"));
+TEST_F(InspectOnACard, RanksAreGpusThatAreEachNamedOnce) {
+  const auto refusal = [&](const std::vector<std::string>& options) {
+    std::vector<std::string> arguments{"inspect", demo_model().string(), "--plan"};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    const ProgramResult refused = run_program(card.with_kernels(arguments), "", card.environment());
+    EXPECT_NE(refused.exit_code, 0);
+    return refused.err;
+  };
+  EXPECT_THAT(refusal({"--ranks", "2", "--device", "hip:0"}), testing::HasSubstr("2 ranks need as many GPUs, each named"));
+  EXPECT_THAT(refusal({"--device", "cpu,cpu", "--split", "tensor"}), testing::HasSubstr("2 ranks need as many GPUs"));
+  EXPECT_THAT(refusal({"--device", "hip:0,hip:0", "--split", "tensor"}), testing::HasSubstr("hip:0 is named twice"));
+  EXPECT_THAT(refusal({"--device", "hip:0,hip:1"}),
+              testing::HasSubstr("--device names 2 devices: --split tensor lets them share each layer"));
+  EXPECT_THAT(refusal({"--device", "hip:0,hip:1", "--split", "tensor", "--ranks", "3"}),
+              testing::HasSubstr("--device names 2 devices, for at most 16 ranks, and --ranks 3"));
 }
 
 TEST_F(InspectOnACard, ThePlanSaysWhereThePartsOfASplitModelAre) {

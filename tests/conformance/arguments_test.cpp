@@ -311,6 +311,28 @@ TEST(BuildingBlockArguments, TinyWrongPartsOfRanksAreNamed) {
   EXPECT_FALSE(check_spec(AllReduce::Spec{0}).ok);
 }
 
+TEST(BuildingBlockArguments, TinyWrongExchangesOfRanksAreNamed) {
+  std::vector<float> data(8);
+  float* x = data.data();
+  std::uint32_t word = 0;
+  const RankExchange::Spec spec{2};
+  const auto complains = [&](const char* about, const auto& change) {
+    RankExchange::Args args{.part = x, .widths = {2, 2}, .out = x + 4, .mail = {{x, x}, &word, &word}};
+    change(args);
+    expect_complaint(about, [&] { check_arguments(spec, args); });
+  };
+  complains("rank 2 is none of 2", [](auto& args) { args.rank = 2; });
+  complains("the parts of a sum have other widths", [](auto& args) { args.widths[1] = 3; });
+  complains("the box of rank 1 is null", [](auto& args) { args.mail.boxes[1] = nullptr; });
+  complains("rounds is null", [](auto& args) { args.mail.rounds = nullptr; });
+  complains("given_up is null", [](auto& args) { args.mail.given_up = nullptr; });
+  complains("part is null", [](auto& args) { args.part = nullptr; });
+  complains("out is the part", [&](auto& args) { args.out = x; });
+  complains("out is null", [](auto& args) { args.out = nullptr; });
+  complains("1073741824 rows of 4 elements are too many", [](auto& args) { args.rows = 1 << 30; });
+  EXPECT_FALSE(check_spec(RankExchange::Spec{17}).ok);
+}
+
 TEST(AttentionStepArguments, TinyWrongShapesAreNamed) {
   std::vector<float> data(8);
   float* x = data.data();

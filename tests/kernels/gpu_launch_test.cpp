@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/math.h"
 #include "device/fake_driver.h"
 #include "device/temporary_folder.h"
 #include "kernels/register_all.h"
@@ -16,7 +17,7 @@ namespace {
 class GpuLaunch : public testing::Test {
  protected:
   GpuLaunch() {
-    for (const char* object : {"attention_steps", "elementwise", "embedding", "overwrite", "rope"}) {
+    for (const char* object : {"attention_steps", "elementwise", "embedding", "overwrite", "ranks", "rope"}) {
       folder_.write("gfx1100/" + std::string(object) + ".hsaco",
                     "\x7f"
                     "ELF code");
@@ -81,6 +82,7 @@ TEST_F(GpuLaunch, HugeSizesFitTheGrid) {
   expect_fits<DequantizeRmsNorm>({DType::q8_0, 4096}, {floats(0), huge, floats(1), floats(2)});
   expect_fits<GatherRows>({4096}, {floats(0), ids(), huge, floats(1)});
   expect_fits<OverwriteRows>({4096}, {floats(0), 4096, ids(), ids(), huge, floats(1)});
+  expect_fits<AllReduce>({2}, {{floats(0), floats(1)}, huge, floats(2)});
 }
 
 TEST_F(GpuLaunch, OneRotationOfAllHeads) {
@@ -120,6 +122,29 @@ TEST_F(GpuLaunch, NothingToDoLaunchesNothing) {
   EXPECT_TRUE(launch<QueryKey>({64}, {.q = floats(0), .k = floats(1), .shape = no_keys, .scores = floats(2)}).empty());
   EXPECT_TRUE(launch<GatherRows>({64}, {floats(0), ids(), 0, floats(1)}).empty());
   EXPECT_TRUE(launch<OverwriteRows>({64}, {floats(0), 64, ids(), ids(), 0, floats(1)}).empty());
+}
+
+/// Ranks whose launches or work-groups differ would wait for ever: they depend on the widest part alone.
+TEST_F(GpuLaunch, ExchangesOfRanksAreTheSameLaunchesOnAll) {
+  const auto shapes = [this](std::int32_t rank, std::int64_t rows, std::int64_t first, std::int64_t second) {
+    RankExchange::Args args{.kind = RankExchange::Kind::gather,
+                            .rank = rank,
+                            .part = floats(0),
+                            .rows = rows,
+                            .widths = {first, second},
+                            .out = rank == 0 ? floats(1) : nullptr};
+    args.mail.boxes = {floats(2), floats(3)};
+    args.mail.rounds = reinterpret_cast<std::uint32_t*>(floats(4));
+    args.mail.given_up = args.mail.rounds + 1;
+    return launch<RankExchange>({2}, args);
+  };
+  EXPECT_EQ(shapes(0, 1, 64, 0), shapes(1, 1, 64, 0));
+  EXPECT_EQ(shapes(1, 1, 0, 0).size(), 1u) << "the other rank waits also where there is nothing";
+  EXPECT_EQ(shapes(0, 1, 4096, 4096).at(0).grid[0], 4u);
+  const auto logits = shapes(1, 64, 64128, 64128);
+  EXPECT_EQ(logits, shapes(0, 64, 64128, 64128));
+  EXPECT_EQ(std::ssize(logits), divide_up(std::int64_t{64} * 64128, RankExchange::elements_of_launch));
+  EXPECT_EQ(logits[0].grid[0], static_cast<std::uint32_t>(RankExchange::groups));
 }
 
 TEST_F(GpuLaunch, ANormsThreadsDependOnItsWidthAlone) {

@@ -35,7 +35,7 @@ class RanksTest : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     if (is_gpu(fastest_set())) {
-      GTEST_SKIP() << "ranks are threads of the CPU";
+      GTEST_SKIP() << "for ranks on the CPU; device_models_test.cpp has GPUs";
     }
   }
   [[nodiscard]] std::unique_ptr<Runner> on(std::int32_t ranks) const {
@@ -116,7 +116,7 @@ TEST(Ranks, QuantisedWeightsAreCutByBlocks) {
   const Tokens tokens = read_golden("llama-gqa4").tokens;
   for (const std::string& set : kernel_sets()) {
     if (is_gpu(set)) {
-      GTEST_SKIP() << "ranks are threads of the CPU";
+      GTEST_SKIP() << "for ranks on the CPU; device_models_test.cpp has GPUs";
     }
     const std::vector<float> one = Runner(open.file, set, shared_by(1)).whole(tokens);
     EXPECT_LE(relative_error(Runner(open.file, set, shared_by(2)).whole(tokens), one), 1e-2) << set;
