@@ -241,6 +241,9 @@ void Transformer::run_step(const Pass& pass, const BatchPlan& batch, SequenceMem
   check_batch(batch, memory,
               {config_, options_, kv_groups_, state_bytes(), host_state_bytes(), output_rank().draws().newest_rows()});
   results_.begin(batch);
+  if (is_first_rank(options_.communicator)) {
+    results_.reserve_raw_logits(batch.raw_rows.size(), config_.vocab, *rank_);
+  }
   std::optional<StepArrays> host;
   if (host_rank_) {
     rank_->wait();  // the device may still read what the host is about to write
@@ -252,6 +255,9 @@ void Transformer::run_step(const Pass& pass, const BatchPlan& batch, SequenceMem
   }
   const auto how = !recorded ? Rank::Recorded::no : host ? Rank::Recorded::cut : Rank::Recorded::whole;
   rank_->run(batch, memory, how, [&](const StepArrays& arrays, const RunOperations& run) {
+    if (options_.communicator != nullptr) {
+      options_.communicator->begin_work();
+    }
     compute(pass, arrays, host ? &*host : nullptr, memory, run);
   });
   output_rank().keep_draws(batch);
@@ -271,7 +277,7 @@ void Transformer::compute(const Pass& pass, const StepArrays& arrays, const Step
   }
   const auto keep_raw_logits = [this](std::span<const std::int32_t> rows) {
     if (is_first_rank(options_.communicator)) {  // which has the logits
-      results_.keep_raw_logits(rows, config_.vocab, *rank_, output_rank());
+      results_.keep_raw_logits(rows, config_.vocab, output_rank());
     }
   };
   run_pass(pass, steps, memory, keep_raw_logits, run);

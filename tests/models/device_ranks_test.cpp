@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <exception>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -65,6 +66,13 @@ class Placed {
   DeviceBuffer buffer_;
 };
 
+/// Of both ranks.
+struct OnEach {
+  Placed first;
+  Placed second;
+  const Placed& operator[](int rank) const { return rank == 0 ? first : second; }
+};
+
 class DeviceRanksTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -87,6 +95,11 @@ class DeviceRanksTest : public ::testing::Test {
     ExecutionContext context{.stream = &device(rank).stream()};
     of(rank).all_reduce({2}, *all_reduce_, {.part = part, .count = count, .out = out, .add = add}, context);
   }
+  /// values(rank) in the memory of each rank; before the ranks wait for each other, as allocations may wait for kernels.
+  template <class Values>
+  [[nodiscard]] static OnEach on_each(const Values& values) {
+    return {Placed(device(0), values(0)), Placed(device(1), values(1))};
+  }
   /// Calls body(rank) on a thread of each, and waits for the devices.
   template <class Body>
   void on_both(const Body& body) {
@@ -105,12 +118,12 @@ class DeviceRanksTest : public ::testing::Test {
       const float both = parts[0][i] + parts[1][i];
       expected[i] = add ? before[i] + both : both;
     }
-    on_both([&](int rank) {
-      const Placed part(device(rank), parts[rank]);
-      const Placed out(device(rank), before);
-      sum(rank, part.data(), count, out.data(), add);
-      EXPECT_EQ(bits(out.read()), bits(expected)) << count << " elements on rank " << rank << (add ? ", added" : "");
-    });
+    const auto placed_parts = on_each([&](int rank) { return parts[rank]; });
+    const auto outs = on_each([&](int) { return before; });
+    on_both([&](int rank) { sum(rank, placed_parts[rank].data(), count, outs[rank].data(), add); });
+    for (int rank = 0; rank < 2; ++rank) {
+      EXPECT_EQ(bits(outs[rank].read()), bits(expected)) << count << " elements on rank " << rank << (add ? ", added" : "");
+    }
   }
 
   KernelRegistry registry_;
@@ -167,13 +180,15 @@ TEST_F(DeviceRanksTest, RowsAreGatheredWhereTheyAreWanted) {
         std::copy_n(parts[1].begin() + row * widths[1], widths[1], expected.begin() + row * width + widths[0]);
       }
       for (const Receivers receivers : {Receivers::first, Receivers::all, Receivers::first}) {
+        const auto placed_parts = on_each([&](int rank) { return parts[rank]; });
+        const auto outs = on_each([&](int) { return before; });
+        const auto receives = [receivers](int rank) { return receivers == Receivers::all || rank == 0; };
         on_both([&](int rank) {
-          const Placed part(device(rank), parts[rank]);
-          const Placed out(device(rank), before);
-          const bool receives = receivers == Receivers::all || rank == 0;
-          of(rank).gather(part.data(), rows, widths, receivers, receives ? out.data() : nullptr);
-          EXPECT_EQ(bits(out.read()), bits(receives ? expected : before)) << rows << " rows on rank " << rank;
+          of(rank).gather(placed_parts[rank].data(), rows, widths, receivers, receives(rank) ? outs[rank].data() : nullptr);
         });
+        for (int rank = 0; rank < 2; ++rank) {
+          EXPECT_EQ(bits(outs[rank].read()), bits(receives(rank) ? expected : before)) << rows << " rows on rank " << rank;
+        }
       }
     }
   }
@@ -185,11 +200,10 @@ TEST_F(DeviceRanksTest, NumbersOfTheFirstRankAreToldToAll) {
     told[0] = std::bit_cast<float>(-2);  // any bits
     told.resize(told.size() + guard, poison);
     const Floats before(told.size(), poison);
-    on_both([&](int rank) {
-      const Placed data(device(rank), rank == 0 ? told : before);
-      of(rank).broadcast(data.data(), static_cast<std::size_t>(count) * sizeof(float));
-      EXPECT_EQ(bits(data.read()), bits(told)) << "on rank " << rank;
-    });
+    const auto data = on_each([&](int rank) { return rank == 0 ? told : before; });
+    on_both([&](int rank) { of(rank).broadcast(data[rank].data(), static_cast<std::size_t>(count) * sizeof(float)); });
+    EXPECT_EQ(bits(data[0].read()), bits(told));
+    EXPECT_EQ(bits(data[1].read()), bits(told));
   }
 }
 
@@ -199,44 +213,44 @@ TEST_F(DeviceRanksTest, RecordedExchangesAreReplayed) {
   constexpr std::int64_t count = 1027;
   const int replays = emulated() ? 3 : 2000;
   const std::vector<std::int64_t> widths{40, 88};
-  Floats outs[2];
+  const auto parts = on_each([&](int rank) { return Floats(count, rank == 0 ? 1.0f : 0.25f); });
+  const auto sums = on_each([&](int) { return Floats(count, 0.0f); });
+  const auto rows = on_each([&](int) { return Floats(128, 0.0f); });
+  const auto drawn = on_each([&](int rank) { return Floats(8, rank == 0 ? 3.0f : 0.0f); });
+  Graph graphs[2];
+  const auto exchange = [&](int rank) {
+    sum(rank, parts[rank].data(), count, sums[rank].data(), true);
+    sum(rank, sums[rank].data(), 100, rows[rank].data(), false);
+    of(rank).gather(sums[rank].data(), 1, widths, Receivers::all, rows[rank].data());
+    of(rank).broadcast(drawn[rank].data(), 8 * sizeof(float));
+  };
+  on_both(exchange);
+  on_both([&](int rank) { graphs[rank] = device(rank).stream().capture([&] { exchange(rank); }); });
   on_both([&](int rank) {
-    const Placed part(device(rank), Floats(count, rank == 0 ? 1.0f : 0.25f));
-    const Placed stream(device(rank), Floats(count, 0.0f));
-    const Placed row(device(rank), Floats(128, 0.0f));
-    const Placed drawn(device(rank), Floats(8, rank == 0 ? 3.0f : 0.0f));
-    const auto exchange = [&] {
-      sum(rank, part.data(), count, stream.data(), true);
-      sum(rank, stream.data(), 100, row.data(), false);
-      of(rank).gather(stream.data(), 1, widths, Receivers::all, row.data());
-      of(rank).broadcast(drawn.data(), 8 * sizeof(float));
-    };
-    exchange();
-    const Graph graph = device(rank).stream().capture(exchange);
     for (int i = 0; i < replays; ++i) {
-      device(rank).stream().launch(graph);
+      device(rank).stream().launch(graphs[rank]);
     }
-    outs[rank] = stream.read();
-    EXPECT_EQ(drawn.read(), Floats(8, 3.0f));
-    EXPECT_EQ(row.read(), Floats(128, outs[rank][0]));
   });
-  EXPECT_EQ(outs[0], Floats(count, 1.25f * static_cast<float>(replays + 1)));
-  EXPECT_EQ(outs[1], outs[0]);
+  const Floats expected(count, 1.25f * static_cast<float>(replays + 1));
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(sums[rank].read(), expected);
+    EXPECT_EQ(rows[rank].read(), Floats(128, expected[0]));
+    EXPECT_EQ(drawn[rank].read(), Floats(8, 3.0f));
+  }
 }
 
 /// Rank 1 does not come: rank 0, whose kernel waits for it, ends, and the next step is computed.
 TEST_F(DeviceRanksTest, OneThatFailsLetsTheOthersGo) {
   for (int attempt = 0; attempt < 2; ++attempt) {
+    const Placed part(device(0), Floats(3000, 1.0f));
+    const Placed out(device(0), Floats(3000, 1.0f));
     on_both([&](int rank) {
       if (rank == 1) {
         std::this_thread::sleep_for(std::chrono::milliseconds(100));
-        ranks_->fail(nullptr);
+        ranks_->fail(std::make_exception_ptr(Error("this rank can't go on")));
         return;
       }
-      const Placed part(device(0), Floats(3000, 1.0f));
-      const Placed out(device(0), Floats(3000, 1.0f));
       sum(0, part.data(), 3000, out.data(), false);
-      device(0).stream().synchronize();
     });
     ranks_->begin_step();
     expect_sum(3001, true, 50);

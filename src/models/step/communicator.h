@@ -19,6 +19,9 @@ class Communicator {
   [[nodiscard]] virtual std::int32_t rank() const = 0;
   [[nodiscard]] virtual std::int32_t ranks() const = 0;
 
+  /// The beginning of a step's work, unless it is replayed, once the memory that it needs is allocated.
+  virtual void begin_work() {}
+
   struct Sum {
     const float* part = nullptr;  ///< [count], of this rank
     std::int64_t count = 0;

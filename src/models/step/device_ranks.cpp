@@ -11,7 +11,7 @@
 namespace rocmforge {
 
 DeviceRanks::DeviceRanks(std::int32_t ranks, const KernelRegistry& registry, const DeviceInfo& device)
-    : spec_{ranks}, kernel_(registry.choose<RankExchange>(spec_, device).kernel) {}
+    : hosts_(ranks), spec_{ranks}, kernel_(registry.choose<RankExchange>(spec_, device).kernel) {}
 
 void DeviceRanks::open(std::vector<Device*> devices, std::span<const char* const> library_names) {
   check(std::ssize(devices) == spec_.ranks && boxes_.empty(), "each rank gets a GPU, once");
@@ -41,6 +41,7 @@ void DeviceRanks::open(std::vector<Device*> devices, std::span<const char* const
 }
 
 void DeviceRanks::begin_step() {
+  hosts_.begin_step();
   if (!failed_.exchange(false)) {
     return;
   }
@@ -59,8 +60,9 @@ void DeviceRanks::begin_step() {
   });
 }
 
-void DeviceRanks::fail(std::exception_ptr) {
+void DeviceRanks::fail(std::exception_ptr failure) {
   failed_ = true;
+  hosts_.fail(std::move(failure));
   for (const auto& flag : given_up_) {
     flag->set(1);
   }

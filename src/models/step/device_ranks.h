@@ -11,15 +11,15 @@
 
 #include "device/peers.h"
 #include "models/step/collective_library.h"
-#include "models/step/rank_group.h"
+#include "models/step/thread_communicator.h"
 #include "ops/kernel_registry.h"
 
 namespace rocmforge {
 
 /// Ranks that are GPUs of one host, each with a thread of this process, and how they exchange. RankExchange moves everything
 /// but large sums, through the memory of the GPUs where they can access each other's, else through the host's. Large sums
-/// are those of NCCL or RCCL, which is needed where the GPUs have no such access. No host waits for another rank: a rank that
-/// fails lets the kernels of the others go, whose step then means nothing.
+/// are those of NCCL or RCCL, which is needed where the GPUs have no such access. Within a step no host waits for another
+/// rank: a rank that fails lets the kernels of the others go, whose step then means nothing.
 class DeviceRanks final : public RankGroup {
  public:
   /// Sums from this size on are the library's: with access to each other's memory, and through the host's.
@@ -31,6 +31,10 @@ class DeviceRanks final : public RankGroup {
   /// Gives each rank its GPU; `devices` must outlive this. `library_names`: the library to open, empty for the vendor's own.
   /// Throws Error where the GPUs can neither access each other's memory nor use the library.
   void open(std::vector<Device*> devices, std::span<const char* const> library_names = {});
+
+  /// Waits until all ranks have come here, on the host: an allocation may wait for kernels of any GPU, and these for the
+  /// kernels that the allocating rank has yet to launch. Throws what a failing rank has thrown.
+  void meet(std::int32_t rank) { hosts_.enter(rank, nullptr); }
 
   /// Of each rank, once opened.
   static std::size_t device_bytes(std::int32_t ranks) { return RankExchange::box_bytes(ranks); }
@@ -51,6 +55,7 @@ class DeviceRanks final : public RankGroup {
   [[nodiscard]] Device& device(std::int32_t rank) const { return *devices_[static_cast<std::size_t>(rank)]; }
 
  private:
+  ThreadRanks hosts_;
   RankExchange::Spec spec_;
   const OpKernel<RankExchange>* kernel_;
   std::vector<Device*> devices_;
@@ -69,6 +74,7 @@ class DeviceCommunicator final : public Communicator {
 
   [[nodiscard]] std::int32_t rank() const override { return rank_; }
   [[nodiscard]] std::int32_t ranks() const override { return ranks_->count(); }
+  void begin_work() override { ranks_->meet(rank_); }
   void all_reduce(const AllReduce::Spec& spec, const OpKernel<AllReduce>& kernel, const Sum& sum,
                   ExecutionContext& context) override;
   void gather(const float* part, std::int64_t rows, std::span<const std::int64_t> widths, Receivers receivers,

@@ -17,13 +17,17 @@ void StepResults::begin(const BatchPlan& batch) {
   raw_rows_ = static_cast<std::int32_t>(batch.raw_rows.size());
 }
 
-void StepResults::keep_raw_logits(std::span<const std::int32_t> rows, std::int64_t vocab, Rank& device, Rank& output) {
-  const std::size_t row_bytes = elements(1, vocab) * sizeof(float);
-  if (raw_logits_.size_bytes() < rows.size() * row_bytes) {
+void StepResults::reserve_raw_logits(std::size_t rows, std::int64_t vocab, Rank& device) {
+  const std::size_t bytes = rows * elements(1, vocab) * sizeof(float);
+  if (raw_logits_.size_bytes() < bytes) {
     device.wait();  // an earlier copy may still write to it
     raw_logits_ = {};
-    raw_logits_ = device.device().allocate_pinned(rows.size() * row_bytes);
+    raw_logits_ = device.device().allocate_pinned(bytes);
   }
+}
+
+void StepResults::keep_raw_logits(std::span<const std::int32_t> rows, std::int64_t vocab, Rank& output) {
+  const std::size_t row_bytes = elements(1, vocab) * sizeof(float);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     output.copy_to_host(raw_logits_.data() + i * row_bytes, output.buffers().logits + rows[i] * vocab, row_bytes);
   }

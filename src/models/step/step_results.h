@@ -16,8 +16,10 @@ class StepResults {
   /// A step begins: earlier rows are no longer wanted.
   void begin(const BatchPlan& batch);
 
-  /// Copies rows [vocab] of the logits as they are now, in the order of the step. `device` owns the memory of the copies.
-  void keep_raw_logits(std::span<const std::int32_t> rows, std::int64_t vocab, Rank& device, Rank& output);
+  /// Memory of `device` for the copies of so many rows, before a step has begun.
+  void reserve_raw_logits(std::size_t rows, std::int64_t vocab, Rank& device);
+  /// Copies rows [vocab] of the logits as they are now, in the order of the step.
+  void keep_raw_logits(std::span<const std::int32_t> rows, std::int64_t vocab, Rank& output);
 
   /// [logit rows, vocab]: waits, as hidden() does.
   std::span<const float> logits(const ModelConfig& config, Rank& output);
