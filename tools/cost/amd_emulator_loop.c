@@ -158,8 +158,10 @@ static void add_store(Stores* all, Store store) {
 
 /* Waits until at most `left` of the counter's instructions are on their way. */
 static void wait_for(Stores* all, uint64_t left) {
-  for (; all->first < all->end && all->stores[all->first].issue + left <= all->issued; ++all->first)
+  for (; all->first < all->end && all->stores[all->first].issue + left <= all->issued; ++all->first) {
+    __atomic_thread_fence(__ATOMIC_RELEASE);
     memcpy(all->stores[all->first].to, &all->stores[all->first].value, all->stores[all->first].bytes);
+  }
 }
 
 /* What the wave itself reads of [from, from + bytes): its own stores are in order. */
@@ -379,7 +381,9 @@ static int access_memory(const Launch* l, const Group* g, Wave* w, const Instruc
     }
     for (int i = 0; i < addresses; ++i) {
       const uint32_t first = in->flags & STORE ? (i ? in->source[2] : in->destination) : in->destination + i * words;
-      for (uint32_t word = 0; word < words; ++word) {
+      /* Stores show their words from the first to the last. Read the other way, eight bytes that another GPU writes are never torn. */
+      for (uint32_t left = words; left > 0; --left) {
+        const uint32_t word = in->flags & STORE ? words - left : left - 1;
         uint32_t* reg = &file[(first + word) * size + lane];
         if (in->flags & STORE) {
           *(volatile uint8_t*)(at[i] + 4 * word); /* the instruction that strays is at fault, not the one that waits */
@@ -387,6 +391,7 @@ static int access_memory(const Launch* l, const Group* g, Wave* w, const Instruc
         } else {
           uint32_t value = 0;
           memcpy(&value, at[i] + 4 * word, part);
+          __atomic_thread_fence(__ATOMIC_ACQUIRE);
           read_own(late, at[i] + 4 * word, part, &value);
           *reg = in->bytes < 4 ? widened(in, value, *reg) : value;
         }

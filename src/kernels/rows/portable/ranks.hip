@@ -111,6 +111,11 @@ struct Round {
         put(there + i, own(i), number);
       }
     }
+#if ROCMFORGE_DEVICE_AMD && !defined(__GFX9__)
+    // Stores have a counter of their own there, for which the loads that follow do not wait: that they arrive at all is
+    // certain behind this.
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent");
+#endif
   }
 
   __device__ void sum() {
