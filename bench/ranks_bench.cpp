@@ -57,9 +57,11 @@ class Bench {
         ranks_->exchange(rank, args);
       });
       const std::string library =
-          !ranks_->is_large(std::int64_t{1} << 40) ? "-" : fmt::format("{:.1f}", microseconds([&](std::int32_t rank) {
-            ranks_->library().sum(rank, part(rank), out(rank), count, ranks_->device(rank).stream());
-          }));
+          !ranks_->is_large(std::int64_t{1} << 40)
+              ? "-"
+              : fmt::format("{:.1f}", microseconds([&](std::int32_t rank) {
+                              ranks_->library().sum(rank, part(rank), out(rank), count, ranks_->device(rank).stream());
+                            }));
       fmt::print("{:>12}  {:>10.1f}  {:>10}\n", bytes, own, library);
     }
   }
@@ -114,7 +116,8 @@ int main(int argc, char** argv) {
   rocmforge::bench::Options options;
   app.add_option("--device", options.devices, "GPUs, separated by commas");
   app.add_option("--kernel-dir", options.kernel_dir, "GPU code objects");
-  app.add_option("--most-bytes", options.most_bytes, "The largest sum")->check(CLI::Range(std::int64_t{8192}, std::int64_t{1} << 30));
+  app.add_option("--most-bytes", options.most_bytes, "The largest sum")
+      ->check(CLI::Range(std::int64_t{8192}, std::int64_t{1} << 30));
   CLI11_PARSE(app, argc, argv);
   try {
     rocmforge::bench::Bench(options).run();

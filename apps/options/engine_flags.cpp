@@ -58,8 +58,9 @@ Option hub_option(std::string& target) {
 Option device_option(std::string& target) {
   return {.names = "--device",
           .target = &target,
-          .meaning = "auto (the first GPU with kernels, else the CPU), cpu, hip, cuda, cuda:1; with --split tensor several: "
-                     "cuda:0,cuda:1",
+          .meaning =
+              "auto (the first GPU with kernels, else the CPU), cpu, hip, cuda, cuda:1; with --split tensor several: "
+              "cuda:0,cuda:1",
           .value = "NAME",
           .group = model_group,
           .environment = "ROCMFORGE_DEVICE"};
@@ -155,8 +156,8 @@ void EngineFlags::add_to(Command& command) {
        .choices = {"none", "tensor"}});
   add({.names = "--mmproj",
        .target = &mmproj_,
-       .meaning =
-           "Image encoder of the model; without it chat, serve, inspect --plan and run --image take mmproj-*.gguf beside the model",
+       .meaning = "Image encoder of the model; without it chat, serve, inspect --plan and run --image take mmproj-*.gguf "
+                  "beside the model",
        .value = "FILE",
        .also = "-mm"});
   add({.names = "--no-mmproj,--no-mmproj-auto",
@@ -214,7 +215,8 @@ void EngineFlags::add_to(Command& command) {
   add({"--attention", &attention_, "This attention kernel only (names: rocmforge devices)", "NAME"});
   add({"--matmul", &matmul_, "This matrix product kernel only", "NAME"});
   add(without_option(without_));
-  add({"--safe", &safe_, "Only portable kernels, none for one family of devices, one after the other: slow, for doubts about a card"});
+  add({"--safe", &safe_,
+       "Only portable kernels, none for one family of devices, one after the other: slow, for doubts about a card"});
   add(no_avoid_option(no_avoid_));
   add({.names = "--step-timeout",
        .target = &step_seconds_,

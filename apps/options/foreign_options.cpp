@@ -18,8 +18,7 @@ constexpr std::string_view by_address =
 constexpr std::string_view by_layers = "--gpu-layers and --cpu-moe say what the CPU computes beside a GPU";
 constexpr std::string_view one_device = "a model runs on one GPU, which --device names, and the CPU beside it";
 constexpr std::string_view ranks =
-    "a model runs on one GPU and the CPU beside it, or --split tensor shares its layers among the GPUs that --device names, or "
-    "among CPUs";
+    "a model runs on one GPU and the CPU beside it; --split tensor shares its layers among the GPUs of --device, or CPUs";
 constexpr std::string_view fused = "attention is always fused where a kernel can do it; --attention names one";
 constexpr std::string_view mapped = "files are always mapped";
 constexpr std::string_view own_threads =

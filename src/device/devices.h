@@ -16,8 +16,8 @@ enum class Side : std::uint8_t { device, host };
 
 constexpr std::string_view name(Side side) { return side == Side::device ? "device" : "cpu"; }
 
-/// The device that computes a model, and the host beside it where the model is split over both; or the GPUs of the ranks that
-/// share a model. All outlive their users.
+/// The device that computes a model, and the host beside it where the model is split over both; or the GPUs of the ranks
+/// that share a model. All outlive their users.
 class Devices {
  public:
   // Most models are on one device.
@@ -31,9 +31,7 @@ class Devices {
   }
   [[nodiscard]] Device* host() const { return host_; }
   /// Those of one of the ranks that share a model. On the CPU all ranks are on the only device.
-  [[nodiscard]] Devices of_rank(std::size_t rank) const {
-    return of_ranks_.empty() ? *this : Devices(*of_ranks_.at(rank));
-  }
+  [[nodiscard]] Devices of_rank(std::size_t rank) const { return of_ranks_.empty() ? *this : Devices(*of_ranks_.at(rank)); }
 
  private:
   Device* device_;

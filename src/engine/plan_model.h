@@ -44,8 +44,8 @@ struct MemoryNeeds {
   [[nodiscard]] std::int64_t fitting_tokens() const;
 };
 
-/// The memory of a model planned for `devices`, from a file of `file_bytes`, with a cache of `kv_tokens` positions, for steps
-/// of up to `max_sequences` sequences and `max_batch_tokens` tokens.
+/// The memory of a model planned for `devices`, from a file of `file_bytes`, with a cache of `kv_tokens` positions, for
+/// steps of up to `max_sequences` sequences and `max_batch_tokens` tokens.
 MemoryNeeds memory_needs(std::uint64_t file_bytes, const Model& model, const Devices& devices, std::int64_t kv_tokens,
                          std::int32_t max_sequences, std::int32_t max_batch_tokens);
 

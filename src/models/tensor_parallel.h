@@ -59,7 +59,7 @@ class TensorParallel final : public Model {
   /// Calls work(rank) on the thread of each rank.
   void on_all_ranks(const std::function<void(std::size_t)>& work);
 
-  DeviceRanks* devices_ = nullptr;     ///< the group, if the ranks are GPUs
+  DeviceRanks* devices_ = nullptr;  ///< the group, if the ranks are GPUs
   std::unique_ptr<RankGroup> group_;
   std::vector<std::unique_ptr<Communicator>> own_;  ///< of each rank
   std::vector<std::unique_ptr<ThreadPool>> pools_;

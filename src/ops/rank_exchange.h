@@ -14,8 +14,8 @@ namespace rocmforge {
 /// reach, and reads what the others have written into its own, as one launch on its own stream. All ranks make the same
 /// calls in the same order, with the same sizes. No host waits, so that calls may be recorded and replayed.
 ///
-/// sum: out[i] = parts of rank 0, 1, ... added in this order, or out[i] += this sum, as AllReduce. gather: rows whose columns
-/// the ranks have in their order; out is [rows, sum of widths]. Elements have 32 bits of any meaning there.
+/// sum: out[i] = parts of rank 0, 1, ... added in this order, or out[i] += this sum, as AllReduce. gather: rows whose
+/// columns the ranks have in their order; out is [rows, sum of widths]. Elements have 32 bits of any meaning there.
 struct RankExchange {
   static constexpr std::string_view name = "rank_exchange";
   static constexpr std::int32_t most_ranks = AllReduce::most_ranks;
@@ -31,7 +31,7 @@ struct RankExchange {
     std::uint32_t* rounds = nullptr;          ///< [groups] in this rank's memory, of no other's concern
     const std::uint32_t* given_up = nullptr;  ///< once it is not zero, no kernel waits any more, and results mean nothing
   };
-  static constexpr std::int32_t groups = 64;             ///< the most work-groups of a launch, each with its part of a box
+  static constexpr std::int32_t groups = 64;               ///< the most work-groups of a launch, each with its part of a box
   static constexpr std::int64_t elements_of_group = 8192;  ///< of one sender in one launch
   /// The most elements of a rank that one launch moves; a call with more is several launches.
   static constexpr std::int64_t elements_of_launch = groups * elements_of_group;
@@ -50,8 +50,8 @@ struct RankExchange {
     std::int64_t rows = 1;
     std::array<std::int64_t, most_ranks> widths{};  ///< sum: all the same
     Receivers receivers = Receivers::all;           ///< sum: all
-    float* out = nullptr;  ///< not the part. Gather: null where this rank's out is not wanted
-    bool add = false;      ///< sum: to what is in out
+    float* out = nullptr;                           ///< not the part. Gather: null where this rank's out is not wanted
+    bool add = false;                               ///< sum: to what is in out
     Mail mail{};
   };
 };

@@ -76,7 +76,7 @@ TEST(ForeignOptions, WhatDoesNotExistIsOneLineThatSaysWhatThereIs) {
       {{"-ncmoe", "-10"}, "--n-cpu-moe is -10, must be -1 to 100000"},
       {{"-ncffn", "10"}, "there is no option -ncffn here: --gpu-layers and --cpu-moe say what the CPU computes"},
       {{"-sm", "tensor"},
-       "there is no option -sm here: a model runs on one GPU, which --device names, and the CPU beside it; on CPUs"},
+       "there is no option -sm here: a model runs on one GPU and the CPU beside it; --split tensor shares its layers"},
       {{"-ts", "3,1"}, "there is no option -ts here: a model runs on one GPU, which --device names"},
       {{"-mg", "1"}, "there is no option -mg here: a model runs on one GPU, which --device names"},
       {{"--flash-attn=off"}, "there is no option --flash-attn here: attention is always fused"},

@@ -40,7 +40,8 @@ Floats normals(std::int64_t count, unsigned seed) {
 
 std::vector<std::uint32_t> bits(const Floats& values) {
   std::vector<std::uint32_t> all;
-  std::transform(values.begin(), values.end(), std::back_inserter(all), [](float v) { return std::bit_cast<std::uint32_t>(v); });
+  std::transform(values.begin(), values.end(), std::back_inserter(all),
+                 [](float v) { return std::bit_cast<std::uint32_t>(v); });
   return all;
 }
 
@@ -147,7 +148,8 @@ TEST_F(DeviceRanksTest, SumsHaveTheBitsOfTheOrderOfTheRanks) {
 /// All work-groups, and more than one launch.
 TEST_F(DeviceRanksTest, LargeSumsToo) {
   const std::int64_t launch = RankExchange::elements_of_launch;
-  for (const std::int64_t count : emulated() ? std::vector<std::int64_t>{66001} : std::vector{launch - 1, launch, launch + 1}) {
+  for (const std::int64_t count :
+       emulated() ? std::vector<std::int64_t>{66001} : std::vector{launch - 1, launch, launch + 1}) {
     expect_sum(count, true, 77);
     expect_sum(count, false, 78);
   }

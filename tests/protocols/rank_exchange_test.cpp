@@ -1,7 +1,7 @@
 // Ranks on several GPUs exchange parts in rounds (rows/portable/ranks.hip, docs/kernels/rank_exchange.md). A round is a
-// launch on each rank's stream. Each warp writes its elements to every other rank, together with the number of the round, and
-// waits for theirs. Rounds of one parity share their places; a round may have fewer elements than the one before, or go to
-// rank 0 alone. Stores to another GPU arrive at any time.
+// launch on each rank's stream. Each warp writes its elements to every other rank, together with the number of the round,
+// and waits for theirs. Rounds of one parity share their places; a round may have fewer elements than the one before, or go
+// to rank 0 alone. Stores to another GPU arrive at any time.
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ using protocol::Faults;
 using protocol::Walk;
 
 constexpr int warps = 2;
-constexpr int numbers = 8;         ///< of rounds, before they begin anew (2^32)
+constexpr int numbers = 8;          ///< of rounds, before they begin anew (2^32)
 constexpr int rounds_of_marks = 4;  ///< 2^20
 
 struct Round {
@@ -135,9 +135,8 @@ const std::vector<std::vector<Round>> works = {
 Faults faults_of(const Version& version) {
   Faults all;
   for (const int ranks : {2, 3}) {
-    all.merge(protocol::explore_all(150, works, [&](Walk& walk, const auto& rounds) {
-      walk.make<Exchange>(version, ranks, rounds);
-    }));
+    all.merge(protocol::explore_all(150, works,
+                                    [&](Walk& walk, const auto& rounds) { walk.make<Exchange>(version, ranks, rounds); }));
   }
   return all;
 }

@@ -110,9 +110,8 @@ void DeviceCommunicator::gather(const float* part, std::int64_t rows, std::span<
 void DeviceCommunicator::broadcast(void* data, std::size_t size_bytes) {
   check(size_bytes % sizeof(float) == 0, "ranks exchange 32-bit elements");
   auto* const elements = static_cast<float*>(data);
-  RankExchange::Args args{.kind = RankExchange::Kind::gather,
-                          .part = rank_ == 0 ? elements : nullptr,
-                          .out = rank_ == 0 ? nullptr : elements};
+  RankExchange::Args args{
+      .kind = RankExchange::Kind::gather, .part = rank_ == 0 ? elements : nullptr, .out = rank_ == 0 ? nullptr : elements};
   args.widths[0] = static_cast<std::int64_t>(size_bytes / sizeof(float));
   ranks_->exchange(rank_, args);
 }

@@ -23,8 +23,7 @@ class GpuAllReduce final : public PortableGpuKernel<AllReduce> {
     if (args.count == 0) {
       return;
     }
-    gpu::AllReduceArgs call{
-        .parts = {}, .out = args.out, .count = args.count, .ranks = spec.ranks, .add = args.add ? 1 : 0};
+    gpu::AllReduceArgs call{.parts = {}, .out = args.out, .count = args.count, .ranks = spec.ranks, .add = args.add ? 1 : 0};
     std::copy_n(args.parts.begin(), spec.ranks, call.parts);
     constexpr std::uint32_t threads = 256;
     all_reduce_kernel.launch(*context.stream, launch_of(divide_up(args.count, std::int64_t{threads}), threads), call);

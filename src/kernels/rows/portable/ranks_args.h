@@ -24,15 +24,15 @@ inline constexpr std::uint32_t rounds_of_marks = 1u << 20;
 
 /// Grid: work-groups, each with its part of all boxes: elements first + [group * chunk, (group + 1) * chunk) of each rank.
 struct RankExchangeArgs {
-  const std::uint32_t* part;                       ///< [rows, widths[rank]]
-  std::uint32_t* out;                              ///< sum: [count], else [rows, sum of widths] or null
-  BoxElement* boxes[most_exchanging_ranks];        ///< in the memory of each rank
-  std::uint32_t* rounds;                           ///< [groups]
-  const std::uint32_t* given_up;                   ///< a flag that the host sets
-  std::uint32_t counts[most_exchanging_ranks];     ///< elements of each rank: rows * width
-  std::uint32_t widths[most_exchanging_ranks];     ///< gather
-  std::uint32_t first;                             ///< element of this launch
-  std::uint32_t chunk;                             ///< elements of a work-group, even, at most elements_of_group
+  const std::uint32_t* part;                    ///< [rows, widths[rank]]
+  std::uint32_t* out;                           ///< sum: [count], else [rows, sum of widths] or null
+  BoxElement* boxes[most_exchanging_ranks];     ///< in the memory of each rank
+  std::uint32_t* rounds;                        ///< [groups]
+  const std::uint32_t* given_up;                ///< a flag that the host sets
+  std::uint32_t counts[most_exchanging_ranks];  ///< elements of each rank: rows * width
+  std::uint32_t widths[most_exchanging_ranks];  ///< gather
+  std::uint32_t first;                          ///< element of this launch
+  std::uint32_t chunk;                          ///< elements of a work-group, even, at most elements_of_group
   std::uint32_t elements_of_group;
   std::int32_t rank;
   std::int32_t ranks;
