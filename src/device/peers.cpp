@@ -107,7 +107,12 @@ PeerBuffer::PeerBuffer(Device& device, Place place, std::size_t size_bytes) : de
   const bool uncached = device.info().kind == DeviceKind::hip && device.info().vendor_runtime;
   data_ = static_cast<std::byte*>(uncached ? PeerCalls(DeviceKind::hip).allocate_uncached(device, size_bytes)
                                            : device.driver().allocate(size_bytes));
-  clear();
+  try {
+    clear();
+  } catch (...) {
+    device.driver().free(data_);
+    throw;
+  }
 }
 
 PeerBuffer::~PeerBuffer() {

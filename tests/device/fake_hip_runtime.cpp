@@ -118,6 +118,20 @@ int hipMemGetInfo(std::size_t* free_bytes, std::size_t* total_bytes) {
   return outcome();
 }
 int hipMalloc(void** address, std::size_t size) { return create(state.memory, address, size); }
+int hipExtMallocWithFlags(void** address, std::size_t size, unsigned flags) {
+  constexpr unsigned uncached = 3;  // hipDeviceMallocUncached
+  state.uncached += flags == uncached ? 1 : 0;
+  return create(state.memory, address, size);
+}
+int hipDeviceCanAccessPeer(int* able, int, int) { return *able = state.reaches_peers ? 1 : 0, outcome(); }
+int hipDeviceEnablePeerAccess(int peer, unsigned flags) {
+  constexpr int invalid_value = 1;
+  constexpr int already_enabled = 704;
+  if (flags != 0) {
+    return invalid_value;
+  }
+  return state.peers.insert({current, peer}).second ? outcome() : already_enabled;
+}
 int hipFree(void* address) { return destroy(state.memory, address); }
 int hipHostMalloc(void** address, std::size_t size, unsigned) { return create(state.pinned, address, size); }
 int hipHostFree(void* address) { return destroy(state.pinned, address); }

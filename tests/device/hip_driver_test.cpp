@@ -4,8 +4,11 @@
 
 #include <array>
 #include <filesystem>
+#include <set>
+#include <utility>
 
 #include "device/device.h"
+#include "device/peers.h"
 #include "device/uploader.h"
 #include "error_of.h"
 #include "fake_hip_runtime.h"
@@ -96,6 +99,41 @@ TEST_F(HipDriverTest, a_failure_of_any_call_is_one_line_and_leaves_nothing) {
     EXPECT_TRUE(fake_->nothing_left()) << "call " << failing << ": " << error;
   }
   EXPECT_GT(errors, calls / 2) << "others are questions whose answer can be done without, or free what is left";
+}
+
+TEST_F(HipDriverTest, cards_may_access_the_memory_of_each_other) {
+  objects_.write("gfx1151/a.hsaco",
+                 "\x7f"
+                 "ELF code");
+  library_ = KernelLibrary::from_folder(objects_.path());
+  const std::unique_ptr<Device> first = open_device("hip:0", library_);
+  const std::unique_ptr<Device> second = open_device("hip:1", library_);
+  const std::array devices{first.get(), second.get()};
+  for (int time = 0; time < 2; ++time) {  // what is enabled already stays so
+    EXPECT_EQ(enable_peer_access(devices), "");
+    EXPECT_EQ(fake_->peers, (std::set<std::pair<int, int>>{{0, 1}, {1, 0}}));
+  }
+  fake_->reaches_peers = false;
+  EXPECT_EQ(enable_peer_access(devices), "hip:0 can't access the memory of hip:1");
+}
+
+TEST_F(HipDriverTest, memory_that_other_cards_write_is_in_no_cache_or_the_hosts) {
+  const std::unique_ptr<Device> device = open_device("hip:0", library_);
+  {
+    PeerBuffer own(*device, PeerBuffer::Place::device, 5000);
+    EXPECT_EQ(fake_->uncached, 1);
+    EXPECT_EQ(fake_->memory.count(own.data()), 1u);
+    own.data()[4999] = std::byte{7};
+    own.clear();
+    EXPECT_EQ(own.data()[4999], std::byte{0});
+    const PeerBuffer of_host(*device, PeerBuffer::Place::host, 5000);
+    EXPECT_EQ(fake_->pinned.count(of_host.data()), 1u);
+    PeerFlag flag(*device);
+    flag.set(1);
+    EXPECT_EQ(*flag.address(), 1u);
+    EXPECT_EQ(fake_->pinned.count(const_cast<std::uint32_t*>(flag.address())), 1u);
+  }
+  EXPECT_TRUE(fake_->memory.empty());
 }
 
 TEST_F(HipDriverTest, variables_that_hide_a_device_are_named) {
