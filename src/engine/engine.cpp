@@ -35,20 +35,22 @@ bool keeps_prefixes(const EngineParts& parts, const EngineOptions& options) {
 }
 
 std::optional<PromptCacheMemory> host_memory_of(const EngineParts& parts, const EngineOptions& options) {
-  if (options.cache_ram_bytes <= 0 || !keeps_prefixes(parts, options) || !host_copies_refusal(*parts.memory).empty()) {
+  if (options.cache_ram_bytes <= 0 || !keeps_prefixes(parts, options) ||
+      !host_copies_refusal(*parts.memory, options.cache_ram_bytes).empty()) {
     return std::nullopt;
   }
   return std::optional<PromptCacheMemory>(std::in_place, *parts.memory, options.cache_ram_bytes);
 }
 
-SequenceCache::Size cache_size(const EngineParts& parts, const EngineOptions& options, HostBlockSource* host) {
+SequenceCache::Size cache_size(const EngineParts& parts, const EngineOptions& options,
+                               std::vector<HostBlockSource*> host) {
   const SequenceMemory& memory = *parts.memory;
 
   SequenceCache::Size size{.blocks = memory.pages().num_blocks(),
                            .block_tokens = memory.block_tokens(),
                            .prefixes = keeps_prefixes(parts, options),
                            .slots = memory.states().num_slots,
-                           .host = host};
+                           .host = std::move(host)};
   for (std::int32_t group = 1; group < memory.num_groups(); ++group) {
     const std::int32_t window = memory.groups()[static_cast<std::size_t>(group)].window;
     size.windows.push_back({.window = window, .blocks = memory.pages(group).num_blocks()});
@@ -77,7 +79,7 @@ std::string image_refusal(const Request& request, const VisionModel* vision) {
 Engine::State::State(EngineParts engine_parts, const EngineOptions& options)
     : parts(std::move(engine_parts)),
       host_memory(host_memory_of(parts, options)),
-      cache(cache_size(parts, options, host_memory ? &*host_memory : nullptr)),
+      cache(cache_size(parts, options, host_memory ? host_memory->sources() : std::vector<HostBlockSource*>())),
       scheduler(scheduler_limits(parts, options), cache),
       runner(*parts.model, *parts.memory, parts.vision.get()),
       adapters(*parts.model),
@@ -345,9 +347,10 @@ EngineStatus Engine::status() const {
     status.evictable_states = prefixes->num_evictable_states();
     status.host_blocks = prefixes->num_on_host();
   }
-  if (const HostCopies* copies = std::as_const(*state.parts.memory).host_copies(); copies != nullptr) {
-    status.host_bytes = status.host_blocks * static_cast<std::int64_t>(copies->block_bytes());
-    status.max_host_bytes = static_cast<std::int64_t>(copies->max_bytes());
+  const std::span<const HostCopies> copies = std::as_const(*state.parts.memory).host_copies();
+  for (std::size_t kind = 0; kind < copies.size(); ++kind) {
+    status.host_bytes += prefixes->num_on_host(kind) * static_cast<std::int64_t>(copies[kind].block_bytes());
+    status.max_host_bytes += static_cast<std::int64_t>(copies[kind].max_bytes());
   }
   if (state.disk) {
     status.disk_bytes = state.disk->files().bytes();

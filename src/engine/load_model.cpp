@@ -124,9 +124,10 @@ std::unique_ptr<Engine> load_model(const std::string& path, const EngineOptions&
   if (!options.cache_disk.empty() && (options.cache_ram_bytes == 0 || !options.prefix_cache)) {
     throw Error("prompts in files need host memory for prompts, and the prefix cache");
   }
-  if (const std::string_view reason = host_copies_refusal(*parts.memory);
-      !reason.empty() && (wanted.cache_ram_bytes > 0 || !wanted.cache_disk.empty())) {
-    log_warning("{}: prompts are not kept in host memory: {}", path, reason);
+  if (wanted.cache_ram_bytes > 0 || !wanted.cache_disk.empty()) {
+    if (const std::string reason = host_copies_refusal(*parts.memory, options.cache_ram_bytes); !reason.empty()) {
+      log_warning("{}: prompts are not kept in host memory: {}", path, reason);
+    }
   }
   if (options.model.processes != nullptr) {
     process_rank(parts).lead();

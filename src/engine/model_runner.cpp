@@ -25,15 +25,16 @@ std::span<const std::int32_t> kept_tokens(std::span<const std::int32_t> drawn, c
 
 void ModelRunner::copy(std::span<const BlockCopy> copies) {
   for (const BlockCopy& copy : copies) {
+    const auto kind = static_cast<std::size_t>(copy.group);
     switch (copy.kind) {
       case CopyKind::on_device:
         model_->copy_block(*memory_, copy.group, copy.from, copy.to);
         break;
       case CopyKind::to_host:
-        memory_->save_block(copy.from, copy.to);
+        memory_->save(kind, copy.from, copy.to);
         break;
       case CopyKind::from_host:
-        memory_->load_block(copy.from, copy.to);
+        memory_->load(kind, copy.from, copy.to);
         break;
     }
   }

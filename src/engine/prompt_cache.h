@@ -1,7 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
+#include <string>
+#include <vector>
 
 #include "engine/engine.h"
 #include "engine/plan_model.h"
@@ -14,20 +15,33 @@ namespace rocmforge {
 /// leaves free.
 std::int64_t cache_ram_bytes(const EngineOptions& options, const PlannedModel& planned);
 
-/// Why no blocks of such a model can be kept in host memory, "" if they can.
-std::string_view host_copies_refusal(const SequenceMemory& memory);
+/// The bytes of `max_bytes` for copies of each kind (SequenceMemory::num_kinds): in the proportions in which a long prompt
+/// has them, with a state and a window in PrefixCache::checkpoint_tokens positions.
+std::vector<std::int64_t> shares_of_kinds(const SequenceMemory& memory, std::int64_t max_bytes);
 
-/// The blocks of host memory of an engine's prefix cache. Where the host has no more memory the cache stays as large as it
-/// is, which one line of the log says.
-class PromptCacheMemory final : public HostBlockSource {
+/// Why that is too little for anything to be found again; "" if it is not.
+std::string host_copies_refusal(const SequenceMemory& memory, std::int64_t max_bytes);
+
+/// The host memory of an engine's prefix cache, of each kind of copies. Where the host has no more memory the cache stays as
+/// large as it is, which one line of the log says.
+class PromptCacheMemory {
  public:
   /// Of up to `max_bytes`; `memory` must outlive it.
   PromptCacheMemory(SequenceMemory& memory, std::int64_t max_bytes);
-  std::int32_t grow() override;
+  /// Of each kind.
+  [[nodiscard]] std::vector<HostBlockSource*> sources();
 
  private:
-  SequenceMemory* memory_;
-  bool ended_ = false;
+  class Source final : public HostBlockSource {
+   public:
+    explicit Source(HostCopies& copies) : copies_(&copies) {}
+    std::int32_t grow() override;
+
+   private:
+    HostCopies* copies_;
+    bool ended_ = false;
+  };
+  std::vector<Source> sources_;
 };
 
 }  // namespace rocmforge

@@ -14,7 +14,7 @@ HostCopies::HostCopies(Device& device, std::size_t block_bytes, std::int64_t max
   const auto bytes = static_cast<std::int64_t>(block_bytes);
   max_blocks_ = static_cast<std::int32_t>(std::min(max_bytes / bytes, most));
   const auto least = static_cast<std::int64_t>((piece_bytes + block_bytes - 1) / block_bytes);
-  piece_blocks_ = static_cast<std::int32_t>(std::min(least, most));
+  piece_blocks_ = static_cast<std::int32_t>(std::min<std::int64_t>(least, most_in_piece));
 }
 
 std::int32_t HostCopies::grow() {

@@ -9,10 +9,11 @@
 namespace rocmforge {
 
 /// Blocks of host memory of one size, for copies of what a device holds: pinned memory for a GPU. It grows in pieces of at
-/// least piece_bytes, which are not given back before the end.
+/// least piece_bytes, or of most_in_piece blocks, which are not given back before the end.
 class HostCopies {
  public:
   static constexpr std::size_t piece_bytes = std::size_t{64} << 20;
+  static constexpr std::int32_t most_in_piece = 1 << 16;
 
   /// `device` must outlive it.
   HostCopies(Device& device, std::size_t block_bytes, std::int64_t max_bytes);

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstring>
+
 #include "base/error.h"
 
 namespace rocmforge {
@@ -43,16 +46,64 @@ void SequenceMemory::copy_block(std::int32_t group, std::int32_t from, std::int3
   }
 }
 
-void SequenceMemory::keep_on_host(std::int64_t max_bytes) {
-  check(pages().num_planes() > 0, "copies of blocks have bytes");
-  host_copies_.emplace(devices_.at(Side::device), pages().block_bytes() * (1 + others_.size()), max_bytes);
+std::size_t SequenceMemory::own_copy_bytes(std::size_t kind) const {
+  return kind < pages_.size() ? pages_[kind].block_bytes() : slot_bytes_[0] + slot_bytes_[1];
 }
 
-void SequenceMemory::save_block(std::int32_t from, std::int32_t to) { save_block(from, host_copies_.value().block(to)); }
+std::size_t SequenceMemory::copy_bytes(std::size_t kind) const { return own_copy_bytes(kind) * (1 + others_.size()); }
 
-void SequenceMemory::save_block(std::int32_t from, std::byte* to) {
-  for (std::size_t rank = 0; rank <= others_.size(); ++rank) {
-    of_rank(rank).pages().save_block(from, to + rank * pages().block_bytes());
+void SequenceMemory::keep_on_host(std::span<const std::int64_t> max_bytes) {
+  check(max_bytes.size() == num_kinds() && host_copies_.empty(), "each kind of copies has a limit");
+  for (std::size_t kind = 0; kind < num_kinds(); ++kind) {
+    // Blocks of a group without planes are counted, too.
+    host_copies_.emplace_back(devices_.at(Side::device), std::max<std::size_t>(copy_bytes(kind), 1), max_bytes[kind]);
+  }
+}
+
+void SequenceMemory::save(std::size_t kind, std::int32_t from, std::int32_t to) {
+  save(kind, from, host_copies_.at(kind).block(to));
+}
+
+void SequenceMemory::save(std::size_t kind, std::int32_t from, std::byte* to) {
+  for (std::size_t rank = 0; rank <= others_.size(); ++rank, to += own_copy_bytes(kind)) {
+    SequenceMemory& memory = of_rank(rank);
+    kind < pages_.size() ? memory.pages_[kind].save_block(from, to) : memory.save_slot(from, to);
+  }
+}
+
+void SequenceMemory::load(std::size_t kind, std::int32_t from, std::int32_t to) {
+  const std::byte* copy = host_copies_.at(kind).block(from);
+  for (std::size_t rank = 0; rank <= others_.size(); ++rank, copy += own_copy_bytes(kind)) {
+    SequenceMemory& memory = of_rank(rank);
+    kind < pages_.size() ? memory.pages_[kind].load_block(copy, to) : memory.load_slot(copy, to);
+  }
+}
+
+std::byte* SequenceMemory::slot(Side side, std::int32_t index) const {
+  check(index >= 0 && index < slots_, "there is no such slot of state");
+  const auto s = static_cast<std::size_t>(side);
+  return states_[s].data() + slot_bytes_[s] * static_cast<std::size_t>(index);
+}
+
+void SequenceMemory::save_slot(std::int32_t from, std::byte* to) {
+  for (const Side side : {Side::device, Side::host}) {
+    if (const std::size_t bytes = slot_bytes_[static_cast<std::size_t>(side)]; bytes > 0) {
+      Device& device = devices_.at(side);
+      device.is_gpu() ? device.stream().copy_to_host(to, slot(side, from), bytes)
+                      : static_cast<void>(std::memcpy(to, slot(side, from), bytes));
+      to += bytes;
+    }
+  }
+}
+
+void SequenceMemory::load_slot(const std::byte* from, std::int32_t to) {
+  for (const Side side : {Side::device, Side::host}) {
+    if (const std::size_t bytes = slot_bytes_[static_cast<std::size_t>(side)]; bytes > 0) {
+      Device& device = devices_.at(side);
+      device.is_gpu() ? device.stream().copy_to_device(slot(side, to), from, bytes)
+                      : static_cast<void>(std::memcpy(slot(side, to), from, bytes));
+      from += bytes;
+    }
   }
 }
 
@@ -62,13 +113,6 @@ void SequenceMemory::wait() {
   }
   for (const auto& other : others_) {
     other->wait();
-  }
-}
-
-void SequenceMemory::load_block(std::int32_t from, std::int32_t to) {
-  const std::byte* copy = host_copies_.value().block(from);
-  for (std::size_t rank = 0; rank <= others_.size(); ++rank) {
-    of_rank(rank).pages().load_block(copy + rank * pages().block_bytes(), to);
   }
 }
 

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
+#include <span>
 #include <vector>
 
 #include "device/devices.h"
@@ -35,16 +35,20 @@ class SequenceMemory {
   /// Copies a block in every plane of all ranks, as KvCache::copy_block.
   void copy_block(std::int32_t group, std::int32_t from, std::int32_t to);
 
-  /// Memory for copies of blocks of group 0, of up to `max_bytes`. It is allocated as it grows.
-  void keep_on_host(std::int64_t max_bytes);
-  /// Null before keep_on_host().
-  [[nodiscard]] HostCopies* host_copies() { return host_copies_ ? &*host_copies_ : nullptr; }
-  [[nodiscard]] const HostCopies* host_copies() const { return host_copies_ ? &*host_copies_ : nullptr; }
-  /// Copies block `from` of group 0 of all ranks to block `to` of host memory, or back, as KvCache::save_block.
-  void save_block(std::int32_t from, std::int32_t to);
-  void load_block(std::int32_t from, std::int32_t to);
-  /// Copies block `from` of group 0 of all ranks to other host memory, host_copies()->block_bytes() of it.
-  void save_block(std::int32_t from, std::byte* to);
+  /// Kinds of copies in host memory: blocks of each group, and slots of state, the last kind, where there are any.
+  [[nodiscard]] std::size_t num_kinds() const { return pages_.size() + (slots_ > 0 ? 1 : 0); }
+  /// Bytes of a copy in all ranks, and on both sides.
+  [[nodiscard]] std::size_t copy_bytes(std::size_t kind) const;
+  /// Memory for copies of each kind, of up to so many bytes. It is allocated as it grows.
+  void keep_on_host(std::span<const std::int64_t> max_bytes);
+  /// Of each kind; empty before keep_on_host().
+  [[nodiscard]] std::span<HostCopies> host_copies() { return host_copies_; }
+  [[nodiscard]] std::span<const HostCopies> host_copies() const { return host_copies_; }
+  /// Copies block or slot `from` of all ranks to block `to` of host memory, or back, as KvCache::save_block.
+  void save(std::size_t kind, std::int32_t from, std::int32_t to);
+  void load(std::size_t kind, std::int32_t from, std::int32_t to);
+  /// Copies block or slot `from` of all ranks to other host memory, copy_bytes() of it.
+  void save(std::size_t kind, std::int32_t from, std::byte* to);
   /// Waits for all copies.
   void wait();
 
@@ -64,6 +68,11 @@ class SequenceMemory {
 
  private:
   void allocate_states(const Devices& devices, Side side);
+  [[nodiscard]] std::size_t own_copy_bytes(std::size_t kind) const;
+  void save_slot(std::int32_t from, std::byte* to);
+  void load_slot(const std::byte* from, std::int32_t to);
+  /// The address of a slot on a side.
+  [[nodiscard]] std::byte* slot(Side side, std::int32_t index) const;
 
   Devices devices_;
   KvGroups groups_;
@@ -73,7 +82,7 @@ class SequenceMemory {
   std::size_t slot_bytes_[2];  ///< of each Side
   std::int32_t slots_;
   DeviceBuffer states_[2];
-  std::optional<HostCopies> host_copies_;
+  std::vector<HostCopies> host_copies_;
   std::vector<std::unique_ptr<SequenceMemory>> others_;  ///< of the ranks behind the first
 };
 

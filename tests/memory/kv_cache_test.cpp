@@ -133,10 +133,12 @@ TEST_F(KvCacheOnGpu, BlocksGoToPinnedHostMemoryAndBackWithoutWaiting) {
     const KvLayout layout = small_layout(DType::f16);
     SequenceMemory memory(device, {{0, planes(layout, 3)}}, {.blocks = {4}, .ranks = 2});
     const std::size_t block_bytes = layout.block_bytes();
-    memory.keep_on_host(static_cast<std::int64_t>(2 * 3 * block_bytes * 5 + 1));
-    EXPECT_EQ(memory.host_copies()->max_blocks(), 5);
-    EXPECT_EQ(memory.host_copies()->bytes(), 0u) << "nothing is allocated before it is needed";
-    EXPECT_EQ(memory.host_copies()->grow(), 5);
+    const auto limit = static_cast<std::int64_t>(2 * 3 * block_bytes * 5 + 1);
+    memory.keep_on_host({&limit, 1});
+    HostCopies& copies = memory.host_copies().front();
+    EXPECT_EQ(copies.max_blocks(), 5);
+    EXPECT_EQ(copies.bytes(), 0u) << "nothing is allocated before it is needed";
+    EXPECT_EQ(copies.grow(), 5);
     for (std::size_t rank = 0; rank < 2; ++rank) {
       const KvCache& pages = memory.of_rank(rank).pages();
       std::vector<unsigned char> values(pages.bytes());
@@ -146,9 +148,9 @@ TEST_F(KvCacheOnGpu, BlocksGoToPinnedHostMemoryAndBackWithoutWaiting) {
       device.upload(pages.plane(0).data, values.data(), values.size());
     }
     const DriverCounters before = device.driver().counters();
-    memory.save_block(1, 4);
+    memory.save(0, 1, 4);
     memory.copy_block(0, 2, 1);
-    memory.load_block(4, 3);
+    memory.load(0, 4, 3);
     const DriverCounters copied = device.driver().counters() - before;
     EXPECT_EQ(copied.copies_to_host, 2 * 3);
     EXPECT_EQ(copied.copies_to_device, 2 * 3);
@@ -163,8 +165,8 @@ TEST_F(KvCacheOnGpu, BlocksGoToPinnedHostMemoryAndBackWithoutWaiting) {
         ASSERT_EQ(after[i], 100 * rank + from);
       }
     }
-    EXPECT_THROW(memory.save_block(4, 0), LogicError);
-    EXPECT_THROW(memory.load_block(5, 0), LogicError);
+    EXPECT_THROW(memory.save(0, 4, 0), LogicError);
+    EXPECT_THROW(memory.load(0, 5, 0), LogicError);
   }
   EXPECT_TRUE(log_->memory.empty());
 }

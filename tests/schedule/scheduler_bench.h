@@ -43,10 +43,18 @@ struct Bench {
         std::int32_t num_slots = 0, const std::vector<SequenceCache::Window>& windows = {}, std::int32_t host_blocks = 0)
       : block_tokens(tokens_of_a_block),
         states(static_cast<std::size_t>(num_slots)),
-        host(host_blocks),
-        host_storage(static_cast<std::size_t>(host_blocks * tokens_of_a_block)),
-        memory({num_blocks, tokens_of_a_block, prefix, num_slots, windows, host_blocks > 0 ? &host : nullptr}),
+        host(1 + windows.size() + (num_slots > 0 ? 1 : 0), FewHostBlocks(host_blocks)),
+        host_storage(1 + windows.size(), std::vector<std::uint32_t>(static_cast<std::size_t>(host_blocks * tokens_of_a_block))),
+        host_states(static_cast<std::size_t>(host_blocks)),
+        memory({num_blocks, tokens_of_a_block, prefix, num_slots, windows, host_blocks > 0 ? sources() : NoSources()}),
         scheduler(std::in_place, limits, memory) {}
+
+  using NoSources = std::vector<HostBlockSource*>;
+  std::vector<HostBlockSource*> sources() {
+    std::vector<HostBlockSource*> all;
+    std::ranges::for_each(host, [&](FewHostBlocks& each) { all.push_back(&each); });
+    return all;
+  }
 
   void submit(RequestId id, Tokens prompt, std::int32_t max_tokens, std::int32_t priority = 0, RequestId leader = 0,
               std::uint64_t client = 0) {
@@ -210,22 +218,26 @@ struct Bench {
   }
 
   void compute(std::span<const ScheduledChunk> batch) {
-    if (slots != nullptr) {
-      std::ranges::for_each(batch, [this](const ScheduledChunk& chunk) { compute_state(chunk); });
-    }
     storage.resize(1 + groups.size());
     for (std::size_t group = 0; group < storage.size(); ++group) {
       const BlockAllocator& blocks = group == 0 ? allocator : *groups[group - 1].allocator;
       storage[group].resize(static_cast<std::size_t>(blocks.num_blocks() * block_tokens));
     }
     for (const BlockCopy& copy : memory.copies()) {
-      std::vector<std::uint32_t>& pages = storage.at(static_cast<std::size_t>(copy.group));
-      const std::vector<std::uint32_t>& from = copy.kind == CopyKind::from_host ? host_storage : pages;
-      std::vector<std::uint32_t>& to = copy.kind == CopyKind::to_host ? host_storage : pages;
-      std::copy_n(from.begin() + copy.from * block_tokens, block_tokens, to.begin() + copy.to * block_tokens);
-      ++copied_blocks;
+      const auto group = static_cast<std::size_t>(copy.group);
+      if (group < storage.size()) {
+        copy_elements(copy, storage[group], host_storage[group], block_tokens);
+        ++copied_blocks;
+      } else {
+        ASSERT_NE(copy.kind, CopyKind::on_device) << "states are read where they are";
+        copy_elements(copy, states, host_states, 1);
+        ++copied_states;
+      }
     }
     memory.copies_made();
+    if (slots != nullptr) {
+      std::ranges::for_each(batch, [this](const ScheduledChunk& chunk) { compute_state(chunk); });
+    }
     for (std::size_t w = 0; w < groups.size(); ++w) {
       const std::int32_t used = groups[w].allocator->num_blocks() - window_blocks_available(w);
       most_window_blocks = std::max(most_window_blocks, used);
@@ -236,6 +248,13 @@ struct Bench {
     for (const ScheduledChunk& chunk : batch) {
       visit_storage(chunk, [](std::uint32_t slot, std::uint32_t content, bool) { ASSERT_EQ(slot, content); });
     }
+  }
+
+  template <class T>
+  static void copy_elements(const BlockCopy& copy, std::vector<T>& device, std::vector<T>& on_host, std::int32_t count) {
+    const std::vector<T>& from = copy.kind == CopyKind::from_host ? on_host : device;
+    std::vector<T>& to = copy.kind == CopyKind::to_host ? on_host : device;
+    std::copy_n(from.begin() + copy.from * count, count, to.begin() + copy.to * count);
   }
 
   void run() {
@@ -275,12 +294,14 @@ struct Bench {
   std::int64_t drafted = 0;                         ///< computed in all steps
   std::int64_t accepted = 0;
   int copied_blocks = 0;
+  int copied_states = 0;
   std::int32_t scored_in_step = 0;
   std::map<RequestId, Tokens> scored;  ///< positions
   std::map<RequestId, Tokens> pooled;
   std::vector<State> states;  ///< of each slot
-  FewHostBlocks host;
-  std::vector<std::uint32_t> host_storage;
+  std::vector<FewHostBlocks> host;                       ///< of each kind
+  std::vector<std::vector<std::uint32_t>> host_storage;  ///< of each group
+  std::vector<State> host_states;
   SequenceCache memory;
   BlockAllocator& allocator = memory.blocks();
   std::span<const WindowGroup> groups = memory.windows();  ///< with a window

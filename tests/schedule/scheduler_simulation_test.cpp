@@ -226,6 +226,31 @@ TEST(SchedulerSimulation, LosesNothingWithHostMemory) {
   }
 }
 
+/// States and blocks of windows come back from host memory as they were, with room there for all and for hardly any.
+TEST(SchedulerSimulation, LosesNoStateAndNothingBehindWindowsWithHostMemory) {
+  unsigned seed = 120;
+  for (const std::int32_t host_blocks : {1, 5, 30, 300}) {
+    for (const bool drafts : {false, true}) {
+      for (const std::int32_t num_slots : {0, 9, 16}) {
+        for (const std::vector<SequenceCache::Window>& windows :
+             {std::vector<SequenceCache::Window>{}, {{5, 24}}, {{1, 9}, {13, 30}}, {{17, 9}}}) {
+          SCOPED_TRACE(seed);
+          SchedulerSimulation({.limits = small,
+                               .prefix = true,
+                               .seed = seed++,
+                               .events = 6'000,
+                               .least_preemptions = 0,
+                               .num_slots = num_slots,
+                               .windows = windows,
+                               .drafts = drafts,
+                               .host_blocks = host_blocks})
+              .run();
+        }
+      }
+    }
+  }
+}
+
 TEST(SchedulerSimulation, LosesNothingUnderEveryLimit) {
   SchedulerLimits limits = small;
   limits.max_prefill_tokens = 7;

@@ -52,12 +52,6 @@ void KeptIds::drop(BlockId block) {
   allocator_->release(id);
 }
 
-void KeptIds::evict(std::int32_t count) {
-  while (!allocator_->can_allocate(count) && !idle_.empty()) {
-    drop(of_id_[static_cast<std::size_t>(idle_.front())].block);
-  }
-}
-
 void KeptIds::gained_second_owner(BlockId id) {
   Kept& kept = of_id_[static_cast<std::size_t>(id)];
   read_.splice(read_.end(), idle_, kept.place);

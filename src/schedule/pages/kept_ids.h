@@ -10,8 +10,7 @@ namespace rocmforge {
 
 /// Ids of another allocator, each kept with a cached block: the slot of a sequence's state behind its last position, or the
 /// block of a group with a window for the same positions. Holds one reference to each. An id without other owners is idle;
-/// idle ids are released, the least recently used first, when ids are needed. Integers only; every call is O(1), not
-/// counting what it releases.
+/// its owner drops idle ids, the least recently used first, when ids are needed. Integers only; every call is O(1).
 class KeptIds final : private BlockWatcher {
  public:
   /// `allocator` must outlive it.
@@ -29,8 +28,11 @@ class KeptIds final : private BlockWatcher {
   /// Releases the id kept with a block, if there is one.
   void drop(BlockId block);
 
-  /// Releases idle ids until `count` are free or none is idle.
-  void evict(std::int32_t count);
+  /// The block whose idle id is released next so that `count` are free; -1 where they are, or none is idle.
+  [[nodiscard]] BlockId next_to_drop(std::int32_t count) const {
+    return allocator_->can_allocate(count) || idle_.empty() ? -1 : of_id_[static_cast<std::size_t>(idle_.front())].block;
+  }
+  [[nodiscard]] BlockAllocator& allocator() { return *allocator_; }
   [[nodiscard]] std::int32_t num_idle() const { return static_cast<std::int32_t>(idle_.size()); }
   [[nodiscard]] std::int32_t num_kept() const { return num_kept_; }
 

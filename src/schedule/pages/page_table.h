@@ -11,7 +11,8 @@ namespace rocmforge {
 /// From where to where a block is copied: both blocks are the device's, or one is of host memory.
 enum class CopyKind : std::uint8_t { on_device, to_host, from_host };
 
-/// A block whose content must be copied to another of its group before the next step is computed.
+/// A block whose content must be copied to another of its group before the next step is computed. Slots of recurrent state
+/// are the group behind those of pages.
 struct BlockCopy {
   BlockId from = -1;
   BlockId to = -1;

@@ -72,8 +72,8 @@ void PrefixCache::touch(std::span<Entry* const> chain) {
       entry.last_use = ++clock_;
       set.insert(set.end(), std::move(node));
     }
-    if (entry.host >= 0) {
-      host_->touch(entry.host);
+    if (copy_of(entry, 0) >= 0) {
+      host_[0].blocks.touch(entry.copies[0]);
     }
   }
 }
@@ -100,45 +100,56 @@ std::vector<PrefixCache::Entry*> PrefixCache::known(std::span<const std::int32_t
 std::vector<BlockId> PrefixCache::match(std::span<const std::int32_t> tokens, std::string_view salt,
                                         std::span<const TokenSpan> spans) {
   const std::vector<Entry*> chain = known(tokens, salt, spans);
+  const auto end = std::ranges::find_if(chain, [](const Entry* entry) { return entry->block < 0; });
+  const std::size_t count = usable(std::span(chain.begin(), end), spans, /*with_host=*/false);
   std::vector<BlockId> blocks;
-  for (std::size_t i = 0; i < chain.size() && chain[i]->block >= 0; ++i) {
-    blocks.push_back(chain[i]->block);
+  for (const Entry* entry : std::span(chain).first(count)) {
+    blocks.push_back(entry->block);
   }
-  blocks.resize(usable(blocks, spans));
-  touch_kept(blocks);
-  touch(std::span(chain).first(host_ ? chain.size() : blocks.size()));
+  touch_kept(std::span(chain).first(count));
+  touch(std::span(chain).first(host_.empty() ? count : chain.size()));
   return blocks;
 }
 
-std::size_t PrefixCache::usable(std::span<const BlockId> blocks, std::span<const TokenSpan> spans) const {
-  std::vector<std::size_t> behind_gap(windows_.size(), 0);  // blocks up to the last one that is missing in a window
+BlockId PrefixCache::on_device(const Entry& entry, std::size_t kind) const {
+  return kind == 0 || entry.block < 0 ? entry.block : kept(kind).of(entry.block);
+}
+
+std::size_t PrefixCache::first_needed(std::size_t kind, std::size_t count) const {
+  if (kind > windows_.size()) {
+    return count - 1;
+  }
+  const auto position = static_cast<std::int32_t>(count) * block_tokens_;
+  return static_cast<std::size_t>(first_seen(windows_[kind - 1].tokens, position) / block_tokens_);
+}
+
+std::size_t PrefixCache::usable(std::span<Entry* const> chain, std::span<const TokenSpan> spans, bool with_host) const {
+  std::vector<std::size_t> behind_gap(num_kinds(), 0);  // blocks up to the last one that lacks this kind
   std::size_t best = 0;
-  for (std::size_t count = 1; count <= blocks.size(); ++count) {
-    const BlockId block = blocks[count - 1];
+  for (std::size_t count = 1; count <= chain.size(); ++count) {
+    const Entry& entry = *chain[count - 1];
     const auto position = static_cast<std::int32_t>(count) * block_tokens_;
-    bool serves = cut_before(spans, position) == position && (!states_ || states_->of(block) >= 0);
-    for (std::size_t w = 0; w < windows_.size(); ++w) {
-      if (windows_[w].blocks.of(block) < 0) {
-        behind_gap[w] = count;
+    bool serves = cut_before(spans, position) == position;
+    for (std::size_t kind = 1; kind < num_kinds(); ++kind) {
+      if (on_device(entry, kind) < 0 && !(with_host && copy_of(entry, kind) >= 0)) {
+        behind_gap[kind] = count;
       }
-      serves = serves && static_cast<std::size_t>(first_seen(windows_[w].tokens, position) / block_tokens_) >= behind_gap[w];
+      serves = serves && first_needed(kind, count) >= behind_gap[kind];
     }
     best = serves ? count : best;
   }
   return best;
 }
 
-void PrefixCache::touch_kept(std::span<const BlockId> blocks) {
-  if (blocks.empty()) {
-    return;
-  }
-  if (states_) {
-    states_->touch(blocks.back());
-  }
-  const auto position = static_cast<std::int32_t>(blocks.size()) * block_tokens_;
-  for (Window& window : windows_) {
-    for (auto i = static_cast<std::size_t>(first_seen(window.tokens, position) / block_tokens_); i < blocks.size(); ++i) {
-      window.blocks.touch(blocks[i]);
+void PrefixCache::touch_kept(std::span<Entry* const> chain) {
+  for (std::size_t kind = 1; kind < num_kinds() && !chain.empty(); ++kind) {
+    for (std::size_t i = first_needed(kind, chain.size()); i < chain.size(); ++i) {
+      if (chain[i]->block >= 0) {
+        kept(kind).touch(chain[i]->block);
+      }
+      if (const HostId copy = copy_of(*chain[i], kind); copy >= 0) {
+        host_[kind].blocks.touch(copy);
+      }
     }
   }
 }
@@ -200,7 +211,7 @@ void PrefixCache::insert(std::span<const std::int32_t> tokens, std::span<const B
 
 void PrefixCache::keep_state(const Progress& progress, SlotId slot) {
   const Entry* entry = resume(progress);
-  if (!states_ || entry == nullptr) {
+  if (!states_ || entry == nullptr || entry->block < 0) {
     return;
   }
   if (states_->of(entry->block) >= 0) {
@@ -212,7 +223,15 @@ void PrefixCache::keep_state(const Progress& progress, SlotId slot) {
 
 void PrefixCache::evict_states(std::int32_t count) {
   if (states_) {
-    states_->evict(count);
+    evict_kept(1 + windows_.size(), count);
+  }
+}
+
+void PrefixCache::evict_kept(std::size_t kind, std::int32_t count) {
+  KeptIds& ids = kept(kind);
+  for (BlockId block = ids.next_to_drop(count); block >= 0; block = ids.next_to_drop(count)) {
+    keep_copy(*entry_of_block_[static_cast<std::size_t>(block)], kind);
+    ids.drop(block);
   }
 }
 
@@ -220,6 +239,7 @@ PrefixCache::Entry& PrefixCache::add(std::uint64_t key, const Position& position
   ByAge places;
   std::vector<std::int32_t> copy(tokens.begin(), tokens.end());
   std::string salt(position.parent == nullptr ? position.salt : std::string_view());
+  std::vector<HostId> copies(host_.size(), -1);
   Entry& entry = entries_[key];
   try {
     places.insert(&entry);
@@ -231,6 +251,8 @@ PrefixCache::Entry& PrefixCache::add(std::uint64_t key, const Position& position
   entry.key = key;
   entry.tokens = std::move(copy);
   entry.salt = std::move(salt);
+  entry.copies = std::move(copies);
+  entry.index = position.parent != nullptr ? position.parent->index + 1 : 0;
   entry.serial = ++num_inserted_;
   link(entry, position.parent);
   return entry;
@@ -317,9 +339,13 @@ void PrefixCache::evict(std::int32_t count) {
 
 void PrefixCache::free_block(Entry& entry) {
   const Progress itself{.blocks = 1, .key = entry.key, .serial = entry.serial};
-  if (host_ && (entry.host >= 0 || copy_to_host(entry))) {
+  if (!host_.empty() && (copy_of(entry, 0) >= 0 || copy_to_host(entry, 0))) {
     ++num_visited_;
-    host_->touch(entry.host);  // its successors came before it
+    host_[0].blocks.touch(entry.copies[0]);  // its successors came before it
+    for (std::size_t kind = 1; kind < num_kinds(); ++kind) {
+      keep_copy(entry, kind);
+      kept(kind).drop(entry.block);
+    }
     detach(entry);
   } else if (Entry* left = resume(itself); left != nullptr) {
     forget(*left);
@@ -331,18 +357,17 @@ void PrefixCache::forget(Entry& entry) {
   const auto remove = [this](Entry& each) {
     ++num_visited_;
     each.parent = nullptr;
-    if (states_) {
-      states_->drop(each.block);
-    }
-    for (Window& window : windows_) {
-      window.blocks.drop(each.block);
-    }
     if (each.block >= 0) {
+      for (std::size_t kind = 1; kind < num_kinds(); ++kind) {
+        kept(kind).drop(each.block);
+      }
       detach(each);
     }
-    if (each.host >= 0) {
-      entry_of_copy_[static_cast<std::size_t>(each.host)] = nullptr;
-      host_->give_back(each.host);
+    for (std::size_t kind = 0; kind < each.copies.size(); ++kind) {
+      if (each.copies[kind] >= 0) {
+        host_[kind].entry_of[static_cast<std::size_t>(each.copies[kind])] = nullptr;
+        host_[kind].blocks.give_back(each.copies[kind]);
+      }
     }
     entries_.erase(each.key);
   };

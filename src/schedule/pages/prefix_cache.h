@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -9,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "schedule/pages/block_allocator.h"
@@ -30,7 +32,9 @@ namespace rocmforge {
 ///
 /// With host memory (keep_on_host) the content of a block that is freed is copied there, and the entry stays. restore()
 /// copies it back. The copy remains, so that a block that was restored need not be copied again when it is freed. Copies
-/// are dropped, the least recently used first, when host memory is full.
+/// are dropped, the least recently used first, when host memory is full. States and blocks of windows are copied, too, each
+/// kind to memory of its own, where a prompt may continue from them: at ends and branches of prompts, and between these once
+/// in checkpoint_tokens positions.
 class PrefixCache final : private BlockWatcher {
  public:
   /// The key of a block from the key of the one before it (0 for the first) and its tokens. Any function works: colliding
@@ -53,26 +57,24 @@ class PrefixCache final : private BlockWatcher {
   std::vector<BlockId> match(std::span<const std::int32_t> tokens, std::string_view salt = {},
                              std::span<const TokenSpan> spans = {});
 
-  /// From now on blocks that are freed are kept in host memory. The copies to make are appended to `copies`. Not with slots
-  /// or windows. Both arguments must outlive the cache.
-  void keep_on_host(HostBlockSource& source, std::vector<BlockCopy>& copies);
-  /// The longest run as of match(), but of blocks on the device or in host memory. While there is a Held, the copies of
-  /// them in host memory are not dropped for others.
-  std::size_t hold(std::span<const std::int32_t> tokens, std::string_view salt = {}, std::span<const TokenSpan> spans = {});
-  class Held {
-   public:
-    explicit Held(PrefixCache& cache) : cache_(&cache) {}
-    ~Held() { cache_->host_->release_held(); }
-    Held(const Held&) = delete;
-    Held& operator=(const Held&) = delete;
+  /// From now on what is freed is kept in host memory. There is a source for each kind of what is kept: blocks, blocks of
+  /// each group with a window, and states. The copies to make are appended to `copies`. All must outlive the cache.
+  void keep_on_host(std::span<HostBlockSource* const> sources, std::vector<BlockCopy>& copies);
+  /// The longest distance of states, and of whole windows, that are copied to host memory within a prompt.
+  static constexpr std::int32_t checkpoint_tokens = 4096;
 
-   private:
-    PrefixCache* cache_;
+  class Held;
+  /// The longest run as of match(), but of what is on the device or in host memory.
+  [[nodiscard]] Held hold(std::span<const std::int32_t> tokens, std::string_view salt = {},
+                          std::span<const TokenSpan> spans = {});
+  /// Where a held run is copied to, which is its caller's own.
+  struct Target {
+    std::size_t first = 0;            ///< the caller has the blocks before this one
+    std::span<const BlockId> blocks;  ///< those behind belong to the cache where only host memory had them
+    std::span<const std::span<const BlockId>> windows{};  ///< of each group; the blocks that the next position sees
+    SlotId state = -1;                                    ///< -1: not wanted
   };
-  /// The same run, whose first `first` blocks the caller has: the others are copied to `blocks`, which are the caller's own
-  /// for these positions, and belong to the cache where only host memory had them. Returns the number of blocks in the run.
-  std::size_t restore(std::span<const std::int32_t> tokens, std::string_view salt, std::span<const TokenSpan> spans,
-                      std::span<const BlockId> blocks, std::size_t first);
+  void restore(const Held& held, const Target& target);
 
   /// How many blocks that start `tokens` are known, on the device or in host memory.
   std::size_t num_known(std::span<const std::int32_t> tokens, std::string_view salt, std::span<const TokenSpan> spans) {
@@ -106,7 +108,7 @@ class PrefixCache final : private BlockWatcher {
   /// The block for the same positions in a group with a window, -1 for none.
   [[nodiscard]] BlockId window_block(std::size_t window, BlockId block) const { return windows_[window].blocks.of(block); }
   /// Frees the least recently used idle blocks of group `window` until `count` are free or none is left.
-  void evict_window(std::size_t window, std::int32_t count) { windows_[window].blocks.evict(count); }
+  void evict_window(std::size_t window, std::int32_t count) { evict_kept(1 + window, count); }
   /// The number of blocks that `evict_window` could free.
   [[nodiscard]] std::int32_t num_evictable(std::size_t window) const { return windows_[window].blocks.num_idle(); }
   /// Frees the least recently used idle states until `count` slots are free or none is left.
@@ -122,9 +124,15 @@ class PrefixCache final : private BlockWatcher {
 
   /// On the device.
   [[nodiscard]] std::int32_t num_blocks() const { return num_on_device_; }
-  /// Copies in host memory, and the blocks for them that it has given so far.
-  [[nodiscard]] std::int32_t num_on_host() const { return host_ ? host_->num_used() : 0; }
-  [[nodiscard]] std::int32_t num_host_blocks() const { return host_ ? host_->num_blocks() : 0; }
+  /// Kinds of what is kept: blocks, blocks of each group with a window, states.
+  [[nodiscard]] std::size_t num_kinds() const { return 1 + windows_.size() + (states_ ? 1 : 0); }
+  /// Copies in host memory of a kind.
+  [[nodiscard]] std::int32_t num_on_host(std::size_t kind = 0) const {
+    return kind < host_.size() ? host_[kind].blocks.num_used() : 0;
+  }
+  [[nodiscard]] bool has_copies() const {
+    return std::ranges::any_of(host_, [](const Copies& copies) { return copies.blocks.num_used() > 0; });
+  }
   /// The number of blocks that `evict` could free: the idle ones.
   [[nodiscard]] std::int32_t num_evictable() const {
     return static_cast<std::int32_t>(idle_ends_.size() + idle_inner_.size());
@@ -144,8 +152,9 @@ class PrefixCache final : private BlockWatcher {
     std::uint64_t key = 0;
     std::vector<std::int32_t> tokens;  ///< and the contents of spans: content_of()
     std::string salt;                  ///< of a first block
+    std::int32_t index = 0;            ///< of the block in its prompt
     BlockId block = -1;                ///< -1: only host memory has it
-    HostId host = -1;                  ///< its copy in host memory; -1: none
+    std::vector<HostId> copies;        ///< in host memory, of each kind; -1: none
     std::uint64_t serial = 0;
     std::uint64_t last_use = 0;  ///< of an idle entry; unique
     bool idle = false;
@@ -185,13 +194,33 @@ class PrefixCache final : private BlockWatcher {
   void detach(Entry& entry);
   /// Frees the block of an idle entry. With host memory the entry stays where a copy can be kept there.
   void free_block(Entry& entry);
-  /// Frees a block of host memory, if need be one that is in use; false where all are held.
-  bool make_room_on_host();
-  /// Has the block copied to host memory; false where that has no room. Others lose their copies for it, and this entry is
-  /// forgotten too if one of them is before it.
-  bool copy_to_host(Entry& entry);
+  /// What is kept with blocks, of a kind from 1 on.
+  [[nodiscard]] KeptIds& kept(std::size_t kind) { return kind <= windows_.size() ? windows_[kind - 1].blocks : *states_; }
+  [[nodiscard]] const KeptIds& kept(std::size_t kind) const {
+    return kind <= windows_.size() ? windows_[kind - 1].blocks : *states_;
+  }
+  /// The id of a kind that the device has of an entry, and that of its copy; -1 for none.
+  [[nodiscard]] BlockId on_device(const Entry& entry, std::size_t kind) const;
+  [[nodiscard]] static HostId copy_of(const Entry& entry, std::size_t kind) {
+    return kind < entry.copies.size() ? entry.copies[kind] : -1;
+  }
+  /// The first block of a run of `count` of which a kind from 1 on is needed to continue behind the run.
+  [[nodiscard]] std::size_t first_needed(std::size_t kind, std::size_t count) const;
+  /// Drops idle ids of a kind until `count` are free.
+  void evict_kept(std::size_t kind, std::int32_t count);
+  /// Has what is kept with a block copied to host memory, where a prompt may continue from it.
+  void keep_copy(Entry& entry, std::size_t kind);
+  [[nodiscard]] bool is_worth_copying(const Entry& entry, std::size_t kind) const;
+  [[nodiscard]] bool is_worth_copying_state(const Entry& entry, std::size_t kind) const;
+  /// Frees a block of host memory for a kind, if need be one that is in use; false where all are held.
+  bool make_room_on_host(std::size_t kind);
+  /// Has a kind copied to host memory; false where that has no room. Others lose their copies for it, and this entry is
+  /// forgotten too if one of them is the block of one before it.
+  bool copy_to_host(Entry& entry, std::size_t kind);
+  /// A block of host memory for this kind of an entry; make_room_on_host() was called.
+  HostId take_on_host(Entry& entry, std::size_t kind);
   /// Drops the copy of an entry, and an entry that has nothing else.
-  void drop_copy(Entry& entry);
+  void drop_copy(Entry& entry, std::size_t kind);
   /// Makes idle entries of a chain the most recently used, its first block last: the ends of chains are freed first.
   void touch(std::span<Entry* const> chain);
   void link(Entry& entry, Entry* parent);
@@ -201,11 +230,10 @@ class PrefixCache final : private BlockWatcher {
     std::int32_t tokens;
     KeptIds blocks;
   };
-  /// How many of these blocks are a prefix after which a sequence can continue.
-  [[nodiscard]] std::size_t usable(std::span<const BlockId> blocks, std::span<const TokenSpan> spans) const;
-  /// The same where there are neither slots nor windows.
-  [[nodiscard]] std::size_t usable(std::size_t count, std::span<const TokenSpan> spans) const;
-  void touch_kept(std::span<const BlockId> blocks);
+  /// How many of these blocks are a prefix after which a sequence can continue, with what host memory has or without.
+  [[nodiscard]] std::size_t usable(std::span<Entry* const> chain, std::span<const TokenSpan> spans, bool with_host) const;
+  /// Makes what continues behind a chain the most recently used.
+  void touch_kept(std::span<Entry* const> chain);
   void keep_windows(BlockId block, std::size_t index, std::span<const std::span<const BlockId>> window_blocks);
   /// Removes an entry and all that follow it.
   void forget(Entry& entry);
@@ -220,12 +248,38 @@ class PrefixCache final : private BlockWatcher {
   std::int32_t num_on_device_ = 0;
   std::optional<KeptIds> states_;
   std::deque<Window> windows_;
-  std::optional<HostBlocks> host_;
-  std::vector<Entry*> entry_of_copy_;         ///< of each block of host memory; null for those not in use
+  struct Copies {
+    explicit Copies(HostBlockSource& source) : blocks(source) {}
+    HostBlocks blocks;
+    std::vector<Entry*> entry_of{};  ///< of each block; null for those not in use
+  };
+  std::deque<Copies> host_;                   ///< of each kind; empty: nothing is kept there
   std::vector<BlockCopy>* copies_ = nullptr;  ///< with host memory
   std::uint64_t clock_ = 0;
   std::uint64_t num_inserted_ = 0;
   std::int64_t num_visited_ = 0;
+};
+
+/// A run of known blocks. While it is there, its blocks, and what a sequence behind it continues from, stay where they are.
+class PrefixCache::Held {
+ public:
+  ~Held();
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+
+  [[nodiscard]] std::size_t num_blocks() const { return chain_.size(); }
+  /// The first of them that are on the device.
+  [[nodiscard]] std::vector<BlockId> start_on_device() const;
+  /// The slot of the state behind it where that is on the device, else -1.
+  [[nodiscard]] SlotId state_on_device() const;
+
+ private:
+  friend class PrefixCache;
+  Held(PrefixCache& cache, std::vector<Entry*> chain);  // allocates only before it holds anything
+
+  PrefixCache* cache_;
+  std::vector<Entry*> chain_;
+  std::vector<std::pair<BlockAllocator*, BlockId>> retained_;  ///< in the order of the run
 };
 
 }  // namespace rocmforge

@@ -22,8 +22,8 @@ SequenceCache::SequenceCache(const Size& size) : block_tokens_(size.block_tokens
   }
   if (size.prefixes) {
     prefixes_.emplace(blocks_, block_tokens_, PrefixCache::hash_block, slots_ ? &*slots_ : nullptr, windows_);
-    if (size.host != nullptr) {
-      prefixes_->keep_on_host(*size.host, copies_);
+    if (!size.host.empty()) {
+      prefixes_->keep_on_host(size.host, copies_);
     }
   }
 }
@@ -192,20 +192,63 @@ void SequenceCache::reserve_windows(CachedSequence& sequence, std::int32_t token
 
 bool SequenceCache::start(CachedSequence& sequence, std::int32_t tokens, const PrefixKey& key) {
   sequence.restored_tokens = 0;
-  if (!prefixes_ || prefixes_->num_on_host() == 0 || sequence.computed_tokens % block_tokens_ != 0) {
-    return reserve(sequence, tokens);
+  const bool may_restore = prefixes_ && prefixes_->has_copies() && sequence.computed_tokens % block_tokens_ == 0;
+  return (may_restore && restore(sequence, tokens, key)) || reserve(sequence, tokens);
+}
+
+SequenceCache::Start SequenceCache::start_of(const CachedSequence& sequence) {
+  Start start{.blocks = {sequence.pages.blocks().begin(), sequence.pages.blocks().end()},
+              .state = sequence.state.start(),
+              .computed_tokens = sequence.computed_tokens};
+  for (const WindowPages& window : sequence.windows) {
+    start.windows.emplace_back(window.pages.blocks().begin(), window.pages.blocks().end());
   }
-  const auto own = static_cast<std::size_t>(sequence.computed_tokens / block_tokens_);
-  const PrefixCache::Held held(*prefixes_);
-  const bool restores = prefixes_->hold(key.tokens, key.salt, sequence.spans) > own;
-  if (!reserve(sequence, tokens)) {
+  return start;
+}
+
+void SequenceCache::start_with(CachedSequence& sequence, const Start& start) {
+  sequence.pages.clear();
+  sequence.pages.adopt(start.blocks);
+  for (std::size_t i = 0; i < windows_.size(); ++i) {
+    const std::vector<BlockId>& blocks = start.windows[i];
+    const auto held = std::ranges::find_if(blocks, [](BlockId block) { return block >= 0; });
+    sequence.windows[i].pages.clear();
+    sequence.windows[i].pages.adopt(blocks, static_cast<std::size_t>(held - blocks.begin()));
+  }
+  sequence.state.start_from(start.state);
+  sequence.computed_tokens = start.computed_tokens;
+}
+
+// What the sequence has adopted has other owners, so that it can be taken over again as long as nothing was freed. Blocks of
+// windows are copied also where the device has them: they are few, and those before them need not be there then.
+bool SequenceCache::restore(CachedSequence& sequence, std::int32_t tokens, const PrefixKey& key) {
+  const std::int32_t adopted = sequence.computed_tokens;
+  const PrefixCache::Held held = prefixes_->hold(key.tokens, key.salt, sequence.spans);
+  const auto position = static_cast<std::int32_t>(held.num_blocks()) * block_tokens_;
+  if (position <= adopted) {
     return false;
   }
-  if (restores) {
-    const std::size_t count = prefixes_->restore(key.tokens, key.salt, sequence.spans, sequence.pages.blocks(), own);
-    sequence.restored_tokens = static_cast<std::int32_t>(count - own) * block_tokens_;
-    sequence.computed_tokens += sequence.restored_tokens;
+  const Start before = start_of(sequence);
+  Start known{.blocks = held.start_on_device(), .state = held.state_on_device(), .computed_tokens = position};
+  for (const WindowPages& window : sequence.windows) {
+    known.windows.emplace_back(std::min(static_cast<std::size_t>(window.first_block(position)), held.num_blocks()), -1);
   }
+  start_with(sequence, known);
+  if (!has_room_for(sequence, tokens, 0)) {
+    start_with(sequence, before);
+    return false;
+  }
+  check(reserve(sequence, tokens), "a sequence gets what there is room for");
+  std::vector<std::span<const BlockId>> windows;
+  for (const WindowPages& window : sequence.windows) {
+    windows.push_back(window.pages.blocks());
+  }
+  const bool copies_state = slots_ && known.state < 0;
+  prefixes_->restore(held, {.first = known.blocks.size(),
+                            .blocks = sequence.pages.blocks(),
+                            .windows = windows,
+                            .state = copies_state ? sequence.state.restore() : -1});
+  sequence.restored_tokens = position - adopted;
   return true;
 }
 

@@ -50,8 +50,8 @@ class SequenceCache {
     bool prefixes = false;          ///< whether computed prefixes are kept for later sequences
     std::int32_t slots = 0;         ///< of recurrent state; 0: the model has none
     std::vector<Window> windows{};  ///< groups with a window
-    HostBlockSource* host =
-        nullptr;  ///< keeps prefixes whose blocks are freed; not with slots or windows. Outlives the cache
+    /// Keeps prefixes whose blocks are freed, a source for each kind (PrefixCache::keep_on_host); empty: none does.
+    std::vector<HostBlockSource*> host{};
   };
 
   explicit SequenceCache(const Size& size);
@@ -78,8 +78,8 @@ class SequenceCache {
   /// again while this number is the same and no fewer blocks are to be spared.
   [[nodiscard]] std::uint64_t version() const;
 
-  /// Reserves what a sequence needs that adopted a prefix. Where host memory knows a longer one, its blocks are copied back
-  /// and count as computed. False when there is too little, see reserve().
+  /// Reserves what a sequence needs that adopted a prefix. Where a longer one is known with host memory, and there is room to
+  /// continue from that, it is copied back and counts as computed. False when there is too little, see reserve().
   bool start(CachedSequence& sequence, std::int32_t tokens, const PrefixKey& key);
   /// Gives a sequence slots, and blocks of its own for positions [0, tokens); in groups with a window for those that it
   /// needs to run. False when there are too few; it may then have some of them.
@@ -141,6 +141,18 @@ class SequenceCache {
   /// Frees kept states until `count` slots are free.
   bool free_slots(std::int32_t count);
   bool reserve_state(CachedSequence& sequence);
+  /// What a sequence without blocks of its own has adopted.
+  struct Start {
+    std::vector<BlockId> blocks{};
+    std::vector<std::vector<BlockId>> windows{};
+    SlotId state = -1;
+    std::int32_t computed_tokens = 0;
+  };
+  [[nodiscard]] static Start start_of(const CachedSequence& sequence);
+  /// Gives a sequence that start in place of what it has.
+  void start_with(CachedSequence& sequence, const Start& start);
+  /// Start with the longest prefix that is known with host memory; false, and nothing changed, without room or a longer one.
+  bool restore(CachedSequence& sequence, std::int32_t tokens, const PrefixKey& key);
   /// Takes over the blocks of windows that the position behind a known prefix sees.
   void adopt_windows(CachedSequence& sequence, std::span<const BlockId> blocks);
   /// Whether it gave up any.

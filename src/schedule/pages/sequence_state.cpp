@@ -22,6 +22,13 @@ void SequenceState::start_from(SlotId slot) {
   newest_ = -1;
 }
 
+SlotId SequenceState::restore() {
+  check(has_own(), "a sequence has slots when its state is copied");
+  release(start_);
+  newest_ = own_[0];
+  return newest_;
+}
+
 SequenceState::Step SequenceState::next(std::int32_t kept_tokens) {
   if (slots_ == nullptr) {
     return {};

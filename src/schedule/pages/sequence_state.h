@@ -32,6 +32,9 @@ class SequenceState {
   void reserve();
   /// The next step reads `slot`, which is retained until that step has been computed; -1: the sequence starts.
   void start_from(SlotId slot);
+  [[nodiscard]] SlotId start() const { return start_; }
+  /// An own slot, which the next step reads: the state is copied there before.
+  SlotId restore();
   /// The next step. With `kept_tokens` > 0 the state after so many positions is kept in a new slot; a slot must be free.
   [[nodiscard]] Step next(std::int32_t kept_tokens);
   /// The step after `computing`, which has not ended yet.

@@ -37,7 +37,8 @@ class Bookkeeping final : HostBlockSource {
         max_host_blocks_(host_blocks),
         random_(seed) {
     if (host_blocks > 0) {
-      cache_->keep_on_host(*this, planned_);
+      HostBlockSource* const source = this;
+      cache_->keep_on_host({&source, 1}, planned_);
     }
   }
 
@@ -127,16 +128,15 @@ class Bookkeeping final : HostBlockSource {
   }
 
   void restore(Sequence& sequence) {
-    const PrefixCache::Held held(*cache_);
-    const auto known = static_cast<std::int32_t>(cache_->hold(sequence.tokens)) * block_tokens;
+    const PrefixCache::Held held = cache_->hold(sequence.tokens);
+    const auto known = static_cast<std::int32_t>(held.num_blocks()) * block_tokens;
     const std::size_t own = sequence.pages.blocks().size();
     evict(sequence.pages.blocks_needed(known));
     if (sequence.pages.reserve(known)) {
-      const std::size_t count = cache_->restore(sequence.tokens, {}, {}, sequence.pages.blocks(), own);
+      cache_->restore(held, {.first = own, .blocks = sequence.pages.blocks()});
       copy();
-      sequence.cached = static_cast<std::int32_t>(count) * block_tokens;
-      sequence.pages.truncate(sequence.cached);
-      num_restored_ += static_cast<int>(count - own);
+      sequence.cached = known;
+      num_restored_ += static_cast<int>(held.num_blocks() - own);
     }
   }
 
