@@ -17,6 +17,12 @@ namespace {
 /// Not those of adapters, whose ids are not the same in the next run.
 bool may_be_in_files(const Sequence& sequence) { return !sequence.request.adapters || sequence.request.adapters->empty(); }
 
+/// Of the checkpoint at the end of blocks with this key. The contents of a block begin with their number.
+PieceKey checkpoint_key(const PieceKey& key) {
+  static constexpr std::int32_t mark = -1;
+  return piece_key(key, {&mark, 1});
+}
+
 }  // namespace
 
 PieceKey identity_of(std::span<const GgufFile* const> files, std::string_view options, const SequenceMemory& memory) {
@@ -24,7 +30,11 @@ PieceKey identity_of(std::span<const GgufFile* const> files, std::string_view op
   for (const GgufFile* file : files) {
     text += "\n" + fingerprint(*file);
   }
+  for (std::size_t kind = 0; kind < memory.num_kinds(); ++kind) {
+    text += fmt::format("\n{} bytes", memory.copy_bytes(kind));
+  }
   for (const KvGroup& group : memory.groups()) {
+    text += fmt::format("\nwindow {}", group.window);
     for (std::size_t plane = 0; plane < group.planes.size(); ++plane) {
       const KvLayout& layout = group.planes[plane];
       text += fmt::format("\n{} {} {} {} {} {} {} {}", name(layout.dtype), layout.block_tokens, layout.kv_heads,
@@ -38,91 +48,140 @@ PieceKey identity_of(std::span<const GgufFile* const> files, std::string_view op
 PromptDisk::PromptDisk(std::unique_ptr<PromptFiles> files, const PieceKey& identity, SequenceMemory& memory,
                        SequenceCache& cache)
     : files_(std::move(files)), identity_(identity), memory_(&memory), cache_(&cache) {
-  const std::size_t block_bytes = memory.host_copies()->block_bytes();
+  const std::size_t block_bytes = std::max<std::size_t>(memory.copy_bytes(0), 1);
   piece_blocks_ = (piece_bytes + block_bytes - 1) / block_bytes;
 }
 
 // Each block begins with the number of values that follow: an image in one block is not taken for tokens of the next.
-void PromptDisk::take_contents(const Sequence& sequence, std::size_t index) {
+void PromptDisk::take_contents(const Sequence& sequence, std::size_t first, std::size_t end) {
   contents_.clear();
   const std::int32_t block_tokens = cache_->block_tokens();
-  for (std::size_t block = index * piece_blocks_; block < (index + 1) * piece_blocks_; ++block) {
-    const auto first = static_cast<std::int32_t>(block) * block_tokens;
-    const auto content = content_of(sequence.tokens, sequence.cache.spans, first, first + block_tokens, scratch_);
+  for (std::size_t block = first; block < end; ++block) {
+    const auto position = static_cast<std::int32_t>(block) * block_tokens;
+    const auto content = content_of(sequence.tokens, sequence.cache.spans, position, position + block_tokens, scratch_);
     contents_.push_back(static_cast<std::int32_t>(content.size()));
     contents_.insert(contents_.end(), content.begin(), content.end());
   }
 }
 
-void PromptDisk::keep(const Sequence& sequence) {
-  const std::size_t blocks = static_cast<std::size_t>(sequence.cache.computed_tokens / cache_->block_tokens());
-  if (blocks < piece_blocks_ || !cache_->copies().empty() || !may_be_in_files(sequence)) {
+std::vector<PieceKey> PromptDisk::keys_of(const Sequence& sequence, std::size_t blocks) {
+  std::vector<PieceKey> keys;
+  PieceKey key = first_piece_key(identity_, sequence.prefix_salt);
+  for (std::size_t block = 0; block < blocks; ++block) {
+    take_contents(sequence, block, block + 1);
+    key = piece_key(key, contents_);
+    keys.push_back(key);
+  }
+  return keys;
+}
+
+std::vector<PromptDisk::Part> PromptDisk::parts_of(std::size_t first, std::size_t end, bool checkpoint) const {
+  std::vector<Part> parts{{.kind = 0, .first = first, .start = 0}};
+  std::size_t bytes = (end - first) * memory_->copy_bytes(0);
+  for (std::size_t kind = 1; checkpoint && kind < memory_->num_kinds(); ++kind) {
+    parts.push_back({.kind = kind, .first = cache_->prefixes()->first_needed(kind, end), .start = bytes});
+    bytes += (end - parts.back().first) * memory_->copy_bytes(kind);
+  }
+  parts.push_back({.kind = 0, .first = end, .start = bytes});
+  return parts;
+}
+
+bool PromptDisk::write(const Sequence& sequence, const PieceKey& key, std::span<const BlockId> run, std::size_t first,
+                       bool checkpoint) {
+  if (files_->has(key)) {
+    return true;
+  }
+  take_contents(sequence, first, run.size());
+  const std::vector<Part> parts = parts_of(first, run.size(), checkpoint);
+  PromptPiece piece{.key = key, .contents = contents_, .bytes = std::vector<std::byte>(parts.back().start)};
+  for (const Part& part : parts) {
+    std::byte* to = piece.bytes.data() + part.start;
+    for (std::size_t i = part.first; i < run.size(); ++i, to += memory_->copy_bytes(part.kind)) {
+      memory_->save(part.kind, part.kind == 0 ? run[i] : cache_->prefixes()->kept_with(part.kind, run[i]), to);
+    }
+  }
+  memory_->wait();
+  return files_->add(std::move(piece));
+}
+
+void PromptDisk::keep(Sequence& sequence) {
+  if (!cache_->copies().empty() || !may_be_in_files(sequence)) {
     return;
   }
   try {
-    PieceKey key = first_piece_key(identity_, sequence.prefix_salt);
-    for (std::size_t index = 0; (index + 1) * piece_blocks_ <= blocks; ++index) {
-      take_contents(sequence, index);
-      key = piece_key(key, contents_);
-      if (files_->has(key)) {
-        continue;
-      }
-      const std::size_t block_bytes = memory_->host_copies()->block_bytes();
-      PromptPiece piece{.key = key, .contents = contents_, .bytes = std::vector<std::byte>(piece_blocks_ * block_bytes)};
-      for (std::size_t i = 0; i < piece_blocks_; ++i) {
-        memory_->save_block(sequence.cache.pages.blocks()[index * piece_blocks_ + i], piece.bytes.data() + i * block_bytes);
-      }
-      memory_->wait();
-      if (!files_->add(std::move(piece))) {
+    cache_->insert_computed(sequence.cache, sequence.prefix_key());
+    const std::vector<BlockId> found =
+        cache_->prefixes()->match(sequence.tokens, sequence.prefix_salt, sequence.cache.spans);
+    const std::span<const BlockId> run = found;
+    const std::vector<PieceKey> keys = keys_of(sequence, run.size());
+    for (std::size_t end = piece_blocks_; end <= run.size(); end += piece_blocks_) {
+      if (!write(sequence, keys[end - 1], run.first(end), end - piece_blocks_, false)) {
         return;
       }
+    }
+    const auto tokens = static_cast<std::int32_t>(run.size()) * cache_->block_tokens();
+    if (has_checkpoints() && tokens >= least_checkpoint_tokens) {
+      write(sequence, checkpoint_key(keys.back()), run, run.size() / piece_blocks_ * piece_blocks_, true);
     }
   } catch (const std::bad_alloc&) {  // they are not kept
   }
 }
 
 std::int32_t PromptDisk::load(const Sequence& sequence) {
-  if (!may_be_in_files(sequence)) {
+  if (!may_be_in_files(sequence) || !cache_->copies().empty()) {
     return 0;
   }
+  PrefixCache& prefixes = *cache_->prefixes();
   const std::span<const std::int32_t> tokens = sequence.tokens;
-  const std::size_t whole = (tokens.size() - 1) / static_cast<std::size_t>(cache_->block_tokens());
-  const std::size_t known_before = cache_->prefixes()->num_known(tokens, sequence.prefix_salt, sequence.cache.spans);
-  std::size_t known = known_before;
-  PieceKey key = first_piece_key(identity_, sequence.prefix_salt);
-  for (std::size_t index = 0; (index + 1) * piece_blocks_ <= whole; ++index) {
-    take_contents(sequence, index);
-    key = piece_key(key, contents_);
-    const std::size_t end = (index + 1) * piece_blocks_;
-    if (known < end) {
-      known += load_piece(sequence, index, key, known);
-      if (known < end) {
-        break;
-      }
+  const auto usable = [&] { return prefixes.hold(tokens, sequence.prefix_salt, sequence.cache.spans).num_blocks(); };
+  const std::size_t usable_before = usable();
+  const std::size_t known = prefixes.num_known(tokens, sequence.prefix_salt, sequence.cache.spans);
+  const std::vector<PieceKey> keys =
+      keys_of(sequence, (tokens.size() - 1) / static_cast<std::size_t>(cache_->block_tokens()));
+  std::size_t end = piece_blocks_;  // of the pieces
+  while (end <= keys.size() && (end <= known || files_->has(keys[end - 1]))) {
+    end += piece_blocks_;
+  }
+  std::size_t count = std::min(keys.size(), has_checkpoints() ? end - 1 : end - piece_blocks_);
+  while (has_checkpoints() && count > usable_before && !files_->has(checkpoint_key(keys[count - 1]))) {
+    --count;
+  }
+  if (count <= usable_before) {
+    return 0;
+  }
+  for (end = piece_blocks_; end <= count; end += piece_blocks_) {
+    if (end > known && !bring(sequence, keys[end - 1], end - piece_blocks_, end, false)) {
+      break;
     }
   }
-  const auto loaded = static_cast<std::int32_t>(known - known_before) * cache_->block_tokens();
+  if (has_checkpoints()) {
+    bring(sequence, checkpoint_key(keys[count - 1]), count / piece_blocks_ * piece_blocks_, count, true);
+  }
+  const auto loaded = static_cast<std::int32_t>(usable() - usable_before) * cache_->block_tokens();
   loaded_tokens_ += loaded;
   return loaded;
 }
 
-std::size_t PromptDisk::load_piece(const Sequence& sequence, std::size_t index, const PieceKey& key, std::size_t known) {
-  if (!files_->has(key) || !cache_->copies().empty()) {
-    return 0;
-  }
-  const std::size_t block_bytes = memory_->host_copies()->block_bytes();
+bool PromptDisk::bring(const Sequence& sequence, const PieceKey& key, std::size_t first, std::size_t end, bool checkpoint) {
+  take_contents(sequence, first, end);
   const auto bytes = files_->read(key, contents_);
-  if (!bytes || bytes->size() != piece_blocks_ * block_bytes) {
-    return 0;
+  const std::vector<Part> parts = parts_of(first, end, checkpoint);
+  if (!bytes || bytes->size() != parts.back().start) {
+    return false;
+  }
+  PrefixCache& prefixes = *cache_->prefixes();
+  if (prefixes.num_known(sequence.tokens, sequence.prefix_salt, sequence.cache.spans) < first) {
+    return false;  // there was no room for those before
   }
   memory_->wait();  // earlier copies may still read or write host memory
-  const std::vector<HostId> added = cache_->prefixes()->add_on_host(
-      sequence.tokens, sequence.prefix_salt, sequence.cache.spans, (index + 1) * piece_blocks_ - known);
-  for (std::size_t i = 0; i < added.size(); ++i) {
-    const std::size_t in_piece = known + i - index * piece_blocks_;
-    std::memcpy(memory_->host_copies()->block(added[i]), bytes->data() + in_piece * block_bytes, block_bytes);
+  for (const PrefixCache::Added& copy :
+       prefixes.add_on_host(sequence.tokens, sequence.prefix_salt, sequence.cache.spans, end, checkpoint)) {
+    const Part& part = parts[copy.kind];
+    const std::size_t size = memory_->copy_bytes(copy.kind);
+    std::memcpy(memory_->host_copies()[copy.kind].block(copy.id), bytes->data() + part.start + (copy.index - part.first) * size,
+                size);
   }
-  return added.size();
+  return true;
 }
 
 }  // namespace rocmforge

@@ -4,10 +4,14 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <new>
 #include <random>
+#include <vector>
 
+#include "device/temporary_folder.h"
 #include "engine/engine.h"
 #include "engine/fake_model.h"
 
@@ -141,9 +145,7 @@ TEST_P(RecurrentEngine, AStepThatFailsAdvancesNothing) {
 }
 
 /// Everything at once: chunks, preemption, prefixes, several answers, shifts, cancels.
-TEST_P(RecurrentEngine, RandomRequestsGetTheirAnswers) {
-  const EngineOptions options{.context_length = 60, .max_batch_tokens = 24, .max_sequences = 6, .kv_tokens = 120};
-  const FakeEngine fake = make(options);
+void random_requests_get_their_answers(const FakeEngine& fake) {
   std::mt19937 random(11);
   std::map<RequestId, Request> requests;
   Outcomes outcomes;
@@ -177,6 +179,96 @@ TEST_P(RecurrentEngine, RandomRequestsGetTheirAnswers) {
       ASSERT_EQ(outcomes.at(id), alone(request, {.context_length = 60, .kv_tokens = 60})) << "request " << id;
     }
   }
+}
+
+TEST_P(RecurrentEngine, RandomRequestsGetTheirAnswers) {
+  // Host memory for nothing, for a few blocks, windows and states, and for all.
+  for (const std::int64_t cache_ram : {0, 300'000, 1'000'000}) {
+    SCOPED_TRACE(cache_ram);
+    EngineOptions options{.context_length = 60, .max_batch_tokens = 24, .max_sequences = 6, .kv_tokens = 120};
+    options.cache_ram_bytes = cache_ram;
+    const FakeEngine fake = make(options);
+    random_requests_get_their_answers(fake);
+    const EngineStatus status = fake.engine->status();
+    EXPECT_GE(status.host_hits, cache_ram == 1'000'000 ? 1 : 0);
+    EXPECT_LE(status.max_host_bytes, cache_ram);
+    EXPECT_LE(status.host_bytes, status.max_host_bytes);
+  }
+}
+
+/// The outcomes of two conversations in turn.
+std::vector<Outcome> talk(Engine& engine, int turns) {
+  std::vector<Outcome> outcomes;
+  std::vector<Tokens> both{random_prompt(60, 1), random_prompt(60, 2)};
+  for (int turn = 0; turn < turns; ++turn) {
+    for (Tokens& prompt : both) {
+      const RequestId id = engine.submit(seeded(prompt, 10, 3));
+      outcomes.push_back(run(engine).at(id));
+      const Tokens& drawn = outcomes.back().tokens;
+      prompt.insert(prompt.end(), drawn.begin(), drawn.end());
+    }
+  }
+  return outcomes;
+}
+
+TEST_P(RecurrentEngine, ConversationsInTurnComeBackFromHostMemory) {
+  const FakeEngine large = make({.max_batch_tokens = 200, .max_sequences = 2, .kv_tokens = 1024});
+  EngineOptions options{.max_batch_tokens = 200, .max_sequences = 2, .kv_tokens = 128};  // pages for one
+  options.cache_ram_bytes = 1'000'000;
+  const FakeEngine small = make(options);
+  const std::vector<Outcome> expected = talk(*large.engine, 5);
+  const std::vector<Outcome> found = talk(*small.engine, 5);
+  ASSERT_EQ(found, expected);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    EXPECT_EQ(found[i].cached_tokens, expected[i].cached_tokens) << "turn " << i / 2;
+  }
+  EXPECT_GT(small.engine->status().host_hits, 4 * 60);
+}
+
+TEST_P(RecurrentEngine, ARestartFindsPromptsInFiles) {
+  const TemporaryFolder folder;
+  EngineOptions options{.max_batch_tokens = 64, .max_sequences = 2, .kv_tokens = 1024};
+  options.cache_ram_bytes = 4'000'000;
+  options.cache_disk = folder.path().string();
+  const auto start = [&] { return make_fake_engine(options, byte_tokenizer(), std::get<0>(GetParam()), 1024); };
+  const auto answer = [](const FakeEngine& fake, const Request& request) {
+    const RequestId id = fake.engine->submit(request);
+    return run(*fake.engine).at(id);
+  };
+  const Request first = seeded(random_prompt(300, 1), 20, 1);
+  Request next = first;
+  Outcome expected;
+  {
+    const FakeEngine fake = start();
+    const Outcome begun = answer(fake, first);
+    next.prompt.insert(next.prompt.end(), begun.tokens.begin(), begun.tokens.end());
+    next.prompt.push_back(9);
+    expected = answer(fake, next);
+    ASSERT_GE(expected.cached_tokens, 296);
+  }
+  {
+    const FakeEngine fake = start();
+    const Outcome found = answer(fake, next);
+    EXPECT_EQ(found, expected);
+    EXPECT_GE(found.cached_tokens, expected.cached_tokens);
+    EXPECT_GE(fake.engine->status().disk_loads, expected.cached_tokens);
+    const Outcome shorter = answer(fake, first);
+    EXPECT_EQ(shorter.cached_tokens, std::get<0>(GetParam()) == Kind::windows ? shorter.cached_tokens : 296);
+    Request other = next;
+    other.cache_salt = "other";
+    EXPECT_EQ(answer(fake, other).cached_tokens, 0);
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+    std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(std::filesystem::file_size(entry.path())) - 3);
+    file.put('?');
+  }
+  options.max_sequences = 1;  // has no part in what files hold
+  const FakeEngine fake = start();
+  const Outcome anew = answer(fake, next);
+  EXPECT_EQ(anew, expected);
+  EXPECT_EQ(anew.cached_tokens, 0) << "damaged files";
+  EXPECT_EQ(fake.engine->status().disk_loads, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, RecurrentEngine,

@@ -82,6 +82,9 @@ class SchedulerSimulation {
       EXPECT_GT(bench_.scheduler->host_hits(), simulation_.events / 50);
       EXPECT_LE(bench_.scheduler->host_hits(), bench_.scheduler->prefix_hits());
     }
+    if (simulation_.host_blocks >= 30 && simulation_.num_slots > 0) {
+      EXPECT_GT(bench_.copied_states, simulation_.events / 100);
+    }
     check_results();
   }
 

@@ -80,10 +80,21 @@ class PrefixCache final : private BlockWatcher {
   std::size_t num_known(std::span<const std::int32_t> tokens, std::string_view salt, std::span<const TokenSpan> spans) {
     return known(tokens, salt, spans).size();
   }
-  /// Adds up to `count` blocks behind the known ones that start `tokens`, to host memory alone. Returns where the caller
-  /// writes their content now; fewer where there is no room. Copies that wait to be made must not exist.
-  std::vector<HostId> add_on_host(std::span<const std::int32_t> tokens, std::string_view salt,
-                                  std::span<const TokenSpan> spans, std::size_t count);
+  /// A copy that was added to host memory, of a block of a prompt or of what is kept with it.
+  struct Added {
+    std::size_t kind = 0;
+    std::size_t index = 0;  ///< of the block in its prompt
+    HostId id = -1;
+  };
+  /// Adds what is not known of the first `count` blocks of `tokens` to host memory alone; with `kept` also what continues
+  /// behind them. Returns where the caller writes their content now; less where there is no room. Copies that wait to be made
+  /// must not exist.
+  std::vector<Added> add_on_host(std::span<const std::int32_t> tokens, std::string_view salt,
+                                 std::span<const TokenSpan> spans, std::size_t count, bool kept);
+  /// The first block of a run of `count` of which a kind from 1 on is needed to continue behind the run.
+  [[nodiscard]] std::size_t first_needed(std::size_t kind, std::size_t count) const;
+  /// The id of a kind from 1 on that is kept with a block of the device; -1 for none.
+  [[nodiscard]] BlockId kept_with(std::size_t kind, BlockId block) const { return kept(kind).of(block); }
 
   /// How many blocks of a growing sequence were inserted. The next insertion continues there if the last of them
   /// is still in the cache. Belongs to one sequence, whose tokens up to there must not change.
@@ -204,8 +215,6 @@ class PrefixCache final : private BlockWatcher {
   [[nodiscard]] static HostId copy_of(const Entry& entry, std::size_t kind) {
     return kind < entry.copies.size() ? entry.copies[kind] : -1;
   }
-  /// The first block of a run of `count` of which a kind from 1 on is needed to continue behind the run.
-  [[nodiscard]] std::size_t first_needed(std::size_t kind, std::size_t count) const;
   /// Drops idle ids of a kind until `count` are free.
   void evict_kept(std::size_t kind, std::int32_t count);
   /// Has what is kept with a block copied to host memory, where a prompt may continue from it.

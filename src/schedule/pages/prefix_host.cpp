@@ -183,25 +183,35 @@ bool PrefixCache::is_worth_copying_state(const Entry& entry, std::size_t kind) c
   return true;
 }
 
-std::vector<HostId> PrefixCache::add_on_host(std::span<const std::int32_t> tokens, std::string_view salt,
-                                             std::span<const TokenSpan> spans, std::size_t count) {
+std::vector<PrefixCache::Added> PrefixCache::add_on_host(std::span<const std::int32_t> tokens, std::string_view salt,
+                                                         std::span<const TokenSpan> spans, std::size_t count, bool kept) {
   check(copies_->empty(), "what is written to host memory now comes behind copies that wait");
-  const Held held(*this, known(tokens, salt, spans));
-  const std::vector<Entry*>& chain = held.chain_;
-  std::vector<HostId> added;
-  added.reserve(count);
+  const auto length = static_cast<std::size_t>(block_tokens_);
+  std::vector<Entry*> chain = known(tokens.first(std::min(tokens.size(), count * length + 1)), salt, spans);
+  const Held held(*this, chain);
+  std::vector<Added> added;
   std::vector<std::int32_t> memory;
   Position position{.parent = chain.empty() ? nullptr : chain.back(), .salt = salt};
-  while (added.size() < count && make_room_on_host(0)) {
-    const auto first = static_cast<std::int32_t>(chain.size() + added.size()) * block_tokens_;
+  while (chain.size() < count && make_room_on_host(0)) {
+    const auto first = static_cast<std::int32_t>(chain.size() * length);
     const auto piece = content_of(tokens, spans, first, first + block_tokens_, memory);
     const std::uint64_t key = key_of(position, piece);
     if (entries_.contains(key)) {
       break;  // of another block
     }
+    Added& copy = added.emplace_back(Added{.kind = 0, .index = chain.size()});
     Entry& entry = add(key, position, piece);
-    added.push_back(take_on_host(entry, 0));
+    copy.id = take_on_host(entry, 0);
+    chain.push_back(&entry);
     position.parent = &entry;
+  }
+  for (std::size_t kind = 1; kept && chain.size() == count && kind < num_kinds(); ++kind) {
+    for (std::size_t i = first_needed(kind, count); i < count; ++i) {
+      if (copy_of(*chain[i], kind) < 0 && make_room_on_host(kind)) {
+        Added& copy = added.emplace_back(Added{.kind = kind, .index = i});
+        copy.id = take_on_host(*chain[i], kind);
+      }
+    }
   }
   return added;
 }

@@ -430,7 +430,7 @@ void SequenceCache::truncate(CachedSequence& sequence, std::int32_t tokens) {
 }
 
 void SequenceCache::release(CachedSequence& sequence, const PrefixKey& key) {
-  insert(sequence, sequence.computed_tokens, key);
+  insert_computed(sequence, key);
   release(sequence);
 }
 

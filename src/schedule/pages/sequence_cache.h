@@ -102,6 +102,8 @@ class SequenceCache {
   /// Call when a step has computed `count` more positions. Prompt chunks are inserted into the prefix cache, so that later
   /// sequences find them while this one runs.
   void commit(CachedSequence& sequence, std::int32_t count, const SequenceState::Step& state, const PrefixKey& key);
+  /// Inserts the whole blocks that are computed of a sequence into the prefix cache.
+  void insert_computed(CachedSequence& sequence, const PrefixKey& key) { insert(sequence, sequence.computed_tokens, key); }
   /// Why a sequence can't be rolled back to its first `tokens` positions, in one line; "" if it can. A recurrent state has
   /// no way back but to the start of the sequence. A group with a window has one while it holds what position `tokens` sees.
   [[nodiscard]] std::string truncate_refusal(const CachedSequence& sequence, std::int32_t tokens) const;
