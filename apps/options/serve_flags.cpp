@@ -131,11 +131,15 @@ ServerOptions ServiceFlags::server_options(const std::string& path, const Sampli
   return options;
 }
 
-std::int64_t usual_kv_tokens(const EngineOptions& options, const std::string& path) {
+std::int32_t usual_contexts(const EngineOptions& options) {
   constexpr std::int32_t full_contexts = 4;
+  return std::min(options.max_sequences, full_contexts);
+}
+
+std::int64_t usual_kv_tokens(const EngineOptions& options, const std::string& path) {
   constexpr std::int64_t usual_tokens = 1024;
   const std::int64_t context = context_length(options, ModelConfig::from_gguf(GgufFile(path)));
-  return std::max(context * std::min(options.max_sequences, full_contexts),
+  return std::max(context * usual_contexts(options),
                   std::min(context, usual_tokens) * options.max_sequences);
 }
 
@@ -185,6 +189,10 @@ void ListenFlags::add_to(Command& command) {
                   "arguments, but not its files and environment",
        .value = "KEY",
        .environment = api_key_variable});
+  add({.names = "--isolate-keys",
+       .target = &isolate_keys,
+       .meaning = "No key's prompts begin with what those of others have computed, also while there is one key alone",
+       .excludes = {"--share-prefixes"}});
   add({"--share-prefixes", &share_prefixes, "With several keys: prompts begin with what those of other keys have computed"});
   add({"--allowed-hosts", &hosts,
        "Without a key: a name of this server beside its addresses, local names and the machine's name; *: any (may be "
@@ -234,6 +242,7 @@ void ListenFlags::apply(ServerOptions& options, bool sees_images) const {
   }
   options.cors_origins = origins;
   options.share_prefixes = share_prefixes;
+  options.isolate_keys = isolate_keys;
   options.hosts = hosts;
   options.hosts.push_back(is_socket_path(host) ? "*" : host);  // no page leads to a socket in the file system
   options.hosts.push_back(machine_name());

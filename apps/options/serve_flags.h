@@ -34,6 +34,9 @@ struct ServiceFlags {
                                              const TemplateFlags& chat_template) const;
 };
 
+/// How many contexts a server's KV cache has room for where memory decides their length.
+std::int32_t usual_contexts(const EngineOptions& options);
+
 /// The default size of a server's KV cache in positions: up to 4 full contexts, or 1024 for each answer if that is more.
 std::int64_t usual_kv_tokens(const EngineOptions& options, const std::string& path);
 
@@ -56,6 +59,7 @@ struct ListenFlags {
   std::int32_t client_share = 50;
   std::int32_t max_priority = 0;
   bool share_prefixes = false;
+  bool isolate_keys = false;
   std::int64_t request_memory_mib = 0;
   double request_work_millions = 200.0;
   bool behind_router = false;

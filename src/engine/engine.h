@@ -21,7 +21,8 @@
 
 namespace rocmforge {
 
-/// The largest default context. Without this limit a long-context model would reserve gigabytes of cache for a short chat.
+/// The largest default context where memory does not decide it (EngineOptions::fitting_contexts), and the least where it does,
+/// of models that have as long ones.
 constexpr std::int32_t default_context_limit = 8192;
 
 /// The default limit of an image's tokens. Small print is read with fewer pixels badly, and objects are found inexactly.
@@ -64,7 +65,10 @@ struct DraftOptions {
 };
 
 struct EngineOptions {
-  std::int32_t context_length = 0;  ///< 0: the model's, at most default_context_limit
+  std::int32_t context_length = 0;  ///< 0: the model's, at most default_context_limit, or what fits
+  /// Without a context_length: it is the longest of which so many fit in free memory, up to the model's. 0: it is not chosen so,
+  /// nor with a draft model or several processes.
+  std::int32_t fitting_contexts = 0;
   std::int32_t max_batch_tokens = 512;
   std::int32_t max_sequences = 8;
   std::int32_t max_prefill_tokens = 0;  ///< of prompts in a step with decodes; 0: what the decodes leave
@@ -72,11 +76,11 @@ struct EngineOptions {
   /// prompts; 0: no limit. Affects only the size of prompt chunks, never a result.
   double max_prefill_seconds = 0.0;
   std::int32_t max_waiting = -1;  ///< requests beyond max_sequences; -1: any number
-  std::int64_t kv_tokens = 0;     ///< positions the cache holds in all; 0: one full context
+  std::int64_t kv_tokens = 0;     ///< positions the cache holds in all; 0: one full context, or fitting_contexts
   std::int32_t threads = 0;       ///< 0: all processors that the process may use
   bool prefix_cache = true;
   /// The most host memory for known prefixes whose blocks are freed, from where they are copied back; 0: none, -1: a quarter
-  /// of what the model leaves free. Not for models with recurrent state or windows.
+  /// of what the model leaves free.
   std::int64_t cache_ram_bytes = 0;
   /// A folder for prompts' blocks, which later processes find; "": none. Needs host memory, through which they come back.
   std::string cache_disk{};

@@ -71,6 +71,12 @@ EngineParts plan_and_load(const std::string& path, EngineOptions& options, std::
     return own;
   });
   options.max_batch_tokens = planned.max_batch_tokens;
+  if (const std::int32_t own = planned.model->config().context_length;
+      options.context_length == 0 && options.fitting_contexts > 0 && planned.context_length < own) {
+    log_warning("{}: the context has {} of the model's {} tokens, which is what fits in free memory {} times (-c)", path,
+                planned.context_length, own, options.fitting_contexts);
+  }
+  options.context_length = planned.context_length;
   options.cache_ram_bytes = cache_ram_bytes(options, planned);
   if (processes != nullptr) {
     check_agreement(*processes, planned, options);

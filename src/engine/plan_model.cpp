@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 #include <span>
+#include <utility>
 
 #include "base/available_memory.h"
 #include "base/error.h"
@@ -196,6 +197,26 @@ std::int64_t MemoryNeeds::fitting_tokens() const {
   return kv_bytes_per_token > 0 ? left / kv_bytes_per_token : (fits() ? kv_tokens : 0);
 }
 
+std::int32_t fitting_context(const MemoryNeeds& needs, bool on_gpu, std::int32_t contexts, std::int64_t kv_tokens,
+                             std::int32_t own) {
+  constexpr std::int64_t step = 256;
+  constexpr std::int64_t least_margin = std::int64_t{512} << 20;
+  const std::int64_t least = std::min(own, default_context_limit);
+  if (kv_tokens > 0) {
+    return static_cast<std::int32_t>(std::clamp<std::int64_t>(kv_tokens, least, own));
+  }
+  if (!needs.available_bytes) {
+    return static_cast<std::int32_t>(least);
+  }
+  const std::int64_t left = *needs.available_bytes - needs.fixed_bytes();
+  const std::int64_t usable = on_gpu ? left - std::max(left / 16, least_margin) : left / 2;
+  if (needs.kv_bytes_per_token == 0) {
+    return static_cast<std::int32_t>(usable >= 0 ? own : least);
+  }
+  const std::int64_t tokens = usable / (needs.kv_bytes_per_token * contexts) / step * step;
+  return static_cast<std::int32_t>(std::clamp<std::int64_t>(tokens, least, own));
+}
+
 std::string describe_shortage(const MemoryNeeds& needs) {
   constexpr double gibibyte = 1024.0 * 1024.0 * 1024.0;
   const auto gib = [](double bytes) { return bytes / gibibyte; };
@@ -361,6 +382,23 @@ void count_vision(PlannedModel& planned) {
   planned.memory.workspace_bytes += static_cast<std::int64_t>(planned.vision->workspace_bytes());
 }
 
+/// Whether memory decides the context.
+bool chooses_context(const EngineOptions& options, const ModelConfig& config) {
+  return options.context_length == 0 && options.fitting_contexts > 0 && !config.encoder.is_encoder &&
+         options.drafts.model.empty() && options.model.processes == nullptr;
+}
+
+/// The positions of a cache for contexts of that length.
+std::int64_t cache_tokens(const EngineOptions& options, std::int64_t context) {
+  constexpr std::int64_t usual_tokens = 1024;
+  if (options.kv_tokens > 0) {
+    return options.kv_tokens;
+  }
+  return options.fitting_contexts == 0 ? context
+                                       : std::max(context * options.fitting_contexts,
+                                                  std::min(context, usual_tokens) * options.max_sequences);
+}
+
 /// Splits the model over its device and the host. `plan` plans it anew with `model_options`.
 void place(PlannedModel& planned, const EngineOptions& options, ModelOptions& model_options,
            const std::function<void()>& plan) {
@@ -436,7 +474,7 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& wanted, st
   model_options.max_batch_tokens = std::max(model_options.max_batch_tokens, step_tokens(options, config));
   model_options.max_logit_rows = max_logit_rows(options);
   model_options.max_sequences = options.max_sequences;
-  model_options.context_length = context_length(options, config);
+  const bool chooses = chooses_context(options, config);
   model_options.merge_launches = planned.merging.on;
   model_options.host_isa = isa_limit(options.isa);
   const auto plan = [&] {
@@ -447,18 +485,30 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& wanted, st
       plan_vision(planned, config, options, model_options.small_weights);
     }
     planned.memory = memory_needs(planned.file->file_bytes(), *planned.model, planned.devices(),
-                                  options.kv_tokens > 0 ? options.kv_tokens : model_options.context_length,
+                                  cache_tokens(options, model_options.context_length),
                                   std::min(options.max_sequences, options.max_batch_tokens), step_tokens(options, config));
     count_processes(planned, options.model.processes);
     count_vision(planned);
     limit_memory(planned, options.placement);
   };
-  plan();
+  const auto plan_with_context = [&] {
+    model_options.context_length = chooses ? config.context_length : context_length(options, config);
+    plan();
+    if (chooses) {
+      const std::int32_t chosen = fitting_context(planned.memory, planned.device->is_gpu(), options.fitting_contexts,
+                                                  options.kv_tokens, config.context_length);
+      if (std::exchange(model_options.context_length, chosen) != chosen) {
+        plan();
+      }
+    }
+    planned.context_length = model_options.context_length;
+  };
+  plan_with_context();
   // Some GPU kernels are fast because their layouts are larger than the file's. If these do not fit, smaller layouts are
   // used.
   if (planned.device->info().is_gpu() && !planned.memory.fits() && !model_options.small_weights) {
     model_options.small_weights = true;
-    plan();
+    plan_with_context();
   }
   const bool shared = options.model.ranks > 1 || options.model.processes != nullptr;
   if (!shared && can_split(planned.device->info(), options.placement) &&

@@ -78,6 +78,7 @@ struct PlannedModel {
   std::unique_ptr<const GgufFile> vision_file{};  ///< null for a model that sees no images
   std::unique_ptr<VisionModel> vision{};          ///< likewise
   std::int32_t max_batch_tokens = 0;              ///< EngineOptions::max_batch_tokens, or what an image needs
+  std::int32_t context_length = 0;                ///< EngineOptions::context_length, or what was chosen
   int threads = 1;
   MemoryNeeds memory;              ///< of the device
   std::unique_ptr<Device> host{};  ///< beside the device, where the model is split; else null
@@ -93,6 +94,12 @@ struct PlannedModel {
     return !memory.fits() ? &memory : host_memory && !host_memory->fits() ? &*host_memory : nullptr;
   }
 };
+
+/// The longest context of which `contexts` fit, with these needs beside a cache, in what the model leaves free: of a GPU's memory
+/// 15 parts of 16 and at most all but 512 MiB, of a host's memory half. Between the least that is chosen by default and the
+/// model's own of `own` tokens. With `kv_tokens` > 0 the cache has that size.
+std::int32_t fitting_context(const MemoryNeeds& needs, bool on_gpu, std::int32_t contexts, std::int64_t kv_tokens,
+                             std::int32_t own);
 
 /// Bytes of the image encoder's weights, as MemoryNeeds::weight_bytes counts them; 0 without one.
 std::int64_t encoder_weight_bytes(const PlannedModel& planned);

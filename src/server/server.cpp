@@ -198,7 +198,7 @@ class Server::Implementation {
     if (const auto key = access_.key_of(request)) {
       limits.max_priority = access_.key(*key).max_priority.value_or(options.max_priority);
     }
-    if (options.keys.size() > 1 && !options.share_prefixes) {
+    if (options.isolate_keys || (options.keys.size() > 1 && !options.share_prefixes)) {
       limits.prefix_space = request.owner;
     }
     if (options.behind_router) {

@@ -45,6 +45,7 @@ struct ServerOptions : ServiceOptions {
   std::vector<std::string> cors_origins{};
   std::int32_t max_priority = 0;                            ///< how far below 0 a request's priority may be
   bool share_prefixes = false;                              ///< several keys use the prefixes of each other's prompts
+  bool isolate_keys = false;                                ///< also one key alone has prefixes of its own, in files too
   std::int64_t request_memory = std::int64_t{512} << 20;    ///< bytes of all requests and answers together
   std::uint64_t request_work = 200'000'000;                 ///< units of work to read a request; see WorkBudget
   std::vector<std::string> hosts = {"*"};                   ///< the server's names; see AccessRules

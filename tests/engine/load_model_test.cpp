@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <utility>
@@ -52,6 +53,40 @@ TEST(MemoryNeeds, OfAProcessorAreTheFilesBytesOrThoseOfItsCopiesIfThereAreMore) 
     EXPECT_EQ(needs.weight_bytes, expected);
     EXPECT_EQ(needs.total_bytes(), expected + 10 * needs.kv_bytes_per_token);
   }
+}
+
+constexpr std::int64_t gibibyte = std::int64_t{1} << 30;
+
+TEST(FittingContext, IsTheModelsWhereMemoryHasRoom) {
+  MemoryNeeds needs{.weight_bytes = 4 * gibibyte, .kv_bytes_per_token = 1 << 17, .available_bytes = 64 * gibibyte};
+  EXPECT_EQ(fitting_context(needs, true, 1, 0, 131'072), 131'072);
+  EXPECT_EQ(fitting_context(needs, true, 3, 0, 131'072), 131'072);
+  EXPECT_EQ(fitting_context(needs, true, 1, 0, 2048), 2048) << "never more";
+  EXPECT_EQ(fitting_context(needs, true, 4, 0, 131'072), 115'200) << "15/16 of 60 GiB for four";
+  EXPECT_EQ(fitting_context(needs, false, 3, 0, 131'072), 81'920) << "half of a host's memory";
+}
+
+TEST(FittingContext, IsTheUsualOneWhereMemoryHasNone) {
+  MemoryNeeds needs{.weight_bytes = 4 * gibibyte, .kv_bytes_per_token = 1 << 17, .available_bytes = 5 * gibibyte};
+  EXPECT_EQ(fitting_context(needs, true, 1, 0, 131'072), default_context_limit) << "512 MiB are 4,096 tokens";
+  needs.available_bytes = 3 * gibibyte;
+  EXPECT_EQ(fitting_context(needs, true, 1, 0, 131'072), default_context_limit) << "then the model is split, or refused";
+  EXPECT_EQ(fitting_context(needs, true, 1, 0, 4096), 4096);
+  needs.available_bytes.reset();
+  EXPECT_EQ(fitting_context(needs, true, 1, 0, 131'072), default_context_limit) << "nothing is known";
+}
+
+TEST(FittingContext, ACacheOfAGivenSizeIsOneContext) {
+  const MemoryNeeds needs{.kv_bytes_per_token = 1 << 17, .available_bytes = gibibyte};
+  EXPECT_EQ(fitting_context(needs, true, 4, 65'536, 131'072), 65'536);
+  EXPECT_EQ(fitting_context(needs, true, 4, 1 << 20, 131'072), 131'072);
+}
+
+TEST(FittingContext, AStateNeedsNoMemoryForPositions) {
+  MemoryNeeds needs{.weight_bytes = gibibyte, .available_bytes = 4 * gibibyte};
+  EXPECT_EQ(fitting_context(needs, true, 8, 0, 1 << 20), 1 << 20);
+  needs.weight_bytes = 5 * gibibyte;
+  EXPECT_EQ(fitting_context(needs, true, 8, 0, 1 << 20), default_context_limit);
 }
 
 TEST(MemoryNeeds, OfAWindowDoNotGrowWithTheContext) {

@@ -297,6 +297,22 @@ TEST_F(LoadedModel, SizesFollowTheOptions) {
   EXPECT_GE(plain->memory().pages().num_blocks() * block_tokens, plain->context_length()) << "one full context by default";
 }
 
+TEST_F(LoadedModel, TheContextThatFitsIsPlannedAndLoaded) {
+  EngineOptions options = small();
+  options.context_length = 0;
+  options.kv_tokens = 0;
+  options.fitting_contexts = 3;
+  options.placement = {.gpu_memory_bytes = std::int64_t{1} << 40, .host_beside_cpu = true};  // limits what counts as free
+  const PlannedModel planned = plan_model(path_, options);
+  const std::int32_t own = planned.model->config().context_length;
+  EXPECT_EQ(planned.context_length, own);
+  EXPECT_EQ(planned.memory.kv_tokens, std::max<std::int64_t>(3 * own, std::min(own, 1024) * options.max_sequences));
+  options.kv_tokens = 96;
+  EXPECT_EQ(plan_model(path_, options).memory.kv_tokens, 96);
+  options.placement = {};
+  EXPECT_EQ(load(options)->memory().pages().num_blocks(), (96 + 31) / 32) << "the cache decides how long a sequence may be";
+}
+
 TEST_F(LoadedModel, WhatAGpuCannotHoldIsRefusedBeforeAnythingIsCopied) {
   const TemporaryFolder folder;
   folder.write("gfx1100/any.hsaco",

@@ -259,6 +259,17 @@ TEST(Prefixes, AreSharedWhereThatIsWanted) {
   EXPECT_GT(cached_tokens(server, {{"cache_salt", "a user"}}, "beta"), 0);
 }
 
+TEST(Prefixes, OfKeysThatAreIsolatedAreNotShared) {
+  TestServerOptions options;
+  options.server.keys = {"alpha", "beta"};
+  options.server.share_prefixes = true;
+  options.server.isolate_keys = true;
+  const FakeServer server(options, say("hi"));
+  EXPECT_EQ(cached_tokens(server, Json::object(), "alpha"), 0);
+  EXPECT_EQ(cached_tokens(server, Json::object(), "beta"), 0);
+  EXPECT_GT(cached_tokens(server, Json::object(), "beta"), 0);
+}
+
 TEST(Bodies, WithBytesBehindANulAreRefused) {
   const LocalServer server({}, say("hi"));
   const std::string body = R"({"prompt": "x>"})";

@@ -369,6 +369,7 @@ int chat(const ChatFlags& flags) {
   static_cast<void>(flags.chat_template.variables());
   OfferedTools offered = flags.tools.read();
   EngineOptions options = flags.engine.options();
+  options.fitting_contexts = 1;
   const std::string path = find_model(flags.model, options);
   flags.engine.find_image_encoder(options, path);
   LocalModel model = load_local_model(path, options);

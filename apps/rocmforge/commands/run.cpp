@@ -71,6 +71,7 @@ int run(const RunFlags& flags) {
     check_image(image);
   }
   EngineOptions options = flags.engine.options();
+  options.fitting_contexts = 1;
   const std::string path = find_model(flags.words.model(), options);
   if (!flags.images.empty()) {
     flags.engine.find_image_encoder(options, path);

@@ -84,7 +84,9 @@ int serve_one(const ServeFlags& flags) {
   prepare_server_process();
   EngineOptions options = flags.service.engine_options(flags.engine);
   flags.engine.find_image_encoder(options, path);
-  if (options.kv_tokens == 0) {
+  if (options.context_length == 0 && !flags.listen.behind_router) {  // else other models need memory, too
+    options.fitting_contexts = usual_contexts(options);
+  } else if (options.kv_tokens == 0) {
     options.kv_tokens = usual_kv_tokens(options, path);
   }
   take_rank(path, options);

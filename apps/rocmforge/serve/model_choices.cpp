@@ -203,7 +203,7 @@ const std::vector<std::string>& options_of_the_port() {
   static const std::vector<std::string> names = {
       "--model",         "--hf-repo",         "--alias",          "--host",         "--port",
       "--api-key",       "--api-key-file",    "--allowed-hosts",  "--cors-origin",  "--max-connections",
-      "--drain-seconds", "--no-page",         "--share-prefixes", "--max-priority", "--models-dir",
+      "--drain-seconds", "--no-page",         "--share-prefixes", "--isolate-keys", "--max-priority", "--models-dir",
       "--models-preset", "--models-max",      "--models-memory",  "--keep-alive",   "--sleep-idle",
       "--allow-pull",    "--pull-with-token", "--behind-router"};
   return names;
