@@ -133,9 +133,10 @@ void EngineFlags::add_to(Command& command) {
   };
   add({.names = "-c,--context,--ctx-size",
        .target = &context_,
-       .meaning = fmt::format("Positions of the context. By default the model's, in run, chat and serve of one model as far as "
-                              "memory has room, else at most {}",
-                              default_context_limit),
+       .meaning =
+           fmt::format("Positions of the context. By default the model's, in run, chat and serve of one model as far as "
+                       "memory has room, else at most {}",
+                       default_context_limit),
        .range = {.least = 0, .note = "0: the default"}});
   add({.names = "-b,--batch,--batch-tokens,--batch-size",
        .target = &batch_,

@@ -139,8 +139,7 @@ std::int32_t usual_contexts(const EngineOptions& options) {
 std::int64_t usual_kv_tokens(const EngineOptions& options, const std::string& path) {
   constexpr std::int64_t usual_tokens = 1024;
   const std::int64_t context = context_length(options, ModelConfig::from_gguf(GgufFile(path)));
-  return std::max(context * usual_contexts(options),
-                  std::min(context, usual_tokens) * options.max_sequences);
+  return std::max(context * usual_contexts(options), std::min(context, usual_tokens) * options.max_sequences);
 }
 
 void ListenFlags::add_to(Command& command) {

@@ -42,8 +42,7 @@ std::optional<PromptCacheMemory> host_memory_of(const EngineParts& parts, const 
   return std::optional<PromptCacheMemory>(std::in_place, *parts.memory, options.cache_ram_bytes);
 }
 
-SequenceCache::Size cache_size(const EngineParts& parts, const EngineOptions& options,
-                               std::vector<HostBlockSource*> host) {
+SequenceCache::Size cache_size(const EngineParts& parts, const EngineOptions& options, std::vector<HostBlockSource*> host) {
   const SequenceMemory& memory = *parts.memory;
 
   SequenceCache::Size size{.blocks = memory.pages().num_blocks(),
@@ -172,6 +171,9 @@ void Engine::State::forget(Running& running) {
       chunk.sequence = chunk.sequence == &running ? nullptr : chunk.sequence;
     }
   }
+  if (disk) {
+    disk->forget(running.id);
+  }
   std::replace(drawn.begin(), drawn.end(), &running, static_cast<Running*>(nullptr));
   forget_deadline(running);
   const RequestId id = running.id;
@@ -297,7 +299,7 @@ void Engine::State::add(const Request& request, std::span<const RequestId> ids) 
       deadlines.emplace(*running.request.deadline, id);
     }
     if (disk && leader == nullptr && !running.wants_prompt_rows()) {
-      running.disk_tokens = disk->load(running);
+      running.awaits_files = disk->load(running);
     }
     scheduler.submit(running, leader);
     leader = leader != nullptr ? leader : &running;

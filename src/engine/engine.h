@@ -21,8 +21,8 @@
 
 namespace rocmforge {
 
-/// The largest default context where memory does not decide it (EngineOptions::fitting_contexts), and the least where it does,
-/// of models that have as long ones.
+/// The largest default context where memory does not decide it (EngineOptions::fitting_contexts), and the least where it
+/// does, of models that have as long ones.
 constexpr std::int32_t default_context_limit = 8192;
 
 /// The default limit of an image's tokens. Small print is read with fewer pixels badly, and objects are found inexactly.
@@ -66,8 +66,8 @@ struct DraftOptions {
 
 struct EngineOptions {
   std::int32_t context_length = 0;  ///< 0: the model's, at most default_context_limit, or what fits
-  /// Without a context_length: it is the longest of which so many fit in free memory, up to the model's. 0: it is not chosen so,
-  /// nor with a draft model or several processes.
+  /// Without a context_length: it is the longest of which so many fit in free memory, up to the model's. 0: it is not chosen
+  /// so, nor with a draft model or several processes.
   std::int32_t fitting_contexts = 0;
   std::int32_t max_batch_tokens = 512;
   std::int32_t max_sequences = 8;

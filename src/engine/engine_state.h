@@ -61,6 +61,8 @@ struct Engine::State {
   /// Sets `step` to the running step; starts a step first if none is running.
   void take_step();
   void choose_step();
+  /// Lets sequences start whose prompts have been read from files. Waits a little where nothing else can run.
+  void take_read_prompts();
   /// Starts the step after the running one, if that is possible and there is memory for it.
   void start_ahead();
   /// Removes the chunks whose mask is not ready within this step's limit of work. The next step has them again.

@@ -261,8 +261,19 @@ std::optional<StepOutput> Engine::State::advance_alone(std::size_t index, const 
   }
 }
 
+void Engine::State::take_read_prompts() {
+  while (const auto loaded = disk->take_read(/*may_wait=*/!scheduler.can_run())) {
+    Running& running = requests.at(loaded->id);
+    running.disk_tokens = loaded->tokens;
+    running.awaits_files = false;
+  }
+}
+
 void Engine::State::choose_step() {
   step.clear();
+  if (disk) {
+    take_read_prompts();
+  }
   drafts.propose(scheduler);
   const std::span<const ScheduledChunk> batch = scheduler.next_batch();
   step.assign(batch.begin(), batch.end());

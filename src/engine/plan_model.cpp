@@ -394,9 +394,9 @@ std::int64_t cache_tokens(const EngineOptions& options, std::int64_t context) {
   if (options.kv_tokens > 0) {
     return options.kv_tokens;
   }
-  return options.fitting_contexts == 0 ? context
-                                       : std::max(context * options.fitting_contexts,
-                                                  std::min(context, usual_tokens) * options.max_sequences);
+  return options.fitting_contexts == 0
+             ? context
+             : std::max(context * options.fitting_contexts, std::min(context, usual_tokens) * options.max_sequences);
 }
 
 /// Splits the model over its device and the host. `plan` plans it anew with `model_options`.

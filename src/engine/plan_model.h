@@ -95,9 +95,9 @@ struct PlannedModel {
   }
 };
 
-/// The longest context of which `contexts` fit, with these needs beside a cache, in what the model leaves free: of a GPU's memory
-/// 15 parts of 16 and at most all but 512 MiB, of a host's memory half. Between the least that is chosen by default and the
-/// model's own of `own` tokens. With `kv_tokens` > 0 the cache has that size.
+/// The longest context of which `contexts` fit, with these needs beside a cache, in what the model leaves free: of a GPU's
+/// memory 15 parts of 16 and at most all but 512 MiB, of a host's memory half. Between the least that is chosen by default
+/// and the model's own of `own` tokens. With `kv_tokens` > 0 the cache has that size.
 std::int32_t fitting_context(const MemoryNeeds& needs, bool on_gpu, std::int32_t contexts, std::int64_t kv_tokens,
                              std::int32_t own);
 

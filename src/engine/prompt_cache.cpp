@@ -38,7 +38,7 @@ std::vector<std::int64_t> shares_of_kinds(const SequenceMemory& memory, std::int
   for (std::size_t kind = 0; kind < memory.num_kinds(); ++kind) {
     const bool is_group = kind < memory.groups().size();
     const std::int32_t window = is_group ? memory.groups()[kind].window : 0;
-    const std::int32_t copies = !is_group   ? 1
+    const std::int32_t copies = !is_group     ? 1
                                 : window == 0 ? blocks
                                               : std::min(most_blocks_seen(window, block_tokens), blocks);
     bytes.push_back(copies * static_cast<double>(std::max<std::size_t>(memory.copy_bytes(kind), 1)));

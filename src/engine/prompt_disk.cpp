@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <new>
 #include <string>
@@ -47,7 +48,12 @@ PieceKey identity_of(std::span<const GgufFile* const> files, std::string_view op
 
 PromptDisk::PromptDisk(std::unique_ptr<PromptFiles> files, const PieceKey& identity, SequenceMemory& memory,
                        SequenceCache& cache)
-    : files_(std::move(files)), identity_(identity), memory_(&memory), cache_(&cache) {
+    : files_(std::move(files)),
+      identity_(identity),
+      memory_(&memory),
+      cache_(&cache),
+      reader_(
+          [this](const PieceKey& key, const std::vector<std::int32_t>& contents) { return files_->read(key, contents); }) {
   const std::size_t block_bytes = std::max<std::size_t>(memory.copy_bytes(0), 1);
   piece_blocks_ = (piece_bytes + block_bytes - 1) / block_bytes;
 }
@@ -127,59 +133,112 @@ void PromptDisk::keep(Sequence& sequence) {
   }
 }
 
-std::int32_t PromptDisk::load(const Sequence& sequence) {
-  if (!may_be_in_files(sequence) || !cache_->copies().empty()) {
-    return 0;
-  }
-  PrefixCache& prefixes = *cache_->prefixes();
-  const std::span<const std::int32_t> tokens = sequence.tokens;
-  const auto usable = [&] { return prefixes.hold(tokens, sequence.prefix_salt, sequence.cache.spans).num_blocks(); };
-  const std::size_t usable_before = usable();
-  const std::size_t known = prefixes.num_known(tokens, sequence.prefix_salt, sequence.cache.spans);
-  const std::vector<PieceKey> keys =
-      keys_of(sequence, (tokens.size() - 1) / static_cast<std::size_t>(cache_->block_tokens()));
-  std::size_t end = piece_blocks_;  // of the pieces
+std::size_t PromptDisk::usable(const Sequence& sequence) const {
+  return cache_->prefixes()->hold(sequence.tokens, sequence.prefix_salt, sequence.cache.spans).num_blocks();
+}
+
+std::deque<PromptDisk::Piece> PromptDisk::pieces_behind(std::size_t known, std::size_t usable,
+                                                        std::span<const PieceKey> keys) const {
+  std::size_t end = piece_blocks_;
   while (end <= keys.size() && (end <= known || files_->has(keys[end - 1]))) {
     end += piece_blocks_;
   }
   std::size_t count = std::min(keys.size(), has_checkpoints() ? end - 1 : end - piece_blocks_);
-  while (has_checkpoints() && count > usable_before && !files_->has(checkpoint_key(keys[count - 1]))) {
+  while (has_checkpoints() && count > usable && !files_->has(checkpoint_key(keys[count - 1]))) {
     --count;
   }
-  if (count <= usable_before) {
-    return 0;
+  std::deque<Piece> pieces;
+  if (count <= usable) {
+    return pieces;
   }
   for (end = piece_blocks_; end <= count; end += piece_blocks_) {
-    if (end > known && !bring(sequence, keys[end - 1], end - piece_blocks_, end, false)) {
-      break;
+    if (end > known) {
+      pieces.push_back({.first = end - piece_blocks_, .end = end, .checkpoint = false});
     }
   }
   if (has_checkpoints()) {
-    bring(sequence, checkpoint_key(keys[count - 1]), count / piece_blocks_ * piece_blocks_, count, true);
+    pieces.push_back({.first = count / piece_blocks_ * piece_blocks_, .end = count, .checkpoint = true});
   }
-  const auto loaded = static_cast<std::int32_t>(usable() - usable_before) * cache_->block_tokens();
-  loaded_tokens_ += loaded;
-  return loaded;
+  return pieces;
 }
 
-bool PromptDisk::bring(const Sequence& sequence, const PieceKey& key, std::size_t first, std::size_t end, bool checkpoint) {
-  take_contents(sequence, first, end);
-  const auto bytes = files_->read(key, contents_);
-  const std::vector<Part> parts = parts_of(first, end, checkpoint);
-  if (!bytes || bytes->size() != parts.back().start) {
+bool PromptDisk::load(const Sequence& sequence) {
+  if (!may_be_in_files(sequence)) {
     return false;
   }
+  const std::size_t blocks = (sequence.tokens.size() - 1) / static_cast<std::size_t>(cache_->block_tokens());
+  const std::vector<PieceKey> keys = keys_of(sequence, blocks);
+  const std::size_t known = cache_->prefixes()->num_known(sequence.tokens, sequence.prefix_salt, sequence.cache.spans);
+  Loading loading{.sequence = &sequence, .usable_before = usable(sequence), .pieces = {}};
+  loading.pieces = pieces_behind(known, loading.usable_before, keys);
+  if (loading.pieces.empty()) {
+    return false;
+  }
+  std::vector<PromptReader::Read> reads;
+  for (const Piece& piece : loading.pieces) {
+    take_contents(sequence, piece.first, piece.end);
+    const PieceKey& key = keys[piece.end - 1];
+    reads.push_back({sequence.id, piece.checkpoint ? checkpoint_key(key) : key, contents_});
+  }
+  loading_.emplace(sequence.id, std::move(loading));
+  try {
+    reader_.add(std::move(reads));
+  } catch (...) {
+    loading_.erase(sequence.id);
+    throw;
+  }
+  return true;
+}
+
+std::optional<PromptDisk::Loaded> PromptDisk::take_read(bool may_wait) {
+  constexpr std::chrono::milliseconds longest_wait{5};
+  if (loading_.empty() || !cache_->copies().empty()) {
+    return std::nullopt;
+  }
+  if (may_wait) {
+    reader_.wait(longest_wait);
+  }
+  while (const std::optional<PromptReader::Result> result = reader_.take()) {
+    const auto found = loading_.find(result->prompt);
+    if (found == loading_.end()) {
+      continue;  // it has ended
+    }
+    Loading& loading = found->second;
+    const Sequence& sequence = *loading.sequence;
+    const Piece piece = loading.pieces.front();
+    loading.pieces.pop_front();
+    if (bring(sequence, piece, result->bytes) && !loading.pieces.empty()) {
+      continue;
+    }
+    const std::size_t blocks = std::max(usable(sequence), loading.usable_before) - loading.usable_before;
+    const auto tokens = static_cast<std::int32_t>(blocks) * cache_->block_tokens();
+    loaded_tokens_ += tokens;
+    forget(sequence.id);
+    return Loaded{.id = result->prompt, .tokens = tokens};
+  }
+  return std::nullopt;
+}
+
+void PromptDisk::forget(RequestId id) {
+  if (loading_.erase(id) > 0) {
+    reader_.cancel(id);
+  }
+}
+
+bool PromptDisk::bring(const Sequence& sequence, const Piece& piece, const PromptReader::Bytes& bytes) {
+  const std::vector<Part> parts = parts_of(piece.first, piece.end, piece.checkpoint);
   PrefixCache& prefixes = *cache_->prefixes();
-  if (prefixes.num_known(sequence.tokens, sequence.prefix_salt, sequence.cache.spans) < first) {
+  if (!bytes || bytes->size() != parts.back().start ||
+      prefixes.num_known(sequence.tokens, sequence.prefix_salt, sequence.cache.spans) < piece.first) {
     return false;  // there was no room for those before
   }
   memory_->wait();  // earlier copies may still read or write host memory
   for (const PrefixCache::Added& copy :
-       prefixes.add_on_host(sequence.tokens, sequence.prefix_salt, sequence.cache.spans, end, checkpoint)) {
+       prefixes.add_on_host(sequence.tokens, sequence.prefix_salt, sequence.cache.spans, piece.end, piece.checkpoint)) {
     const Part& part = parts[copy.kind];
     const std::size_t size = memory_->copy_bytes(copy.kind);
-    std::memcpy(memory_->host_copies()[copy.kind].block(copy.id), bytes->data() + part.start + (copy.index - part.first) * size,
-                size);
+    std::memcpy(memory_->host_copies()[copy.kind].block(copy.id),
+                bytes->data() + part.start + (copy.index - part.first) * size, size);
   }
   return true;
 }

@@ -1,13 +1,16 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
+#include <deque>
+#include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "engine/prompt_files.h"
+#include "engine/prompt_reader.h"
 #include "memory/sequence_memory.h"
 #include "schedule/pages/sequence_cache.h"
 #include "schedule/sequence.h"
@@ -20,9 +23,9 @@ namespace rocmforge {
 PieceKey identity_of(std::span<const GgufFile* const> files, std::string_view options, const SequenceMemory& memory);
 
 /// Keeps what was computed of sequences that end in files, and brings it to host memory for prompts that begin alike, from
-/// where it is restored as others. There are two kinds of files. A piece holds whole blocks, at least piece_bytes. Models with
-/// recurrent state or windows continue only where these are known: a checkpoint holds them, and the blocks behind the last
-/// whole piece.
+/// where it is restored as others. There are two kinds of files. A piece holds whole blocks, at least piece_bytes. Models
+/// with recurrent state or windows continue only where these are known: a checkpoint holds them, and the blocks behind the
+/// last whole piece.
 class PromptDisk {
  public:
   static constexpr std::size_t piece_bytes = std::size_t{1} << 20;
@@ -34,11 +37,21 @@ class PromptDisk {
 
   /// Has what is computed of a sequence written where no file has it. It must still have its blocks.
   void keep(Sequence& sequence);
-  /// Brings what files know of a sequence's prompt, behind what is known already, to host memory. Returns its tokens.
-  std::int32_t load(const Sequence& sequence);
+  /// Has read what files know of a sequence's prompt behind what is known already. Returns whether that is something: the
+  /// sequence then has to wait until take_read() returns it, or forget() is called.
+  bool load(const Sequence& sequence);
+  struct Loaded {
+    RequestId id = 0;
+    std::int32_t tokens = 0;  ///< that are known now and were not
+  };
+  /// Brings what was read to host memory. Returns a sequence whose prompt has come, as far as files have it; call again
+  /// until there is none. Waits where `may_wait` is set and nothing was read, a few milliseconds at most.
+  std::optional<Loaded> take_read(bool may_wait);
+  /// The sequence does not wait any more.
+  void forget(RequestId id);
 
   [[nodiscard]] const PromptFiles& files() const { return *files_; }
-  /// Tokens that load() has brought.
+  /// Tokens that take_read() has brought.
   [[nodiscard]] std::int64_t loaded_tokens() const { return loaded_tokens_; }
 
  private:
@@ -55,10 +68,28 @@ class PromptDisk {
   };
   /// The parts of a file of blocks [first, end), and behind them one without copies, where the bytes end.
   [[nodiscard]] std::vector<Part> parts_of(std::size_t first, std::size_t end, bool checkpoint) const;
-  /// Has blocks written from `first` on, and for a checkpoint what is kept with them; false where nothing can be written now.
-  bool write(const Sequence& sequence, const PieceKey& key, std::span<const BlockId> run, std::size_t first, bool checkpoint);
-  /// Brings blocks [first, end), and for a checkpoint what is kept with them; false where the file does not serve.
-  bool bring(const Sequence& sequence, const PieceKey& key, std::size_t first, std::size_t end, bool checkpoint);
+  /// Has blocks written from `first` on, and for a checkpoint what is kept with them; false where nothing can be written
+  /// now.
+  bool write(const Sequence& sequence, const PieceKey& key, std::span<const BlockId> run, std::size_t first,
+             bool checkpoint);
+  /// A file of blocks [first, end), for a checkpoint with what is kept with them.
+  struct Piece {
+    std::size_t first = 0;
+    std::size_t end = 0;
+    bool checkpoint = false;
+  };
+  struct Loading {
+    const Sequence* sequence = nullptr;
+    std::size_t usable_before = 0;
+    std::deque<Piece> pieces;  ///< that are read, in their order
+  };
+  /// The files that bring the most of a prompt whose first `known` blocks are known; none where that is not more than
+  /// `usable`.
+  [[nodiscard]] std::deque<Piece> pieces_behind(std::size_t known, std::size_t usable, std::span<const PieceKey> keys) const;
+  /// How many of the first blocks of a sequence can be restored.
+  [[nodiscard]] std::size_t usable(const Sequence& sequence) const;
+  /// Brings a piece to host memory; false where the bytes are not its or there is no room.
+  bool bring(const Sequence& sequence, const Piece& piece, const PromptReader::Bytes& bytes);
 
   std::unique_ptr<PromptFiles> files_;
   PieceKey identity_;
@@ -68,6 +99,8 @@ class PromptDisk {
   std::vector<std::int32_t> contents_;
   std::vector<std::int32_t> scratch_;
   std::int64_t loaded_tokens_ = 0;
+  std::map<RequestId, Loading> loading_;
+  PromptReader reader_;  // uses files_
 };
 
 }  // namespace rocmforge

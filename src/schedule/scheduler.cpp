@@ -191,7 +191,7 @@ std::span<const ScheduledChunk> Scheduler::next_batch() {
     schedule_decodes();
     schedule_prompts();
   }
-  check(!batch_.empty() || !has_work(), "work is left but nothing can be scheduled");
+  check(!batch_.empty() || !can_run(), "work is left but nothing can be scheduled");
   group_by_adapters();
   return batch_;
 }
@@ -275,8 +275,10 @@ void Scheduler::admit_waiting() {
   } while (admit() && num_preemptions_ == preemptions_before);
 }
 
+bool Scheduler::can_run() const { return !running_.empty() || first_ready() != nullptr; }
+
 Sequence* Scheduler::first_ready() const {
-  const auto found = std::ranges::find_if(waiting_, [](const Sequence* sequence) { return !sequence->awaits_prompt(); });
+  const auto found = std::ranges::find_if(waiting_, [](const Sequence* sequence) { return !sequence->awaits(); });
   return found != waiting_.end() ? *found : nullptr;
 }
 
@@ -321,9 +323,8 @@ bool Scheduler::admit() {
   // max_sequences entries.
   const auto count = std::min(waiting_.size(), static_cast<std::size_t>(limits_.max_sequences));
   const auto end = waiting_.begin() + static_cast<std::ptrdiff_t>(count);
-  const auto found = std::find_if(waiting_.begin(), end, [&](const Sequence* other) {
-    return !other->awaits_prompt() && preemption.to(*other) != nullptr;
-  });
+  const auto found = std::find_if(
+      waiting_.begin(), end, [&](const Sequence* other) { return !other->awaits() && preemption.to(*other) != nullptr; });
   return found != end && start(**found);
 }
 

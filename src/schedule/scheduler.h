@@ -56,7 +56,9 @@ class Scheduler {
   void set_max_prefill_tokens(std::int32_t count) { limits_.max_prefill_tokens = count; }
 
   [[nodiscard]] bool has_work() const { return !waiting_.empty() || !running_.empty(); }
-  /// The next step. Never empty while there is work; valid until the next call.
+  /// Whether there is work that does not wait for files.
+  [[nodiscard]] bool can_run() const;
+  /// The next step. Never empty while there is such work; valid until the next call.
   [[nodiscard]] std::span<const ScheduledChunk> next_batch();
   /// The step after `computing`, which still runs: the same sequences, each one position further, with the tokens that the
   /// running step draws. Equal to what next_batch would return if all of them continue. Empty when another sequence may run

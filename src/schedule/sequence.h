@@ -52,6 +52,7 @@ struct Sequence {
   std::int32_t prefix_hits = 0;     ///< prompt positions that were in the cache when it was first admitted
   std::int32_t host_hits = 0;       ///< of them, those that were in host memory
   bool admitted = false;            ///< it has been in a batch (and may have been preempted since)
+  bool awaits_files = false;        ///< its prompt is being read: it does not start before that has come
   SequencePhase phase = SequencePhase::waiting;
   CachedSequence cache;
   FinishReason finish = FinishReason::none;
@@ -72,6 +73,8 @@ struct Sequence {
   }
   /// Whether it waits for a prompt that its leader has not computed yet.
   [[nodiscard]] bool awaits_prompt() const { return leader() != nullptr && leader()->seen_tokens < leader()->prompt_tokens; }
+  /// Whether it does not start yet, though there may be room.
+  [[nodiscard]] bool awaits() const { return awaits_files || awaits_prompt(); }
   /// Whether any tokens are drawn.
   [[nodiscard]] bool draws() const { return !request.embedding && request.max_tokens != 0; }
   /// Whether the request wants a result for every row of the prompt, so that no row may come from the prefix cache.

@@ -359,8 +359,9 @@ TEST_F(LoadedModel, SafeRunsOneKernelAfterTheOther) {
     EngineOptions options = small();
     options.safe = safe;
     options.merge_launches = MergeLaunches::on;
-    PlannedModel planned = plan_model(
-        path_, options, std::make_unique<Device>(std::make_unique<FakeDriver>(log), KernelLibrary::from_folder(folder.path())));
+    PlannedModel planned =
+        plan_model(path_, options,
+                   std::make_unique<Device>(std::make_unique<FakeDriver>(log), KernelLibrary::from_folder(folder.path())));
     EXPECT_EQ(planned.merging.on, !safe) << planned.merging.why;
     const DriverCounters before = planned.device->driver().counters();
     planned.device->stream().launch("any", "any", {}, std::as_bytes(std::span("a")));

@@ -44,7 +44,8 @@ struct Bench {
       : block_tokens(tokens_of_a_block),
         states(static_cast<std::size_t>(num_slots)),
         host(1 + windows.size() + (num_slots > 0 ? 1 : 0), FewHostBlocks(host_blocks)),
-        host_storage(1 + windows.size(), std::vector<std::uint32_t>(static_cast<std::size_t>(host_blocks * tokens_of_a_block))),
+        host_storage(1 + windows.size(),
+                     std::vector<std::uint32_t>(static_cast<std::size_t>(host_blocks * tokens_of_a_block))),
         host_states(static_cast<std::size_t>(host_blocks)),
         memory({num_blocks, tokens_of_a_block, prefix, num_slots, windows, host_blocks > 0 ? sources() : NoSources()}),
         scheduler(std::in_place, limits, memory) {}
@@ -298,7 +299,7 @@ struct Bench {
   std::int32_t scored_in_step = 0;
   std::map<RequestId, Tokens> scored;  ///< positions
   std::map<RequestId, Tokens> pooled;
-  std::vector<State> states;  ///< of each slot
+  std::vector<State> states;                             ///< of each slot
   std::vector<FewHostBlocks> host;                       ///< of each kind
   std::vector<std::vector<std::uint32_t>> host_storage;  ///< of each group
   std::vector<State> host_states;

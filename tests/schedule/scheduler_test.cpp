@@ -16,6 +16,23 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Pair;
 
+TEST(Scheduler, ASequenceWhosePromptIsReadFromFilesHoldsNoOther) {
+  Bench bench({.max_batch_tokens = 16, .max_sequences = 2, .context_length = 64}, 32);
+  bench.submit(1, counting(0, 5), 2);
+  Sequence& reading = *bench.unfinished.at(1);
+  reading.awaits_files = true;
+  EXPECT_TRUE(bench.scheduler->has_work());
+  EXPECT_FALSE(bench.scheduler->can_run());
+  EXPECT_TRUE(bench.step().empty());
+  bench.submit(2, counting(7, 3), 1);
+  EXPECT_TRUE(bench.scheduler->can_run());
+  const std::vector<std::pair<RequestId, std::int32_t>> other{{2, 3}};
+  EXPECT_EQ(bench.step(), other);
+  reading.awaits_files = false;
+  bench.run();
+  EXPECT_EQ(bench.finished.at(1).tokens, alone(counting(0, 5), 2));
+}
+
 TEST(Scheduler, RefusesWhatCanNeverRun) {
   Bench bench({.max_batch_tokens = 8, .max_sequences = 2, .context_length = 100}, 5);
   EXPECT_EQ(bench.scheduler->limits().context_length, 20) << "the context can't exceed the cache";

@@ -201,11 +201,11 @@ std::vector<std::string> GivenOptions::arguments(const std::vector<std::string>&
 
 const std::vector<std::string>& options_of_the_port() {
   static const std::vector<std::string> names = {
-      "--model",         "--hf-repo",         "--alias",          "--host",         "--port",
-      "--api-key",       "--api-key-file",    "--allowed-hosts",  "--cors-origin",  "--max-connections",
-      "--drain-seconds", "--no-page",         "--share-prefixes", "--isolate-keys", "--max-priority", "--models-dir",
-      "--models-preset", "--models-max",      "--models-memory",  "--keep-alive",   "--sleep-idle",
-      "--allow-pull",    "--pull-with-token", "--behind-router"};
+      "--model",         "--hf-repo",       "--alias",           "--host",          "--port",
+      "--api-key",       "--api-key-file",  "--allowed-hosts",   "--cors-origin",   "--max-connections",
+      "--drain-seconds", "--no-page",       "--share-prefixes",  "--isolate-keys",  "--max-priority",
+      "--models-dir",    "--models-preset", "--models-max",      "--models-memory", "--keep-alive",
+      "--sleep-idle",    "--allow-pull",    "--pull-with-token", "--behind-router"};
   return names;
 }
 

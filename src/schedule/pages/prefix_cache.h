@@ -87,8 +87,8 @@ class PrefixCache final : private BlockWatcher {
     HostId id = -1;
   };
   /// Adds what is not known of the first `count` blocks of `tokens` to host memory alone; with `kept` also what continues
-  /// behind them. Returns where the caller writes their content now; less where there is no room. Copies that wait to be made
-  /// must not exist.
+  /// behind them. Returns where the caller writes their content now; less where there is no room. Copies that wait to be
+  /// made must not exist.
   std::vector<Added> add_on_host(std::span<const std::int32_t> tokens, std::string_view salt,
                                  std::span<const TokenSpan> spans, std::size_t count, bool kept);
   /// The first block of a run of `count` of which a kind from 1 on is needed to continue behind the run.

@@ -78,8 +78,8 @@ class SequenceCache {
   /// again while this number is the same and no fewer blocks are to be spared.
   [[nodiscard]] std::uint64_t version() const;
 
-  /// Reserves what a sequence needs that adopted a prefix. Where a longer one is known with host memory, and there is room to
-  /// continue from that, it is copied back and counts as computed. False when there is too little, see reserve().
+  /// Reserves what a sequence needs that adopted a prefix. Where a longer one is known with host memory, and there is room
+  /// to continue from that, it is copied back and counts as computed. False when there is too little, see reserve().
   bool start(CachedSequence& sequence, std::int32_t tokens, const PrefixKey& key);
   /// Gives a sequence slots, and blocks of its own for positions [0, tokens); in groups with a window for those that it
   /// needs to run. False when there are too few; it may then have some of them.
