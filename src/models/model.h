@@ -150,7 +150,8 @@ class Model {
   /// One step of MTP block `block`, 0 the first: from the hidden states of the last step and the tokens after their
   /// positions to logits and draws of the next tokens. `batch` has a token for each hidden row of the last step, in
   /// their order and at their positions. The step appends the block's own K and V and changes no other memory. Its hidden
-  /// rows are states that a block may continue. Overwrites the hidden states of the last step.
+  /// rows are states that a block may continue. Overwrites the hidden states of the last step. Without sample rows it leaves
+  /// what sampled() and previous_sampled() give as it is.
   virtual void forward_mtp(std::int32_t block, const BatchPlan& batch, SequenceMemory& memory);
   /// The tokens drawn in the last step, one for each of its sample rows: waits for it. -1 where every token is forbidden.
   [[nodiscard]] virtual std::span<const std::int32_t> sampled() = 0;

@@ -219,6 +219,7 @@ Pass Transformer::layers_pass() const {
 
 void Transformer::forward(const BatchPlan& batch, SequenceMemory& memory) {
   run_step(layers_pass(), batch, memory, options_.graphs);
+  output_rank().keep_draws(batch);
 }
 
 void Transformer::forward_mtp(std::int32_t block, const BatchPlan& batch, SequenceMemory& memory) {
@@ -234,6 +235,9 @@ void Transformer::forward_mtp(std::int32_t block, const BatchPlan& batch, Sequen
   pass.output = &own.output();
   pass.begin_side = options_.placement.output;
   run_step(pass, batch, memory, false);
+  if (!batch.sample_rows.empty()) {  // a pass of K and V alone may be between two steps, of which both draws are wanted
+    output_rank().keep_draws(batch);
+  }
 }
 
 void Transformer::run_step(const Pass& pass, const BatchPlan& batch, SequenceMemory& memory, bool recorded) {
@@ -260,7 +264,6 @@ void Transformer::run_step(const Pass& pass, const BatchPlan& batch, SequenceMem
     }
     compute(pass, arrays, host ? &*host : nullptr, memory, run);
   });
-  output_rank().keep_draws(batch);
 }
 
 void Transformer::compute(const Pass& pass, const StepArrays& arrays, const StepArrays* host, SequenceMemory& memory,

@@ -87,7 +87,8 @@ void StepGraphs::run_cut(const StepInputs::Shape& shape, const std::function<voi
 }
 
 StepGraphs::Graphs* StepGraphs::find(const StepInputs::Shape& shape) {
-  const Key key{shape.sequences, shape.tokens, shape.most_rows, shape.max_blocks, shape.masks, shape.draw};
+  const Key key{shape.sequences, shape.tokens,          shape.most_rows, shape.max_blocks,
+                shape.masks,     shape.hidden_rows > 0, shape.draw};
   if (Graphs* graphs = graphs_.find(key)) {
     return graphs;
   }
@@ -120,8 +121,9 @@ void StepGraphs::make_room() {
 }
 
 bool StepGraphs::serves(const BatchPlan& plan, const Limits& limits) {
+  const bool hidden_of_all = std::ssize(plan.hidden_rows) == plan.num_tokens();
   const bool wants_logits_alone =
-      plan.num_logit_rows() == plan.num_tokens() && plan.raw_rows.empty() && plan.hidden_rows.empty();
+      plan.num_logit_rows() == plan.num_tokens() && plan.raw_rows.empty() && (plan.hidden_rows.empty() || hidden_of_all);
   if (!plan.adapters.empty()) {  // its launches depend on which sequences have which
     return false;
   }
@@ -149,6 +151,7 @@ StepInputs::Shape StepGraphs::padded(StepInputs::Shape shape, const Limits& limi
     shape.tokens = shape.sequences;
   }
   shape.logit_rows = shape.tokens;
+  shape.hidden_rows = shape.hidden_rows > 0 ? shape.tokens : 0;
   shape.masks = shape.masks > 0 ? to_power_of_two(shape.masks) : 0;
   shape.max_kv_len = std::min(to_power_of_two(std::max(shape.max_kv_len, least_kv_len)), limits.kv_len);
   shape.max_blocks = std::max(shape.max_blocks, (shape.max_kv_len + limits.block_tokens - 1) / limits.block_tokens);

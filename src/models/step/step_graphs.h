@@ -35,7 +35,8 @@ class StepGraphs {
   };
 
   /// Whether every sequence of the plan has one row with one position, or all have few (BatchPlan::most_rows), and every row
-  /// wants its logits and nothing else, without adapters: only such steps are recorded.
+  /// wants its logits, with or without the hidden states of all rows, and nothing else, without adapters: only such steps
+  /// are recorded.
   static bool serves(const BatchPlan& plan, const Limits& limits);
   /// The shape used for `shape`: sequences, KV length, block tables and masks rounded up, at most to the limits.
   static StepInputs::Shape padded(StepInputs::Shape shape, const Limits& limits);
@@ -68,6 +69,7 @@ class StepGraphs {
     std::int32_t most_rows;
     std::int32_t max_blocks;
     std::int32_t masks;
+    bool hidden;
     Draw draw;
     friend auto operator<=>(const Key&, const Key&) = default;
   };

@@ -258,6 +258,10 @@ TEST_F(StepInputsTest, StepsWithMasksHaveGraphsOfTheirOwn) {
   plan.raw_rows.clear();
   plan.hidden_rows = {1};
   EXPECT_FALSE(StepGraphs::serves(plan, limits));
+  plan = decode_plan(3);
+  plan.hidden_rows = {0, 1, 2};
+  EXPECT_TRUE(StepGraphs::serves(plan, limits)) << "those of all rows";
+  EXPECT_EQ(StepGraphs::padded(StepInputs::shape_of(plan), limits).hidden_rows, 4) << "those of the padding too";
 }
 
 TEST_F(StepInputsTest, TheSameShapeHasTheSameAddresses) {
