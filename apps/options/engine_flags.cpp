@@ -182,6 +182,11 @@ void EngineFlags::add_to(Command& command) {
        .meaning = "Speculative decoding: a smaller model with the same vocabulary drafts; the answers stay the same",
        .value = "FILE",
        .also = "-md"});
+  add({.names = "--mtp",
+       .target = &mtp_,
+       .meaning = "Speculative decoding: the blocks of multi-token prediction in the model's file draft; auto: where it has "
+                  "some, no draft model is given and there is memory for them",
+       .choices = {"auto", "on", "off"}});
   add({.names = "--draft-max,--draft,--draft-n,--spec-draft-n-max",
        .target = &drafts_.most,
        .meaning = "The most tokens drafted for one answer in a step; fewer where they do not pay",
@@ -266,6 +271,7 @@ EngineOptions EngineFlags::options() const {
   options.version = ROCMFORGE_VERSION;
   options.step_seconds = step_seconds_;
   options.drafts = drafts_;
+  options.drafts.mtp = mtp_ == "on" ? MtpUse::on : mtp_ == "off" ? MtpUse::off : MtpUse::automatic;
   options.adapters = adapters();
   options.mmproj = mmproj_;
   options.image_tokens = image_tokens_;

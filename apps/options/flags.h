@@ -109,6 +109,7 @@ class EngineFlags {
   bool no_avoid_ = false;
   std::optional<double> step_seconds_;
   DraftOptions drafts_{};
+  std::string mtp_ = "auto";
   std::vector<std::string> adapters_;
   std::vector<std::string> scaled_adapters_;
   bool adapters_wait_ = false;

@@ -25,7 +25,7 @@ constexpr std::string_view own_threads =
     "--threads sets the threads of all work on the CPU; they are not bound to processors";
 constexpr std::string_view no_draft =
     "a draft model (--draft-model) runs with the options of the model; --draft-max says how much it drafts";
-constexpr std::string_view own_draft = "--draft-ngram and --draft-model say what drafts, --draft-max how much";
+constexpr std::string_view own_draft = "--draft-ngram, --draft-model and --mtp say what drafts, --draft-max how much";
 constexpr std::string_view no_video = "audio and video are not read";
 constexpr std::string_view own_encoder =
     "the image encoder is the file beside the model or that of --mmproj, and runs on the model's device";

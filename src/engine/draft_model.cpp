@@ -40,7 +40,7 @@ void check_draft_vocabulary(const Tokenizer* model, std::int32_t vocab, const To
 DraftModel::DraftModel(std::unique_ptr<Engine> engine, std::int32_t vocab)
     : engine_(std::move(engine)), vocab_(vocab), step_tokens_(engine_->max_batch_tokens()) {}
 
-void DraftModel::propose(std::span<Order> orders) {
+void DraftModel::propose(std::span<DraftOrder> orders) {
   ids_.assign(orders.size(), 0);
   std::int32_t tokens_left = step_tokens_;
   try {
@@ -50,13 +50,13 @@ void DraftModel::propose(std::span<Order> orders) {
     collect(orders);
   } catch (const std::bad_alloc&) {  // these sequences have no drafts in this step
     std::ranges::for_each(ids_, [this](RequestId id) { engine_->cancel(id); });
-    for (Order& order : orders) {
+    for (DraftOrder& order : orders) {
       order.tokens.clear();
     }
   }
 }
 
-RequestId DraftModel::submit(const Order& order, std::int32_t& tokens_left) {
+RequestId DraftModel::submit(const DraftOrder& order, std::int32_t& tokens_left) {
   const Running& running = *order.running;
   std::int32_t& known = order.running->drafting.computed_by_model;
   known = std::min(known, running.length());  // a shift drops tokens
@@ -76,7 +76,7 @@ RequestId DraftModel::submit(const Order& order, std::int32_t& tokens_left) {
   return engine_->submit(std::move(request));
 }
 
-void DraftModel::collect(std::span<Order> orders) {
+void DraftModel::collect(std::span<DraftOrder> orders) {
   while (engine_->has_work()) {
     for (const StepOutput& output : engine_->step()) {
       const auto found = std::ranges::find(ids_, output.id);

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/draft_order.h"
 #include "engine/engine.h"
-#include "engine/running.h"
 #include "tokenizer/tokenizer.h"
 
 namespace rocmforge {
@@ -24,21 +24,17 @@ class DraftModel {
   /// `vocab`: of the model that verifies the drafts.
   DraftModel(std::unique_ptr<Engine> engine, std::int32_t vocab);
 
-  struct Order {
-    Running* running = nullptr;
-    std::int32_t most = 0;               ///< tokens to draft; 0: it only computes what the sequence has computed
-    std::vector<std::int32_t> tokens{};  ///< drafted
-  };
-  /// Drafts for all sequences in common steps. Where more tokens of sequences are new than one step computes, the later
-  /// sequences get no drafts, and their computation goes on in the next call.
-  void propose(std::span<Order> orders);
+  /// Drafts for all sequences in common steps; where no tokens are wanted, it only computes what the sequence has computed.
+  /// Where more tokens of sequences are new than one step computes, the later sequences get no drafts, and their
+  /// computation goes on in the next call.
+  void propose(std::span<DraftOrder> orders);
 
   void watch_steps(std::function<void(const std::string& line)> on_timeout) { engine_->watch_steps(std::move(on_timeout)); }
 
  private:
   /// Submits what one order asks for within `tokens_left` new tokens. Returns 0 where nothing is left to do.
-  RequestId submit(const Order& order, std::int32_t& tokens_left);
-  void collect(std::span<Order> orders);
+  RequestId submit(const DraftOrder& order, std::int32_t& tokens_left);
+  void collect(std::span<DraftOrder> orders);
 
   std::unique_ptr<Engine> engine_;
   std::int32_t vocab_;

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "base/error.h"
 #include "engine/mask_work.h"
 
 namespace rocmforge {
@@ -27,11 +28,12 @@ std::span<const std::int32_t> tokens_of(const Sequence& sequence) {
 
 }  // namespace
 
-Drafts::Drafts(const DraftOptions& options, std::int32_t vocab, std::unique_ptr<Engine> model)
-    : options_(options), vocab_(vocab) {
+Drafts::Drafts(const DraftOptions& options, std::int32_t vocab, std::unique_ptr<Engine> model, std::optional<MtpDrafts> mtp)
+    : options_(options), vocab_(vocab), mtp_(std::move(mtp)) {
   if (options.ngram > 0 && options.are_on()) {
     table_.emplace(static_cast<std::size_t>(options.ngram));
   }
+  check(model == nullptr || !mtp_, "a draft model and an MTP block do not draft both");
   if (model != nullptr) {
     model_.emplace(std::move(model), vocab);
   }
@@ -91,7 +93,7 @@ void Drafts::set(Running& running, std::span<const std::int32_t> drafted) const 
   }
 }
 
-void Drafts::propose(const Scheduler& scheduler) {
+void Drafts::propose(Scheduler& scheduler) {
   if (!are_on()) {
     return;
   }
@@ -112,19 +114,21 @@ void Drafts::propose(const Scheduler& scheduler) {
     const std::int32_t most = std::min(options_.most, scheduler.max_drafts(running));
     find(running, most);
     set(running, std::span<const std::int32_t>(run_).subspan(known_));
-    running.drafting.by_model = model_.has_value() && running.drafts == 0;
+    running.drafting.by_model = asks_model() && running.drafts == 0;
     if (running.drafting.by_model && running.draws()) {
       orders_.push_back({.running = &running, .most = depth(running.drafting.model_depth, most)});
     }
   }
-  if (!orders_.empty()) {
-    ask_model();
-  }
+  ask_model(scheduler);
 }
 
-void Drafts::ask_model() {
-  model_->propose(orders_);
-  for (DraftModel::Order& order : orders_) {
+void Drafts::ask_model(Scheduler& scheduler) {
+  if (mtp_) {  // without orders too: its K and V follow the model's
+    mtp_->propose(orders_, scheduler);
+  } else if (!orders_.empty()) {
+    model_->propose(orders_);
+  }
+  for (DraftOrder& order : orders_) {
     Answer& answer = order.running->answer;
     if (order.running->request.constraint != nullptr && !order.tokens.empty()) {
       const bool may_draft = answer.begin_drafts(units_each_, vocab_);
@@ -151,7 +155,7 @@ bool Drafts::are_likely(std::span<const ScheduledChunk> running, const Scheduler
       continue;
     }
     const Drafting& drafting = sequence.drafting;
-    likely = likely || (model_.has_value() && !(options_.adapts && drafting.model_depth.pauses()));
+    likely = likely || (asks_model() && !(options_.adapts && drafting.model_depth.pauses()));
     if (table_ && !(options_.adapts && drafting.table_depth.pauses())) {
       likely = likely || table_->next(tokens_of(sequence), salt_of(sequence.request)) >= 0;
     }

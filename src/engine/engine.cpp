@@ -57,6 +57,15 @@ SequenceCache::Size cache_size(const EngineParts& parts, const EngineOptions& op
   return size;
 }
 
+/// Whether MTP blocks of the model draft.
+bool uses_mtp(const EngineParts& parts, const EngineOptions& options) {
+  return options.drafts.mtp == MtpUse::on && options.drafts.most > 0 && parts.model->mtp_blocks() > 0;
+}
+
+std::optional<MtpDrafts> mtp_drafts(const EngineParts& parts, const EngineOptions& options) {
+  return uses_mtp(parts, options) ? std::optional<MtpDrafts>(std::in_place, *parts.model, *parts.memory) : std::nullopt;
+}
+
 /// Why the images of a request can't be seen; "" if they can.
 std::string image_refusal(const Request& request, const VisionModel* vision) {
   if (vision == nullptr && !request.spans.empty()) {
@@ -80,9 +89,9 @@ Engine::State::State(EngineParts engine_parts, const EngineOptions& options)
       host_memory(host_memory_of(parts, options)),
       cache(cache_size(parts, options, host_memory ? host_memory->sources() : std::vector<HostBlockSource*>())),
       scheduler(scheduler_limits(parts, options), cache),
-      runner(*parts.model, *parts.memory, parts.vision.get()),
+      runner(*parts.model, *parts.memory, parts.vision.get(), uses_mtp(parts, options)),
       adapters(*parts.model),
-      drafts(options.drafts, parts.model->config().vocab, std::move(parts.draft_model)),
+      drafts(options.drafts, parts.model->config().vocab, std::move(parts.draft_model), mtp_drafts(parts, options)),
       recovery(static_cast<std::size_t>(scheduler.limits().max_sequences)),
       logprobs(static_cast<std::size_t>(scheduler.limits().max_logit_rows)),
       max_prefill_tokens(options.max_prefill_tokens),

@@ -48,6 +48,10 @@ struct PlacementOptions {
   [[nodiscard]] bool any() const { return gpu_layers || cpu_experts || !overrides.empty(); }
 };
 
+/// Whether the blocks of multi-token prediction (MTP) of a model's file draft. automatic: where the file has blocks that are
+/// supported, no draft model is given and there is memory for them.
+enum class MtpUse { automatic, on, off };
+
 /// Speculative decoding: tokens that may follow are computed with the last one, and kept where they are what is drawn.
 struct DraftOptions {
   std::int32_t most = 8;   ///< drafted for one sequence in a step
@@ -57,11 +61,13 @@ struct DraftOptions {
   std::int32_t ngram = 0;
   /// A file of a smaller model with the same vocabulary, which drafts where nothing is found; "": none.
   std::string model{};
+  /// automatic is decided when the model is planned.
+  MtpUse mtp = MtpUse::automatic;
   /// Whether fewer tokens are drafted where fewer are accepted or where a step takes longer with them, and none where they
   /// do not pay. Else always as many as are found.
   bool adapts = true;
 
-  [[nodiscard]] bool are_on() const { return (ngram > 0 || !model.empty()) && most > 0; }
+  [[nodiscard]] bool are_on() const { return (ngram > 0 || !model.empty() || mtp == MtpUse::on) && most > 0; }
 };
 
 struct EngineOptions {
@@ -85,7 +91,7 @@ struct EngineOptions {
   /// A folder for prompts' blocks, which later processes find; "": none. Needs host memory, through which they come back.
   std::string cache_disk{};
   std::int64_t cache_disk_bytes = std::int64_t{16} << 30;  ///< the most of all files there
-  DraftOptions drafts{};
+  DraftOptions drafts{};                   ///< its `mtp` decides ModelOptions::load_mtp, whose own value is not read
   std::vector<AdapterOptions> adapters{};  ///< loaded with the model
   /// The file of the model's image encoder (mmproj); "": it sees no images. A step then has at least the tokens of the
   /// largest image, beside one of each other sequence.

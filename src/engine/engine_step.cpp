@@ -206,6 +206,9 @@ std::span<const ChunkResult> Engine::State::compute() {
       }
       const std::span<const ChunkResult> results = runner.results(step, !ahead.empty());
       recovery.succeeded();
+      if (ahead.empty()) {
+        drafts.take_step(runner.newest(), step, results);
+      }
       drawn.erase(drawn.begin(), drawn.end() - static_cast<std::ptrdiff_t>(ahead.size()));
       return results;
     } catch (const std::bad_alloc&) {
@@ -321,6 +324,7 @@ void Engine::State::start_ahead() {
     }
     ahead = scheduler.next_ahead(step);
     if (!ahead.empty()) {
+      drafts.follow(runner.newest(), step);
       runner.start_ahead(ahead, next_draw());
     }
   } catch (const std::bad_alloc&) {  // the step is started later, when the running one has been read

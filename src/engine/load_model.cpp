@@ -77,6 +77,7 @@ EngineParts plan_and_load(const std::string& path, EngineOptions& options, std::
                 planned.context_length, own, options.fitting_contexts);
   }
   options.context_length = planned.context_length;
+  options.drafts.mtp = planned.mtp ? MtpUse::on : MtpUse::off;
   options.cache_ram_bytes = cache_ram_bytes(options, planned);
   if (processes != nullptr) {
     check_agreement(*processes, planned, options);
@@ -89,7 +90,7 @@ ProcessRank& process_rank(const EngineParts& parts) { return dynamic_cast<Proces
 /// It has memory for as many positions as the model.
 std::unique_ptr<Engine> load_draft_model(const EngineParts& parts, const EngineOptions& options) {
   EngineOptions own = options;
-  own.drafts = {};
+  own.drafts = {.mtp = MtpUse::off};
   own.adapters.clear();
   own.mmproj.clear();
   own.context_length = context_length(options, parts.model->config());
@@ -99,7 +100,6 @@ std::unique_ptr<Engine> load_draft_model(const EngineParts& parts, const EngineO
   own.cache_disk.clear();
   own.cache_ram_bytes = 0;  // what it lacks it computes faster than the model's blocks are copied
   own.model.progress = nullptr;
-  own.model.load_mtp = false;
   own.model.ranks = 1;  // its sums would take longer than its layers
   own.device = own.device.substr(0, own.device.find(','));
   own.model.processes = nullptr;

@@ -21,7 +21,25 @@ std::span<const std::int32_t> kept_tokens(std::span<const std::int32_t> drawn, c
   return drawn.first(count);
 }
 
+/// The row of a sequence's token in a step.
+std::size_t row_of(const BatchPlan& batch, std::size_t sequence, std::int32_t token) {
+  return static_cast<std::size_t>(batch.query_offsets[sequence] + token);
+}
+
 }  // namespace
+
+void add_tokens(const ScheduledChunk& chunk, std::span<const std::int32_t> tokens, std::int32_t block_tokens,
+                StepImages& images, BatchPlan& batch) {
+  // A long prompt holds blocks for all its tokens from the start. The table needs only those of positions computed so far
+  // and in this step.
+  const auto blocks_in_use = static_cast<std::size_t>((chunk.first + chunk.count + block_tokens - 1) / block_tokens);
+  batch.add_sequence(tokens, chunk.first, chunk.sequence->cache.pages.blocks().first(blocks_in_use), false);
+  images.add(chunk, batch);
+  const std::vector<WindowPages>& windows = chunk.sequence->cache.windows;
+  for (std::size_t i = 0; i < windows.size(); ++i) {
+    batch.add_blocks(static_cast<std::int32_t>(i) + 1, windows[i].pages.blocks().first(blocks_in_use));
+  }
+}
 
 void ModelRunner::copy(std::span<const BlockCopy> copies) {
   for (const BlockCopy& copy : copies) {
@@ -79,18 +97,9 @@ void ModelRunner::forward() {
 
 void ModelRunner::add(const ScheduledChunk& chunk, std::span<const std::int32_t> tokens, const NextDraw& next_draw) {
   BatchPlan& batch = next();
-  const std::int32_t block_tokens = memory_->block_tokens();
-  // A long prompt holds blocks for all its tokens from the start. The table needs only those of positions computed so far
-  // and in this step.
-  const auto blocks_in_use = static_cast<std::size_t>((chunk.first + chunk.count + block_tokens - 1) / block_tokens);
   const std::int32_t row_of_position_0 = batch.num_tokens() - chunk.first;
-  batch.add_sequence(tokens, chunk.first, chunk.sequence->cache.pages.blocks().first(blocks_in_use), false);
-  images_.add(chunk, batch);
+  add_tokens(chunk, tokens, memory_->block_tokens(), images_, batch);
   add_adapters(chunk, batch);
-  const std::vector<WindowPages>& windows = chunk.sequence->cache.windows;
-  for (std::size_t i = 0; i < windows.size(); ++i) {
-    batch.add_blocks(static_cast<std::int32_t>(i) + 1, windows[i].pages.blocks().first(blocks_in_use));
-  }
   if (const SequenceState::Step& state = chunk.state; state.to >= 0) {
     const std::int32_t keep_rows = state.kept >= 0 ? state.kept_tokens - chunk.first : 0;
     batch.states.push_back({.read = state.from, .write = state.to, .keep = state.kept, .keep_rows = keep_rows});
@@ -102,7 +111,7 @@ void ModelRunner::add(const ScheduledChunk& chunk, std::span<const std::int32_t>
     batch.logit_rows.push_back(row_of_position_0 + position);
     batch.sample_rows.emplace_back();  // the result of this draw is not read
   }
-  const PositionRange pooled = chunk.pooled();
+  const PositionRange pooled = wants_states_ ? PositionRange{chunk.first, chunk.first + chunk.count} : chunk.pooled();
   for (std::int32_t position = pooled.first; position < pooled.end; ++position) {
     batch.hidden_rows.push_back(row_of_position_0 + position);
   }
@@ -137,7 +146,9 @@ std::span<const ChunkResult> ModelRunner::results(std::span<const ScheduledChunk
   }
   const std::span<const float> told = before_last ? std::span<const float>() : model_->draw_probabilities();
   std::span<const float> raw = batch.raw_rows.empty() ? std::span<const float>() : model_->raw_logits();
-  std::span<const float> hidden = batch.hidden_rows.empty() ? std::span<const float>() : model_->hidden();
+  const bool pools = std::ranges::any_of(
+      chunks, [](const ScheduledChunk& chunk) { return chunk.sequence != nullptr && chunk.pooled().count() > 0; });
+  std::span<const float> hidden = pools ? model_->hidden() : std::span<const float>();
   const auto take = [](std::span<const float>& from, std::int32_t rows, std::int32_t width) {
     const std::size_t count = static_cast<std::size_t>(rows) * static_cast<std::size_t>(width);
     const std::span<const float> taken = from.first(count);
@@ -155,7 +166,11 @@ std::span<const ChunkResult> ModelRunner::results(std::span<const ScheduledChunk
     }
     const std::int32_t scored = chunk.scored().count();
     results_[i].scored_logits = take(raw, scored, config.vocab);
-    results_[i].hidden = take(hidden, chunk.pooled().count(), config.state_width());
+    if (const PositionRange pooled = chunk.pooled(); pooled.count() > 0) {
+      std::span<const float> of_all = hidden.subspan(
+          wants_states_ ? static_cast<std::size_t>(config.state_width()) * row_of(batch, i, pooled.first - chunk.first) : 0);
+      results_[i].hidden = take(wants_states_ ? of_all : hidden, pooled.count(), config.state_width());
+    }
     row += static_cast<std::size_t>(scored);
     if (chunk.draws > 0) {
       const auto drawn = sampled.subspan(row, static_cast<std::size_t>(chunk.draws));

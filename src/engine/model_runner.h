@@ -24,12 +24,21 @@ struct ChunkResult {
   std::span<const float> hidden{};         ///< [ScheduledChunk::pooled().count(), hidden] after the final norm
 };
 
+/// Appends the tokens of a chunk to a step, with what the step needs of its sequence beside them: blocks in all groups, and
+/// positions where it has images, whose rows `images` notes.
+void add_tokens(const ScheduledChunk& chunk, std::span<const std::int32_t> tokens, std::int32_t block_tokens,
+                StepImages& images, BatchPlan& batch);
+
 /// Turns the scheduler's chunks into a flat batch and runs the model on it, including the draw of the next tokens.
 class ModelRunner {
  public:
-  /// `vision` encodes the images of sequences that have some; it may be null.
-  ModelRunner(Model& model, SequenceMemory& memory, VisionModel* vision = nullptr)
-      : model_(&model), memory_(&memory), images_(model.config(), vision, model.parts_on_host()) {}
+  /// `vision` encodes the images of sequences that have some; it may be null. `wants_states`: the hidden states of all rows
+  /// are wanted in every step (MtpDrafts).
+  ModelRunner(Model& model, SequenceMemory& memory, VisionModel* vision = nullptr, bool wants_states = false)
+      : model_(&model),
+        memory_(&memory),
+        images_(model.config(), vision, model.parts_on_host()),
+        wants_states_(wants_states) {}
 
   /// How the next token of a chunk's sequence is drawn, for each row that it draws; first appends its adjustments and its
   /// mask.
@@ -43,6 +52,8 @@ class ModelRunner {
   /// computes the token that chunk i of that step draws. If start() or start_ahead() throws, no step was started.
   void start_ahead(std::span<const ScheduledChunk> chunks, const NextDraw& next_draw);
 
+  /// The last started step.
+  [[nodiscard]] const BatchPlan& newest() const { return batches_[newest_]; }
   /// The floating-point operations of encoding the chunk's images.
   [[nodiscard]] double image_flops(const ScheduledChunk& chunk) const { return images_.flops(chunk); }
 
@@ -60,6 +71,7 @@ class ModelRunner {
   Model* model_;
   SequenceMemory* memory_;
   StepImages images_;
+  bool wants_states_;
   BatchPlan batches_[2];  ///< of the last two started steps
   int newest_ = 0;
   std::vector<ChunkResult> results_;

@@ -18,6 +18,7 @@
 #include "kernels/register_all.h"
 #include "memory/kv_group.h"
 #include "models/config/model_config.h"
+#include "models/config/mtp_config.h"
 #include "models/step/rank_processes.h"
 #include "schedule/pages/sequence_state.h"
 #include "schedule/pages/window_group.h"
@@ -337,6 +338,20 @@ void count_processes(PlannedModel& planned, const RankProcesses* processes) {
   }
 }
 
+/// Decides whether the file's MTP blocks draft, where that is left open. A file may tell their number and have them in
+/// another file.
+void decide_mtp(DraftOptions& drafts, const GgufFile& file, const ModelConfig& config) {
+  if (drafts.mtp == MtpUse::on && !drafts.model.empty()) {
+    throw Error("a draft model and the file's MTP blocks can't draft both");
+  }
+  if (drafts.mtp == MtpUse::automatic) {
+    const bool has_blocks =
+        std::ranges::any_of(file.tensors(), [&config](const GgufTensor& tensor) { return is_of_mtp(tensor.name, config); });
+    const bool use = has_blocks && config.mtp_supported && drafts.model.empty() && drafts.most > 0;
+    drafts.mtp = use ? MtpUse::on : MtpUse::off;
+  }
+}
+
 std::int32_t image_tokens(const EngineOptions& options) {
   return options.image_tokens > 0 ? options.image_tokens : default_image_tokens;
 }
@@ -448,6 +463,7 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& wanted, st
     open_vision(planned, config, options);
   }
   planned.max_batch_tokens = options.max_batch_tokens;
+  decide_mtp(options.drafts, *planned.file, config);
   take_devices(planned, std::move(device), options);
   auto registry = std::make_unique<KernelRegistry>();
   register_all_kernels(*registry, planned.device.get());
@@ -473,6 +489,7 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& wanted, st
   ModelOptions model_options = options.model;
   model_options.max_batch_tokens = std::max(model_options.max_batch_tokens, step_tokens(options, config));
   model_options.max_logit_rows = max_logit_rows(options);
+  model_options.load_mtp = options.drafts.mtp == MtpUse::on;
   model_options.max_sequences = options.max_sequences;
   const bool chooses = chooses_context(options, config);
   model_options.merge_launches = planned.merging.on;
@@ -504,6 +521,12 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& wanted, st
     planned.context_length = model_options.context_length;
   };
   plan_with_context();
+  if (!planned.memory.fits() && model_options.load_mtp && wanted.drafts.mtp == MtpUse::automatic) {
+    log_warning("{}: there is no memory for its MTP blocks, which do not draft", path);
+    model_options.load_mtp = false;
+    plan_with_context();
+  }
+  planned.mtp = model_options.load_mtp;
   // Some GPU kernels are fast because their layouts are larger than the file's. If these do not fit, smaller layouts are
   // used.
   if (planned.device->info().is_gpu() && !planned.memory.fits() && !model_options.small_weights) {

@@ -84,6 +84,7 @@ struct PlannedModel {
   std::unique_ptr<Device> host{};  ///< beside the device, where the model is split; else null
   std::optional<MemoryNeeds> host_memory{};
   std::optional<PlannedPlacement> placement{};  ///< likewise
+  bool mtp = false;                             ///< MTP blocks are loaded, and draft
   LaunchMerging merging;
   double product_groups = 1.0;  ///< of product_group_choices(): what the saved check found fastest
 

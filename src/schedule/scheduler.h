@@ -68,6 +68,11 @@ class Scheduler {
   /// next_batch(), which takes as many of them as fit: at most half of what other decodes leave of the step's tokens and
   /// rows of logits, in blocks that no running sequence needs.
   [[nodiscard]] std::int32_t max_drafts(const Sequence& sequence) const;
+  /// Gives a running sequence blocks for up to `count` positions behind the computed ones, which a source of drafts writes
+  /// to before the step does; returns for how many. Takes none that other running sequences are about to need.
+  std::int32_t make_room_ahead(Sequence& sequence, std::int32_t count) {
+    return cache_->extend_ahead(sequence.cache, count, /*spare=*/num_running());
+  }
   /// Call after the step: the positions of the chunk are computed, and the drawn `tokens` are appended, at most
   /// ScheduledChunk::draws. Each but the last one must equal its draft; the other drafts are dropped with what the cache
   /// has of them. A recurrent state that includes them is dropped too: the next step computes these tokens again. A chunk

@@ -90,7 +90,7 @@ TEST(ForeignOptions, WhatDoesNotExistIsOneLineThatSaysWhatThereIs) {
       {{"-nkvo"}, "there is no option -nkvo here: the KV cache lies where the model runs"},
       {{"-tb", "4"}, "there is no option -tb here: --threads sets the threads of all work"},
       {{"-hfd", "x/y"}, "there is no option -hfd here: a draft model (--draft-model) runs with the options"},
-      {{"--spec-type", "ngram-mod"}, "there is no option --spec-type here: --draft-ngram and --draft-model say what"},
+      {{"--spec-type", "ngram-mod"}, "there is no option --spec-type here: --draft-ngram, --draft-model and --mtp say what"},
       {{"--timeout", "5"}, "there is no option --timeout here: it is --request-timeout, which run does not have"},
       {{"-nxyz"}, "there is no option -nxyz (see rocmforge run --help)"},
       {{"-temp", "1"}, "there is no option -temp; did you mean --temp? (see rocmforge run --help)"},

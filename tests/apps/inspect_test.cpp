@@ -27,8 +27,9 @@ TEST(Inspect, TellsAndCountsMtpBlocks) {
   const std::string text = run_program({"inspect", file, "--device", "cpu"}).out;
   EXPECT_NE(text.find("\nMTP            1 block that predicts further tokens"), std::string::npos) << text;
   EXPECT_NE(text.find("2 layers, "), std::string::npos) << text;
-  const json without = json::parse(run_program({"inspect", file, "--json", "--plan", "--device", "cpu"}).out);
-  const json with = json::parse(run_program({"inspect", file, "--json", "--plan", "--mtp", "--device", "cpu"}).out);
+  const json without =
+      json::parse(run_program({"inspect", file, "--json", "--plan", "--mtp", "off", "--device", "cpu"}).out);
+  const json with = json::parse(run_program({"inspect", file, "--json", "--plan", "--device", "cpu"}).out);
   EXPECT_EQ(with.at("model").at("mtp_blocks"), 1);
   EXPECT_EQ(with.at("model"), without.at("model"));
   EXPECT_EQ(with.at("memory").at("kv_bytes_per_token").get<int>() * 2,
@@ -36,7 +37,8 @@ TEST(Inspect, TellsAndCountsMtpBlocks) {
       << "three layers keep K and V in place of two";
   EXPECT_EQ(without.dump().find("nextn.eh_proj_e"), std::string::npos);
   EXPECT_NE(with.dump().find("nextn.eh_proj_e"), std::string::npos);
-  const ProgramResult refused = run_program({"inspect", folder + "glm4moe.gguf", "--plan", "--mtp", "--device", "cpu"});
+  const ProgramResult refused =
+      run_program({"inspect", folder + "glm4moe.gguf", "--plan", "--mtp", "on", "--device", "cpu"});
   EXPECT_NE(refused.exit_code, 0);
   EXPECT_NE(refused.err.find("has no MTP blocks: key 'glm4moe.nextn_predict_layers' is missing or 0"), std::string::npos)
       << refused.err;

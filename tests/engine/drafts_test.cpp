@@ -186,6 +186,60 @@ TEST_P(DraftedEngine, EndsWhereTheContextEnds) {
   }
 }
 
+EngineOptions with_mtp(EngineOptions options, std::int32_t ngram = 0) {
+  options.drafts = {.most = 5, .ngram = ngram, .mtp = MtpUse::on, .adapts = false};
+  return options;
+}
+
+/// An MTP block that is wrong now and then, in chunks and batches, with few pages, beside the table, and
+/// where some of its passes lack memory. Its K and V have no gaps but those.
+TEST_P(DraftedEngine, GivesTheSameAnswersWithAnMtpBlock) {
+  for (const bool tight : {false, true}) {
+    const EngineOptions options{
+        .max_batch_tokens = 24, .max_sequences = 6, .kv_tokens = tight ? 120 : 1024, .prefix_cache = !tight};
+    const Outcomes expected = run_all(make(options), 16);
+    const FakeEngine drafted = make(with_mtp(options));
+    EXPECT_EQ(run_all(drafted, 16), expected);
+    const EngineStatus status = drafted.engine->status();
+    EXPECT_GT(status.accepted_tokens, 100);
+    EXPECT_GT(status.drafted_tokens, status.accepted_tokens);
+    EXPECT_TRUE(!tight || status.preemptions > 0);
+    EXPECT_EQ(drafted.model->mtp_gaps(), 0);
+
+    const FakeEngine with_table = make(with_mtp(options, 2));
+    EXPECT_EQ(run_all(with_table, 16), expected);
+    EXPECT_EQ(with_table.model->mtp_gaps(), 0);
+
+    const FakeEngine failing = make(with_mtp(options));
+    failing.model->lack_mtp_memory(5, 7);
+    failing.model->lack_memory(3, 2);
+    EXPECT_EQ(run_all(failing, 16), expected);
+    EXPECT_GT(failing.engine->status().accepted_tokens, 60);
+  }
+}
+
+/// Where its tokens are not accepted it pauses, and steps are started ahead; its K and V follow them.
+TEST_P(DraftedEngine, AnMtpBlockPausesWhereItDoesNotPay) {
+  EngineOptions options{.max_batch_tokens = 64, .max_sequences = 2, .kv_tokens = 1024};
+  const auto answer = [&](const EngineOptions& chosen, FakeEngine& fake) {
+    fake = make(chosen);
+    fake.model->follow({});
+    Request request = make_request(byte_ids("a prompt"), 150);
+    request.ignore_eos = true;
+    request.sampling = {.temperature = 3.0f, .top_k = 0, .top_p = 1.0f, .min_p = 0.0f, .seed = 5};
+    fake.engine->submit(request);
+    return run(*fake.engine);
+  };
+  FakeEngine plain;
+  FakeEngine drafted;
+  const Outcomes expected = answer(options, plain);
+  options.drafts = {.mtp = MtpUse::on};
+  EXPECT_EQ(answer(options, drafted), expected);
+  EXPECT_GT(drafted.engine->status().drafted_tokens, 3);
+  EXPECT_LT(drafted.engine->status().drafted_tokens, 40);
+  EXPECT_EQ(drafted.model->mtp_gaps(), 0);
+}
+
 /// A draft model that is wrong now and then.
 std::unique_ptr<Engine> fake_draft_model() {
   FakeEngine fake = make_fake_engine({.max_batch_tokens = 16, .max_sequences = 8, .kv_tokens = 1024});
@@ -241,6 +295,7 @@ TEST_P(DraftedEngine, GivesTheSameAnswersUnderAGrammar) {
     const Outcomes expected = answer(options, 0, plain);
     EXPECT_EQ(answer(with_drafts(options), 0, drafted), expected) << text;
     EXPECT_EQ(answer(with_drafts(options), 4, failing), expected) << text;
+    EXPECT_EQ(answer(with_mtp(options), 0, drafted), expected) << text;
     if (text != texts[2]) {
       EXPECT_LT(drafted, plain * 2 / 3) << text;
     }
@@ -317,9 +372,9 @@ TEST(Drafts, ASequencePaysForItsOwnAlone) {
 
 /// Draws at draft rows have the model's distribution: chi-square of the second and third token of many answers, where the
 /// tokens before are the likeliest ones.
-TEST(Drafts, DistributionsStayTheModelsOwn) {
+void expect_own_distributions(const EngineOptions& options) {
   constexpr std::int32_t kept = 5;
-  const FakeEngine fake = make_fake_engine(with_drafts({.max_batch_tokens = 64, .max_sequences = 8, .kv_tokens = 1024}, 1));
+  const FakeEngine fake = make_fake_engine(options);
   const Tokens prompt = byte_ids("a prompt");
   std::map<Tokens, std::map<std::int32_t, int>> counts;
   std::map<RequestId, Tokens> answers;
@@ -371,6 +426,12 @@ TEST(Drafts, DistributionsStayTheModelsOwn) {
     ++tested;
   }
   EXPECT_GE(tested, 5);
+}
+
+TEST(Drafts, DistributionsStayTheModelsOwn) {
+  const EngineOptions options{.max_batch_tokens = 64, .max_sequences = 8, .kv_tokens = 1024};
+  expect_own_distributions(with_drafts(options, 1));
+  expect_own_distributions(with_mtp(options));
 }
 
 }  // namespace

@@ -58,8 +58,8 @@ void for_each_place(const KvGroups& groups, Visit visit) {
 
 }  // namespace
 
-FakeModel::FakeModel(std::int32_t vocab, std::int32_t context_length, Kind kind, const EncoderConfig& encoder)
-    : kind_(kind) {
+FakeModel::FakeModel(std::int32_t vocab, std::int32_t context_length, Kind kind, const EncoderConfig& encoder, bool with_mtp)
+    : kind_(kind), with_mtp_(with_mtp) {
   config_.encoder = encoder;
   config_.architecture = "fake";
   config_.layers = layers;
@@ -70,6 +70,10 @@ FakeModel::FakeModel(std::int32_t vocab, std::int32_t context_length, Kind kind,
   kv_groups_ = {{0, std::vector<KvLayout>(kind == Kind::state_alone ? 0 : layers, layout)}};
   if (kind == Kind::windows) {
     kv_groups_.push_back({window, kv_groups_[0].planes});
+  }
+  own_places_ = kv_groups_;
+  if (with_mtp) {
+    kv_groups_[0].planes.push_back(layout);
   }
   register_all_kernels(registry_);
 }
@@ -112,7 +116,7 @@ std::size_t FakeModel::state_bytes() const {
 void FakeModel::append(const BatchPlan& batch, const Tokens& ids, const SequenceMemory& memory) const {
   for (std::int32_t row = 0; row < batch.num_tokens(); ++row) {
     const auto index = static_cast<std::size_t>(row);
-    for_each_place(kv_groups_, [&](const KvPlace& place) {
+    for_each_place(own_places_, [&](const KvPlace& place) {
       const std::int32_t position = batch.positions[index];
       const Stored to = stored(batch, memory, place, batch.sequence_of[index], position);
       *to.token = mark(ids[index], place);
@@ -158,7 +162,7 @@ FakeModel::Tokens FakeModel::visible_to(const BatchPlan& batch, std::int32_t row
   Tokens visible;
   for (std::int32_t position = 0; position <= last; ++position) {
     visible.push_back(static_cast<std::int32_t>(*stored(batch, memory, {}, sequence, position).token));
-    for_each_place(kv_groups_, [&](const KvPlace& place) {
+    for_each_place(own_places_, [&](const KvPlace& place) {
       if (place.group == 0 || position > last - window) {
         const Stored found = stored(batch, memory, place, sequence, position);
         check(*found.token == mark(visible.back(), place) && *found.position == static_cast<float>(position),
@@ -169,6 +173,67 @@ FakeModel::Tokens FakeModel::visible_to(const BatchPlan& batch, std::int32_t row
   return visible;
 }
 
+FakeModel::Tokens FakeModel::ids_of(const BatchPlan& batch) const {
+  Tokens ids;
+  for (const std::int32_t token : batch.tokens) {
+    ids.push_back(token < 0 ? sampled_.at(static_cast<std::size_t>(EmbeddingRows::drawn_token(token))) : token);
+  }
+  return ids;
+}
+
+KvPlace FakeModel::mtp_place() const {
+  return {.group = 0, .plane = static_cast<std::int32_t>(own_places_[0].planes.size())};
+}
+
+void FakeModel::count_gaps(const BatchPlan& batch, std::int32_t row, const Tokens& state, const SequenceMemory& memory) {
+  const std::int32_t sequence = batch.sequence_of[static_cast<std::size_t>(row)];
+  const std::int32_t position = batch.positions[static_cast<std::size_t>(row)];
+  for (std::int32_t before = 0; before < position; ++before) {
+    const Stored found = stored(batch, memory, mtp_place(), sequence, before);
+    const std::int32_t behind = state[static_cast<std::size_t>(before) + 1];
+    const bool same = *found.token == mark(behind, mtp_place()) && *found.position == static_cast<float>(before);
+    mtp_gaps_ += !same && (before + 1) % block_tokens != 0 ? 1 : 0;
+  }
+}
+
+void FakeModel::forward_mtp(std::int32_t block, const BatchPlan& batch, SequenceMemory& memory) {
+  check(with_mtp_ && block == 0, "the MTP block is loaded");
+  check(std::ssize(states_) == batch.num_tokens(), "an MTP block gets a token for each hidden row");
+  batch.validate(memory.num_blocks(), block_tokens, memory.states().num_slots);
+  const Tokens ids = ids_of(batch);
+  std::vector<Tokens> states = std::exchange(states_, {});
+  ++mtp_passes_;
+  for (std::size_t row = 0; row < ids.size(); ++row) {
+    check(ids[row] >= 0 && ids[row] < config_.vocab, "a token is in the vocabulary");
+    check(std::ssize(states[row]) == batch.positions[row] + 1, "a row continues from the state at its position");
+    const Stored to = stored(batch, memory, mtp_place(), batch.sequence_of[row], batch.positions[row]);
+    *to.token = mark(ids[row], mtp_place());
+    *to.position = static_cast<float>(batch.positions[row]);
+  }
+  logits_.clear();
+  for (const std::int32_t row : batch.logit_rows) {
+    Tokens& state = states[static_cast<std::size_t>(row)];
+    count_gaps(batch, row, state, memory);
+    Tokens all = state;
+    all.push_back(ids[static_cast<std::size_t>(row)]);
+    std::vector<float> logits = logits_after(all);
+    if (all.size() % 5 == 0) {
+      std::ranges::rotate(logits, logits.begin() + 1);
+    }
+    logits_.insert(logits_.end(), logits.begin(), logits.end());
+  }
+  for (const std::int32_t row : batch.hidden_rows) {
+    states_.push_back(states[static_cast<std::size_t>(row)]);
+    states_.back().push_back(ids[static_cast<std::size_t>(row)]);
+  }
+  if (mtp_passes_ >= mtp_lacking_.first && mtp_passes_ < mtp_lacking_.second) {
+    throw std::bad_alloc();
+  }
+  if (!batch.sample_rows.empty()) {
+    draw(batch);
+  }
+}
+
 void FakeModel::forward(const BatchPlan& batch, SequenceMemory& memory) {
   batch.validate(memory.num_blocks(), block_tokens, memory.states().num_slots);
   ++steps_;
@@ -176,10 +241,7 @@ void FakeModel::forward(const BatchPlan& batch, SequenceMemory& memory) {
   computed_tokens_ += batch.num_tokens();
   std::this_thread::sleep_for(batch.num_tokens() * token_time_);
   const RaggedBatch view = batch.view();
-  Tokens ids;
-  for (const std::int32_t token : batch.tokens) {
-    ids.push_back(token < 0 ? sampled_.at(static_cast<std::size_t>(EmbeddingRows::drawn_token(token))) : token);
-  }
+  const Tokens ids = ids_of(batch);
   append(batch, ids, memory);
   const std::vector<Tokens> carried = state_bytes() == 0 ? std::vector<Tokens>() : carry_on(batch, ids, memory.states());
   const auto visible_to = [&](std::int32_t row) {
@@ -203,8 +265,10 @@ void FakeModel::forward(const BatchPlan& batch, SequenceMemory& memory) {
     raw_logits_.insert(raw_logits_.end(), logits.begin(), logits.begin() + config_.vocab);
   }
   hidden_.clear();
+  states_.clear();
   for (const std::int32_t row : batch.hidden_rows) {
-    std::vector<float> hidden = hidden_after(visible_to(row));
+    states_.push_back(visible_to(row));
+    std::vector<float> hidden = hidden_after(states_.back());
     if (config_.encoder.is_encoder) {
       const Tokens text = visible_to(view.query_offsets[view.sequence_of[row] + 1] - 1);
       hidden = config_.encoder.labels == 0 ? hidden_after(text) : std::vector<float>{score_of(text)};
@@ -281,8 +345,8 @@ FakeEngine make_fake_engine(const EngineOptions& options, bool with_tokenizer, F
 
 FakeEngine make_fake_engine(const EngineOptions& options, std::shared_ptr<const Tokenizer> tokenizer, FakeModel::Kind kind,
                             std::int32_t context_length, const EncoderConfig& encoder, std::unique_ptr<Engine> draft_model) {
-  auto model =
-      std::make_unique<FakeModel>(tokenizer == nullptr ? byte_vocab : tokenizer->size(), context_length, kind, encoder);
+  auto model = std::make_unique<FakeModel>(tokenizer == nullptr ? byte_vocab : tokenizer->size(), context_length, kind,
+                                           encoder, options.drafts.mtp == MtpUse::on);
   FakeEngine fake;
   fake.model = model.get();
   EngineParts parts;

@@ -31,8 +31,10 @@ class FakeModel : public Model {
   enum class Kind { attention, recurrent, state_alone, windows };
   static constexpr std::int32_t window = 6;
 
-  /// An encoder gives a text as many values as its classifier has labels, if it has one.
-  FakeModel(std::int32_t vocab, std::int32_t context_length, Kind kind = Kind::attention, const EncoderConfig& encoder = {});
+  /// An encoder gives a text as many values as its classifier has labels, if it has one. With an MTP block the model keeps,
+  /// in a plane of its own, the token behind each position.
+  FakeModel(std::int32_t vocab, std::int32_t context_length, Kind kind = Kind::attention, const EncoderConfig& encoder = {},
+            bool with_mtp = false);
 
   void follow(Script script) { script_ = std::move(script); }
   /// Sets what the model's file says.
@@ -57,6 +59,18 @@ class FakeModel : public Model {
   [[nodiscard]] std::size_t bytes_per_token() const override { return 0; }
   void load(const Devices&, ThreadPool&) override {}
   void forward(const BatchPlan& batch, SequenceMemory& memory) override;
+  [[nodiscard]] std::int32_t mtp_blocks() const override { return with_mtp_ ? 1 : 0; }
+  /// Its logits are those of the model behind the row's state and token, but those of every fifth position rotated.
+  void forward_mtp(std::int32_t block, const BatchPlan& batch, SequenceMemory& memory) override;
+  /// Positions before those that the MTP block predicted from, where its plane had another token than the sequence's; those
+  /// at the ends of blocks, which other sequences may have written, apart.
+  [[nodiscard]] std::int32_t mtp_gaps() const { return mtp_gaps_; }
+  [[nodiscard]] std::int32_t mtp_passes() const { return mtp_passes_; }
+  /// Makes `count` passes of the MTP block run out of memory, from pass `first` on, counted from now: each behind its
+  /// computation.
+  void lack_mtp_memory(std::int32_t first, std::int32_t count) {
+    mtp_lacking_ = {mtp_passes_ + first, mtp_passes_ + first + count};
+  }
   [[nodiscard]] std::span<const std::int32_t> sampled() override { return sampled_; }
   [[nodiscard]] std::span<const std::int32_t> previous_sampled() override { return previous_sampled_; }
   [[nodiscard]] std::span<const float> draw_probabilities() override { return probabilities_; }
@@ -81,11 +95,18 @@ class FakeModel : public Model {
   /// Advances the states and returns all tokens of each sequence.
   std::vector<Tokens> carry_on(const BatchPlan& batch, const Tokens& ids, const StateView& states) const;
   [[nodiscard]] Tokens visible_to(const BatchPlan& batch, std::int32_t row, const SequenceMemory& memory) const;
+  /// Compares the MTP block's plane with the tokens before a row.
+  void count_gaps(const BatchPlan& batch, std::int32_t row, const Tokens& state, const SequenceMemory& memory);
+  /// The ids of a step's tokens, those of the last draws included.
+  [[nodiscard]] Tokens ids_of(const BatchPlan& batch) const;
+  [[nodiscard]] KvPlace mtp_place() const;
   void draw(const BatchPlan& batch);
 
   Kind kind_;
+  bool with_mtp_;
   ModelConfig config_;
   KvGroups kv_groups_;
+  KvGroups own_places_;  ///< those without the MTP block's
   std::vector<PlannedOperation> plan_;
   Script script_;
   KernelRegistry registry_;
@@ -102,6 +123,10 @@ class FakeModel : public Model {
   std::int32_t steps_ = 0;
   std::int32_t largest_step_ = 0;
   std::int64_t computed_tokens_ = 0;
+  std::vector<Tokens> states_;  ///< of the last pass's hidden rows: all tokens up to the row's
+  std::pair<std::int32_t, std::int32_t> mtp_lacking_{0, 0};
+  std::int32_t mtp_passes_ = 0;
+  std::int32_t mtp_gaps_ = 0;
 };
 
 /// Ids: 0 unknown, 1 BOS, 2 end of sequence, then one token for each byte, then the word " hi".
@@ -119,7 +144,7 @@ struct FakeEngine {
   std::unique_ptr<Engine> engine;
   FakeModel* model = nullptr;
 };
-/// `options.kv_tokens` must be set.
+/// `options.kv_tokens` must be set. Where `options` say that MTP blocks draft, the model has one.
 FakeEngine make_fake_engine(const EngineOptions& options, bool with_tokenizer = true,
                             FakeModel::Kind kind = FakeModel::Kind::attention);
 /// The same with another tokenizer, null for none. The model has the vocabulary size of the tokenizer.

@@ -30,7 +30,8 @@ inline std::vector<std::string> golden_model_names() {
   return names;
 }
 
-/// A golden model as a file without a tokenizer, with the key for that, which the golden files lack.
+/// A golden model ("mtp/glm4moe" is in a folder) as a file without a tokenizer, with the key for that, which the golden
+/// files lack.
 inline std::string golden_model_file(const std::string& model) {
   std::ifstream in(test::test_data("golden/models/") + model + ".gguf", std::ios::binary);
   std::string bytes{std::istreambuf_iterator<char>(in), {}};
@@ -49,7 +50,9 @@ inline std::string golden_model_file(const std::string& model) {
   count += 2;
   std::memcpy(bytes.data() + count_offset, &count, sizeof count);
   bytes.insert(count_offset + sizeof count, added);
-  const std::string path = testing::TempDir() + "engine_" + std::to_string(::getpid()) + "_" + model + ".gguf";
+  std::string name = model;
+  std::replace(name.begin(), name.end(), '/', '_');
+  const std::string path = testing::TempDir() + "engine_" + std::to_string(::getpid()) + "_" + name + ".gguf";
   std::ofstream(path, std::ios::binary) << bytes;
   return path;
 }

@@ -27,7 +27,6 @@ struct InspectFlags {
   bool tensors = false;
   bool plan = false;
   bool json = false;
-  bool mtp = false;
   EngineFlags engine;
 };
 
@@ -156,7 +155,6 @@ void print_tensors(const GgufFile& file) {
 
 int inspect(const InspectFlags& flags) {
   EngineOptions options = flags.engine.options();
-  options.model.load_mtp = flags.mtp;
   const std::string path = find_model(flags.model);
   if (flags.plan) {
     flags.engine.find_image_encoder(options, path);
@@ -242,7 +240,6 @@ Command inspect_command() {
   command.options.push_back(
       {"--plan", &flags->plan,
        "The long form: metadata, memory, each operation's kernel, why not the others, and what it moves"});
-  command.options.push_back({"--mtp", &flags->mtp, "Plan the model with its blocks of multi-token prediction (MTP)"});
   command.options.push_back(json_option(flags->json));
   flags->engine.add_to(command);
   return command;

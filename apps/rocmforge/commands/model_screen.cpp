@@ -264,6 +264,7 @@ Json model_json(const GgufFile& file) {
                 {"active_parameters", active_parameters(file, config)},
                 {"layers", config.layers},
                 {"mtp_blocks", config.mtp_blocks},
+                {"mtp_supported", config.mtp_supported},
                 {"hidden", config.hidden},
                 {"vocab", config.vocab},
                 {"context_length", config.context_length},
@@ -345,8 +346,10 @@ std::vector<std::string> model_screen(const GgufFile& file, const Json& model, c
             fmt::format("{} layers, rows of {}, a vocabulary of {}, trained for {} positions", model["layers"].get<int>(),
                         model["hidden"].get<int>(), model["vocab"].get<int>(), model["context_length"].get<int>()));
   if (const int blocks = model["mtp_blocks"]; blocks > 0) {
-    lines.add("MTP", fmt::format("{} that {} further tokens, counted in memory with --mtp", counted(blocks, "block"),
-                                 blocks == 1 ? "predicts" : "predict"));
+    lines.add("MTP",
+              fmt::format("{} that {} further tokens, {}", counted(blocks, "block"), blocks == 1 ? "predicts" : "predict",
+                          model["mtp_supported"].get<bool>() ? "used for drafts and counted in memory unless --mtp is off"
+                                                             : "not used: the form is not supported"));
   }
   lines.add_kinds("attention", model["attention"], attention_text);
   lines.add_kinds("convolution", model["convolution"], convolution_text);

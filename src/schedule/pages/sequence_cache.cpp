@@ -311,6 +311,23 @@ std::int32_t SequenceCache::extend_for_drafts(CachedSequence& sequence, std::int
   return count;
 }
 
+std::int32_t SequenceCache::extend_ahead(CachedSequence& sequence, std::int32_t count, std::int32_t spare) {
+  const std::int32_t computed = sequence.computed_tokens;
+  if (!sequence.owns_from(computed)) {
+    return 0;
+  }
+  const auto limit = [&](const PageTable& pages, std::int32_t available) {
+    if (pages.blocks_needed(computed + count) + spare > available) {
+      count = std::clamp(pages.capacity_tokens() - computed, 0, count);
+    }
+  };
+  limit(sequence.pages, blocks_available());
+  for (std::size_t i = 0; i < windows_.size(); ++i) {
+    limit(sequence.windows[i].pages, window_blocks_available(i));
+  }
+  return extend_for_drafts(sequence, computed, count);
+}
+
 void SequenceCache::drop_behind(CachedSequence& sequence, std::int32_t length) {
   check(length >= sequence.computed_tokens, "computed positions stay");
   sequence.pages.truncate(length);

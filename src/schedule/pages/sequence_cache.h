@@ -91,6 +91,9 @@ class SequenceCache {
   /// Takes blocks for up to `count` positions behind the first `length` ones, which have theirs, where blocks are free or
   /// only the prefix cache holds them; returns for how many.
   std::int32_t extend_for_drafts(CachedSequence& sequence, std::int32_t length, std::int32_t count);
+  /// The same behind the computed positions, but no sequence shares these blocks, and blocks are taken only where `spare`
+  /// ones of each group are left.
+  std::int32_t extend_ahead(CachedSequence& sequence, std::int32_t count, std::int32_t spare);
   /// Frees the blocks that hold only positions behind the first `length` ones, which includes all computed ones.
   void drop_behind(CachedSequence& sequence, std::int32_t length);
   /// What a step of `count` positions does with the state of a sequence that has `length` tokens.

@@ -1,0 +1,239 @@
+// MTP blocks of golden models draft: the tokens are those without drafts.
+#include "engine/mtp_drafts.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <numeric>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/engine.h"
+#include "engine/golden_model_file.h"
+#include "engine/plan_model.h"
+#include "error_of.h"
+#include "weights/gguf_file.h"
+
+namespace rocmforge {
+namespace {
+
+using Tokens = std::vector<std::int32_t>;
+
+/// The floats of a file's tensors, to be changed.
+class TensorEditor {
+ public:
+  explicit TensorEditor(const std::string& path) : file_(path) {
+    std::ifstream in(path, std::ios::binary);
+    bytes_.assign(std::istreambuf_iterator<char>(in), {});
+  }
+  [[nodiscard]] const std::vector<GgufTensor>& tensors() const { return file_.tensors(); }
+  float* floats(std::string_view name) {
+    const auto found = std::ranges::find(file_.tensors(), name, &GgufTensor::name);
+    return found == file_.tensors().end() ? nullptr : reinterpret_cast<float*>(bytes_.data() + found->file_offset);
+  }
+  void save_as(const std::string& path) const { std::ofstream(path, std::ios::binary) << bytes_; }
+
+ private:
+  GgufFile file_;
+  std::string bytes_;
+};
+
+/// A golden model whose layers change little, and whose MTP block computes from a token what the model does: so it is often,
+/// but not always right.
+std::string agreeing_model(const std::string& name) {
+  constexpr float kept = 0.05f;
+  const std::string path = golden_model_file(name);
+  TensorEditor editor(path);
+  for (const GgufTensor& tensor : editor.tensors()) {
+    const auto count = static_cast<std::size_t>(tensor.tensor.shape.elems());
+    float* values = editor.floats(tensor.name);
+    const auto is = [&](std::string_view part) { return tensor.name.find(part) != std::string::npos; };
+    if (is("attn_output.weight") || is("ffn_down") || is("ssm_out.weight")) {
+      std::for_each_n(values, count, [](float& value) { value *= kept; });
+    } else if (tensor.name == "token_embd.weight") {  // rows as large as the block's normalised ones
+      const double squares = std::inner_product(values, values + count, values, 0.0);
+      const auto scale = static_cast<float>(std::sqrt(static_cast<double>(count) / squares));
+      std::for_each_n(values, count, [scale](float& value) { value *= scale; });
+    } else if (is("nextn.enorm")) {
+      std::fill_n(values, count, 1.0f);
+    } else if (is("nextn.eh_proj")) {  // the columns of the embedding come first
+      const std::int64_t hidden = tensor.tensor.shape[0];
+      std::fill_n(values, count, 0.0f);
+      for (std::int64_t i = 0; i < hidden; ++i) {
+        values[i * 2 * hidden + i] = 1.0f;
+      }
+    }
+  }
+  const std::string block = "blk.2.nextn.";
+  for (const auto& [own, shared] : {std::pair("shared_head_norm", "output_norm"), std::pair("embed_tokens", "token_embd"),
+                                    std::pair("shared_head_head", "output")}) {
+    if (float* values = editor.floats(block + own + ".weight")) {
+      const auto of_model = std::ranges::find(editor.tensors(), std::string(shared) + ".weight", &GgufTensor::name);
+      std::copy_n(editor.floats(of_model->name), of_model->tensor.shape.elems(), values);
+    }
+  }
+  const std::string changed = path + ".agreeing.gguf";
+  editor.save_as(changed);
+  return changed;
+}
+
+Request numbered(unsigned index, std::int32_t vocab) {
+  Request request;
+  for (unsigned i = 0; i < 3 + index * 11 % 50; ++i) {
+    request.prompt.push_back(static_cast<std::int32_t>((i * i + index % 3 * 13 + 7) % static_cast<unsigned>(vocab)));
+  }
+  request.max_tokens = 40;
+  request.ignore_eos = true;
+  request.sampling.temperature = index % 3 == 2 ? 0.7f : 0.0f;
+  request.sampling.seed = index;
+  request.logprobs = index % 4 == 1 ? 2 : -1;
+  return request;
+}
+
+EngineOptions on_cpu(EngineOptions options) {
+  options.device = "cpu";
+  options.threads = 1;
+  options.context_length = 128;
+  options.model.kv_dtype = DType::f32;
+  return options;
+}
+
+std::vector<Tokens> answers(Engine& engine, unsigned count = 8) {
+  std::map<RequestId, Tokens> results;
+  for (unsigned i = 0; i < count; ++i) {
+    results[engine.submit(numbered(i, engine.model().config().vocab))];
+  }
+  while (engine.has_work()) {
+    for (const StepOutput& output : engine.step()) {
+      EXPECT_NE(output.finish, FinishReason::error) << output.text;
+      Tokens& tokens = results[output.id];
+      tokens.insert(tokens.end(), output.tokens.begin(), output.tokens.end());
+    }
+  }
+  std::vector<Tokens> all;
+  for (auto& [id, tokens] : results) {
+    all.push_back(std::move(tokens));
+  }
+  return all;
+}
+
+constexpr DraftOptions no_drafts() { return {.mtp = MtpUse::off}; }
+
+class MtpModel : public testing::TestWithParam<std::string> {
+ protected:
+  void TearDown() override {
+    for (const std::string& path : {agreeing_, golden_}) {
+      std::remove(path.c_str());
+    }
+  }
+
+  std::string golden_ = golden_model_file("mtp/" + GetParam());
+  std::string agreeing_ = agreeing_model("mtp/" + GetParam());
+};
+
+TEST_P(MtpModel, DraftsChangeNoToken) {
+  EngineOptions alone = on_cpu({.max_batch_tokens = 128, .max_sequences = 1, .prefix_cache = false});
+  alone.drafts = no_drafts();
+  const auto plain = load_model(agreeing_, alone);
+  EXPECT_EQ(plain->model().mtp_blocks(), 0);
+  const std::vector<Tokens> expected = answers(*plain);
+
+  for (const std::int32_t most : {1, 3, 8}) {
+    for (const bool tight : {false, true}) {
+      EngineOptions options = on_cpu({.max_batch_tokens = tight ? 40 : 128,
+                                      .max_sequences = 4,
+                                      .kv_tokens = tight ? 160 : 1024,
+                                      .prefix_cache = !tight});
+      options.drafts = {.most = most, .adapts = false};
+      const auto drafted = load_model(agreeing_, options);
+      EXPECT_EQ(drafted->model().mtp_blocks(), 1) << "on without being asked for";
+      EXPECT_EQ(answers(*drafted), expected) << most << " drafts";
+      const EngineStatus status = drafted->status();
+      EXPECT_GT(status.accepted_tokens, 40);
+      EXPECT_GT(status.drafted_tokens, status.accepted_tokens);
+      EXPECT_EQ(answers(*drafted), expected) << "after a prefix hit";
+      EXPECT_TRUE(tight || drafted->status().prefix_hits > 0);
+    }
+  }
+}
+
+/// Of random weights, whose drafts are wrong: depths go to zero.
+TEST_P(MtpModel, WrongDraftsChangeNoTokenAndEnd) {
+  EngineOptions options = on_cpu({.max_batch_tokens = 128, .max_sequences = 4, .kv_tokens = 1024});
+  const auto drafted = load_model(golden_, options);
+  options.drafts = no_drafts();
+  const auto plain = load_model(golden_, options);
+  EXPECT_EQ(answers(*drafted), answers(*plain));
+  const EngineStatus status = drafted->status();
+  EXPECT_GT(status.drafted_tokens, 8);
+  EXPECT_LT(status.drafted_tokens, plain->status().steps * 4 / 2);
+}
+
+/// An embedding is that of the request's own rows, though all rows of a step are wanted.
+TEST_P(MtpModel, EmbeddingsAreThoseWithoutIt) {
+  EngineOptions options = on_cpu({.max_batch_tokens = 16, .max_sequences = 4, .kv_tokens = 1024});
+  const auto embed = [&](const DraftOptions& drafts) {
+    options.drafts = drafts;
+    const auto engine = load_model(golden_, options);
+    std::map<RequestId, std::vector<float>> found;
+    for (const Pooling pooling : {Pooling::mean, Pooling::last, Pooling::cls}) {
+      Request request;
+      request.prompt = numbered(2, engine->model().config().vocab).prompt;
+      request.embedding = pooling;
+      found[engine->submit(request)];
+    }
+    engine->submit(numbered(3, engine->model().config().vocab));
+    while (engine->has_work()) {
+      for (StepOutput& output : engine->step()) {
+        if (found.contains(output.id)) {
+          found[output.id] = std::move(output.embedding);
+        }
+      }
+    }
+    return found;
+  };
+  const auto with = embed({});
+  EXPECT_EQ(with, embed(no_drafts()));
+  EXPECT_EQ(with.begin()->second.size(), 32u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Golden, MtpModel, testing::Values("deepseek-v3", "glm4moe", "qwen35moe"), [](const auto& instance) {
+  std::string text = instance.param;
+  std::ranges::replace(text, '-', '_');
+  return text;
+});
+
+TEST(MtpUse, IsDecidedByTheFileUnlessAskedFor) {
+  const std::string with = golden_model_file("mtp/glm4moe");
+  const std::string without = golden_model_file("glm4moe");
+  const auto uses = [](const std::string& path, const DraftOptions& drafts) {
+    EngineOptions options = on_cpu({.kv_tokens = 256});
+    options.drafts = drafts;
+    return plan_model(path, options).mtp;
+  };
+  EXPECT_TRUE(uses(with, {}));
+  EXPECT_TRUE(uses(with, {.mtp = MtpUse::on}));
+  EXPECT_FALSE(uses(with, {.mtp = MtpUse::off}));
+  EXPECT_FALSE(uses(with, {.most = 0}));
+  EXPECT_FALSE(uses(with, {.model = without})) << "a draft model drafts";
+  EXPECT_FALSE(uses(without, {}));
+  const auto refusal = [&](const std::string& path, const DraftOptions& drafts) {
+    return test::error_of([&] { uses(path, drafts); });
+  };
+  EXPECT_NE(refusal(without, {.mtp = MtpUse::on}).find("has no MTP blocks: key 'glm4moe.nextn_predict_layers'"),
+            std::string::npos);
+  EXPECT_EQ(refusal(with, {.model = without, .mtp = MtpUse::on}),
+            "a draft model and the file's MTP blocks can't draft both");
+  std::remove(with.c_str());
+  std::remove(without.c_str());
+}
+
+}  // namespace
+}  // namespace rocmforge
