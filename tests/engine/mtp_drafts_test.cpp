@@ -124,7 +124,7 @@ std::vector<Tokens> answers(Engine& engine, unsigned count = 8) {
   return all;
 }
 
-constexpr DraftOptions no_drafts() { return {.mtp = MtpUse::off}; }
+DraftOptions no_drafts() { return {.mtp = MtpUse::off}; }
 
 class MtpModel : public testing::TestWithParam<std::string> {
  protected:
