@@ -270,8 +270,7 @@ INSTANTIATE_TEST_SUITE_P(HugeFormats, MatmulOfLargeWeights,
                          format_name);
 
 /// Groups of layers with one input: each output is the same bits as when its layer is called alone.
-void expect_parts(std::span<const DType> formats, std::int64_t tokens, std::int64_t x_extra) {
-  constexpr std::int64_t k = 512;
+void expect_parts(std::span<const DType> formats, std::int64_t tokens, std::int64_t x_extra, std::int64_t k = 512) {
   constexpr std::int64_t rows[] = {96, 33, 32, 130};
   Problem group{tokens, k, {}};
   group.x_extra = x_extra;
@@ -299,6 +298,16 @@ TEST(MatmulConformance, TinyGroupsOfLayers) {
   const DType formats[] = {DType::q4_k, DType::q4_k, DType::q6_k, DType::q8_0};
   for (const std::size_t count : {2, 3, 4}) {
     expect_parts(std::span(formats).first(count), 3, 5);
+  }
+}
+
+/// Rows that are cut into segments, the last one a shorter one.
+TEST(MatmulConformance, GroupsOfLongRows) {
+  const DType formats[] = {DType::q4_k, DType::q4_k, DType::q6_k};
+  const DType other_formats[] = {DType::q6_k, DType::q5_k, DType::q6_k, DType::q5_k};
+  for (const std::int64_t tokens : {12, 48, 100}) {
+    expect_parts(formats, tokens, 0, 2304);
+    expect_parts(other_formats, tokens, 0, 2304);
   }
 }
 

@@ -46,15 +46,18 @@ NVIDIA_FAULTS = [
       shared.last"""),), "attention_decode", "hopper_decode", SMALL_FILTERS, shaken=True),
     Fault("a counter not reset", ((f"{ATTENTION}/hopper/attention_decode_multiply.h", "        *counter = 0;\n", ""),),
           "attention_decode", "hopper_decode", DECODE_FILTERS),
-    Fault("an accumulator not cleared", ((f"{MATMUL}/hopper/matmul_few.h", """      for (int i = 0; i < C::sums; ++i) {
-        sums[m][i] = 0.0f;""", """      for (int i = 1; i < C::sums; ++i) {
-        sums[m][i] = 0.0f;"""),), "matmul_tiles_q4_k", "hopper", "*MatmulOfModels*/Q4_K"),
+    Fault("an accumulator not cleared", ((f"{MATMUL}/hopper/matmul_tiles.h", """    for (int i = 0; i < C::sums; ++i) {
+      sums[i] = 0.0f;""", """    for (int i = 1; i < C::sums; ++i) {
+      sums[i] = 0.0f;"""),), "matmul_tiles_q4_k", "hopper", "*MatmulOfModels*/Q4_K"),
     Fault("a tail row skipped", ((f"{MATMUL}/hopper/matvec_common.h", "row < part.n &&", "row + 1 < part.n &&"),),
           "matvec_half", "hopper_dense", "*MatmulOfModels*/F16"),
     Fault("a wrong stage", ((f"{ATTENTION}/hopper/attention_prefill.cu", "operand(shared().v[stage_of<stages>(tiles - 1)]",
                              "operand(shared().v[stage_of<stages>(tiles)]"),), "attention_prefill", "hopper_prefill", PREFILL_FILTERS),
     # Activations are read while the kernel that converts them may still run.
-    Fault("an early read before the wait", ((f"{MATMUL}/hopper/matmul_tiles.h", "  bool waited = C::slots;\n", "  bool waited = true;\n"),),
+    Fault("an early read before the wait", ((f"{MATMUL}/hopper/matmul_tiles.h", """produce_boxes(const typename C::Args& call, TilesShared<C>& shared) {
+  gpu::wait_for_predecessor();
+""", """produce_boxes(const typename C::Args& call, TilesShared<C>& shared) {
+"""),),
           "matmul_tiles_q4_k", "hopper", "*MatmulOfModels*/Q4_K", shaken=True),
     Fault("one expert's slot lost", ((f"{EXPERTS}/hopper/experts_sort.h", """slot < args.slots; slot += few_convert_threads) {
     args.order""", """slot < args.slots - 1; slot += few_convert_threads) {

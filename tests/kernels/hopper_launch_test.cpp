@@ -24,7 +24,8 @@ namespace {
 class HopperLaunch : public testing::Test {
  protected:
   HopperLaunch() {
-    std::vector<std::string> objects{"any", "experts_vectors", "matmul_tiles_convert", "matmul_cluster"};
+    std::vector<std::string> objects{
+        "any", "experts_vectors", "matmul_tiles_convert", "matmul_tiles_mixed", "matmul_add_segments", "matmul_cluster"};
     for (const hopper::WeightFormat format : hopper::weight_formats) {
       objects.push_back("matmul_tiles_" + std::string(hopper::weight_traits(format).name));
     }
@@ -99,14 +100,14 @@ TEST_F(HopperLaunch, DownReadsTheChoiceEarlyOnlyBehindGateAndUp) {
 
 TEST_F(HopperLaunch, EachWorkGroupOfAProductHasATile) {
   const auto kernel = make_hopper_matmul();
-  std::vector<char> workspace(kernel->workspace_bytes(48, 4096) + 64);
+  std::vector<char> workspace(kernel->workspace_bytes(48, 512) + 64);
   for (const std::int64_t n : {16, 64, 192}) {
     const MatmulOutput output{.dtype = DType::q4_0, .weight = place(0), .n = n, .out = place(1), .stride = n};
     ExecutionContext context{.stream = &device_->stream()};
     kernel->run({.x = place(2),
                  .tokens = 48,
-                 .k = 4096,
-                 .x_stride = 4096,
+                 .k = 512,
+                 .x_stride = 512,
                  .outputs = std::span(&output, 1),
                  .workspace = workspace.data()},
                 context);
@@ -145,12 +146,40 @@ TEST_F(HopperLaunch, ProductsTakeTheKernelOfTheirFormAndTokens) {
                 context);
     return log_->kernels.back();
   };
+  const auto launched_before = [&] { return log_->kernels[log_->kernels.size() - 2]; };
   for (const auto& [type, form] : served_types()) {
-    EXPECT_EQ(launched(type, 64, 4096, 16), "matmul_few_" + form + "_16");
-    EXPECT_EQ(launched(type, 64, 4096, 48), "matmul_few_" + form + "_64");
+    EXPECT_EQ(launched(type, 64, 512, 16), "matmul_few_" + form + "_16");
+    EXPECT_EQ(launched(type, 64, 512, 48), "matmul_few_" + form + "_64");
+    EXPECT_EQ(launched(type, 64, 4096, 16), "matmul_add_segments_16");
+    EXPECT_EQ(launched_before(), "matmul_high_" + form + "_16");
+    EXPECT_EQ(launched(type, 64, 4096, 100), "matmul_add_segments_64");
+    EXPECT_EQ(launched_before(), "matmul_high_" + form + "_64");
     EXPECT_EQ(launched(type, 1 << 16, 4096, 300).find("matmul_tiles_" + form + "_"), 0u);
     EXPECT_EQ(launched(type, 64, 1280, 12), "matmul_cluster_16");
   }
+}
+
+TEST_F(HopperLaunch, QueriesKeysAndValuesOfTwoFormsAreOneLaunch) {
+  const auto kernel = make_hopper_matmul();
+  std::vector<char> workspace(kernel->workspace_bytes(64, 4096) + 64);
+  const auto output = [](DType type, std::int64_t n, int at) {
+    return MatmulOutput{.dtype = type, .weight = place(at), .n = n, .out = place(at + 3), .stride = n};
+  };
+  const auto launches = [&](DType keys, DType values) {
+    const MatmulOutput outputs[] = {output(keys, 4096, 0), output(keys, 1024, 1), output(values, 1024, 2)};
+    log_->kernels.clear();
+    ExecutionContext context{.stream = &device_->stream()};
+    kernel->run(
+        {.x = place(6), .tokens = 64, .k = 4096, .x_stride = 4096, .outputs = outputs, .workspace = workspace.data()},
+        context);
+    return log_->kernels;
+  };
+  const std::string convert = "matmul_tiles_convert";
+  const std::string add = "matmul_add_segments_64";
+  using Kernels = std::vector<std::string>;
+  EXPECT_EQ(launches(DType::q4_k, DType::q6_k), (Kernels{convert, "matmul_high_q4_k_q6_k_64", add}));
+  EXPECT_EQ(launches(DType::q4_k, DType::q4_k), (Kernels{convert, "matmul_high_q4_k_64", add}));
+  EXPECT_EQ(launches(DType::q4_0, DType::q8_0), (Kernels{convert, "matmul_high_q4_0_64", add, "matmul_high_q8_0_64", add}));
 }
 
 TEST_F(HopperLaunch, ExpertsTakeTheKernelOfTheirForm) {

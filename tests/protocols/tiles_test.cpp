@@ -56,7 +56,8 @@ class Tiles {
         scales_(walk.buffers("scales", version.scales)),
         stages_(walk.buffers("stage", version.consumers * warps)),
         lead_(walk.named_barrier(version.consumers * warps)) {
-    produce(walk.actor("producer"));
+    produce_weights(walk.actor("producer of weights"));
+    produce_boxes(walk.actor("producer of boxes"));
     for (int consumer = 0; consumer < version.consumers; ++consumer) {
       if (consumer % 2 == 0) {
         pairs_.push_back(&walk.named_barrier(2 * warps));
@@ -69,23 +70,28 @@ class Tiles {
   }
 
  private:
-  void produce(Actor& producer) const {
-    int box = 0;
+  void produce_weights(Actor& producer) const {
     int slot = 0;
-    for (int tile = 0; tile < static_cast<int>(records_.size()); ++tile) {
-      for (int record = 0; record < records_[static_cast<std::size_t>(tile)]; ++record, ++slot) {
+    for (const int records : records_) {
+      for (int record = 0; record < records; ++record, ++slot) {
         producer.wait(in_ring(weights_free_, slot), phase_of(weights_free_, slot) - 1)
             .expect_and_arrive(in_ring(weights_full_, slot))
             .copy(in_ring(weights_, slot), slot, in_ring(weights_full_, slot));
-        for (int i = 0; i < version_.boxes_of_record; ++i, ++box) {
-          const bool first = record == 0 && i == 0;
-          producer.wait(in_ring(x_free_, box), phase_of(x_free_, box) - 1)
-              .expect_and_arrive(in_ring(x_full_, box), first ? 2 : 1);
-          if (first) {
-            producer.copy(in_ring(scales_, tile), tile, in_ring(x_full_, box));
-          }
-          producer.copy(in_ring(x_, box), box, in_ring(x_full_, box));
+      }
+    }
+  }
+
+  void produce_boxes(Actor& producer) const {
+    int box = 0;
+    for (int tile = 0; tile < static_cast<int>(records_.size()); ++tile) {
+      const int boxes = records_[static_cast<std::size_t>(tile)] * version_.boxes_of_record;
+      for (int i = 0; i < boxes; ++i, ++box) {
+        producer.wait(in_ring(x_free_, box), phase_of(x_free_, box) - 1)
+            .expect_and_arrive(in_ring(x_full_, box), i == 0 ? 2 : 1);
+        if (i == 0) {
+          producer.copy(in_ring(scales_, tile), tile, in_ring(x_full_, box));
         }
+        producer.copy(in_ring(x_, box), box, in_ring(x_full_, box));
       }
     }
   }

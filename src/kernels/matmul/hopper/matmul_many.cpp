@@ -69,10 +69,39 @@ constexpr ManyKernels many_kernels[] = {
 #undef ROCMFORGE_KERNEL
 };
 
+/// matmul_high for outputs of two forms, whose records have equally many columns.
+struct MixedKernels {
+  WeightFormat forms[2];
+  TokenKernels<MatmulTilesArgs, 3> high;
+};
+constexpr MixedKernels mixed_kernels[] = {
+#define ROCMFORGE_KERNEL(form, also, tokens)                                                             \
+  {                                                                                                      \
+    tokens, { "matmul_tiles_mixed", "matmul_high_" #form "_" #also "_" #tokens, LaunchOrder::by_kernel } \
+  }
+#define ROCMFORGE_MIXED(form, also)                                                                              \
+  {                                                                                                              \
+    {WeightFormat::form, WeightFormat::also}, {                                                                  \
+      {                                                                                                          \
+        { ROCMFORGE_KERNEL(form, also, 16), ROCMFORGE_KERNEL(form, also, 32), ROCMFORGE_KERNEL(form, also, 64) } \
+      }                                                                                                          \
+    }                                                                                                            \
+  }
+    ROCMFORGE_MIXED(q4_k, q6_k), ROCMFORGE_MIXED(q5_k, q6_k)};
+#undef ROCMFORGE_MIXED
+#undef ROCMFORGE_KERNEL
+
+/// Adds up the segments that matmul_high leaves.
+constexpr TokenKernels<MatmulTilesArgs, 3> add_kernels{
+    {{{16, {"matmul_add_segments", "matmul_add_segments_16", LaunchOrder::by_kernel}},
+      {32, {"matmul_add_segments", "matmul_add_segments_32", LaunchOrder::by_kernel}},
+      {64, {"matmul_add_segments", "matmul_add_segments_64", LaunchOrder::by_kernel}}}}};
+
 /// The call's kernel and its tiles of tokens.
 struct Choice {
   ManyKernel kernel;
   int tile_tokens;
+  std::int64_t segment_columns;  ///< all, or k is cut into segments
   [[nodiscard]] bool is_few() const { return kernel == ManyKernel::few; }
 };
 
@@ -99,10 +128,25 @@ Workspace place(const Matmul::Args& call) {
           reinterpret_cast<std::uint32_t*>(partials + partials_bytes)};
 }
 
-/// Depends on the number of tokens and an output's own rows, so that other members of a group change no sum.
-bool takes_few(const Matmul::Args& call, const MatmulOutput& output) {
+/// Which kernels compute an output. Depends on the number of tokens and an output's own rows and columns, so that other
+/// members of a group change no sum.
+enum class ManyKind { cluster, few, shares, whole };
+struct Way {
+  ManyKind kind;
+  std::int64_t segment_columns;
+  bool operator==(const Way&) const = default;
+};
+
+Way way_of(const Matmul::Args& call, const MatmulOutput& output, int compute_units) {
+  if (takes_cluster(call, output)) {
+    return {ManyKind::cluster, 0};
+  }
   const std::int64_t rows = output.n * (call.gated ? 2 : 1);
-  return rows < many_rows && call.tokens <= most_few_tokens;
+  if (rows >= many_rows || call.tokens > most_few_tokens) {
+    return {ManyKind::whole, call.k};
+  }
+  const std::int64_t columns = share_columns(rows, call.k, compute_units);
+  return columns < call.k ? Way{ManyKind::shares, columns} : Way{ManyKind::few, few_segment_columns};
 }
 
 /// Rounds of tiles over the multiprocessors.
@@ -122,26 +166,29 @@ Choice choose_tiles(const Matmul::Args& call, int compute_units) {
     // The higher tile reads fewer activations; the lower one keeps more multiprocessors busy.
     if (rounds_of(call, high_tile_rows, tokens, compute_units) * high_tile_cost <
         rounds_of(call, tile_rows, tokens, compute_units)) {
-      return {ManyKernel::high, call.tokens <= 16 ? 16 : tokens};
+      return {ManyKernel::high, call.tokens <= 16 ? 16 : tokens, call.k};
     }
-    return {ManyKernel::tiles, tokens};
+    return {ManyKernel::tiles, tokens, call.k};
   }
   // Likewise; the larger tile dequantises less, too.
   const auto time = [&](int tile_tokens) {
     return rounds_of(call, tile_rows, tile_tokens, compute_units) * tile_cost(tile_tokens);
   };
-  return {ManyKernel::tiles, time(256) <= time(128) ? 256 : 128};
+  return {ManyKernel::tiles, time(256) <= time(128) ? 256 : 128, call.k};
 }
 
-Choice choose(const Matmul::Args& call, int compute_units) {
-  if (takes_few(call, call.outputs[0])) {
-    int most = 64;
-    for (const MatmulOutput& output : call.outputs) {
-      most = std::min(most, call.gated ? most_gated_few_tokens(weight_format(output.dtype)) : 64);
-    }
-    return {ManyKernel::few, call.tokens <= 16 ? 16 : call.tokens <= 32 ? 32 : most};
+Choice choose(const Matmul::Args& call, const Way& way, int compute_units) {
+  if (way.kind == ManyKind::whole) {
+    return choose_tiles(call, compute_units);
   }
-  return choose_tiles(call, compute_units);
+  int most = most_small_tile_tokens;
+  if (way.kind == ManyKind::few && call.gated) {
+    for (const MatmulOutput& output : call.outputs) {
+      most = std::min(most, most_gated_few_tokens(weight_format(output.dtype)));
+    }
+  }
+  const int tokens = call.tokens <= 16 ? 16 : call.tokens <= 32 ? 32 : most;
+  return {way.kind == ManyKind::few ? ManyKernel::few : ManyKernel::high, tokens, way.segment_columns};
 }
 
 void convert(const Matmul::Args& call, const Workspace& workspace, const Choice& choice, Stream& stream) {
@@ -181,13 +228,19 @@ struct Slice {
   TilesStore store;
 };
 
-/// Launches of one format and one kernel for a call.
+/// Launches of one kernel for a call.
 class Launcher {
  public:
-  Launcher(const Matmul::Args& call, const Workspace& workspace, const Choice& choice, WeightFormat format, bool gated,
-           Stream& stream)
-      : call_(&call), choice_(choice), format_(format), gated_(gated), stream_(&stream) {
-    const WeightLayout layout = weight_layout(format);
+  /// `mixed`: outputs have any of its two forms, else all have `form`.
+  Launcher(const Matmul::Args& call, const Workspace& workspace, const Choice& choice, WeightFormat form,
+           const MixedKernels* mixed, bool gated, Stream& stream)
+      : call_(&call),
+        choice_(choice),
+        form_(mixed == nullptr ? form : larger_format(mixed->forms[0], mixed->forms[1])),
+        mixed_(mixed),
+        gated_(gated),
+        stream_(&stream) {
+    const WeightLayout layout = weight_layout(form_);
     args_.x = workspace.boxes;
     args_.x_scales = workspace.scales;
     args_.records = static_cast<std::int32_t>(weight_records(layout, call.k));
@@ -195,7 +248,7 @@ class Launcher {
     args_.tokens = static_cast<std::int32_t>(call.tokens);
     args_.token_tiles = static_cast<std::int32_t>(divide_up(call.tokens, choice.tile_tokens));
     args_.gate = gated ? gate_of(call) : Gate::none;
-    args_.segment_records = few_segment_columns / layout.elems;
+    args_.segment_records = static_cast<std::int32_t>(divide_up(choice.segment_columns, std::int64_t{layout.elems}));
     args_.segments = static_cast<std::int32_t>(divide_up(args_.records, args_.segment_records));
     args_.partials = workspace.partials;
     args_.arrivals = workspace.arrivals;
@@ -203,13 +256,15 @@ class Launcher {
                              : TilesShape{1, choice.tile_tokens,
                                           choice.kernel == ManyKernel::high ? high_tile_consumers : tiles_consumers};
     rows_of_tile_ = choice.is_few() ? 64 : shape_.rows() / (gated ? 2 : 1);
+    sums_of_tile_ = std::int64_t{rows_of_tile_} * (gated ? 2 : 1) * choice.tile_tokens;
   }
 
   /// With a gate the slice of the gate comes first, then the same rows of up.
   void add(const Slice& slice) {
     check(args_.num_parts < most_tiles_parts, "matmul: more than four outputs in a group");
     const MatmulOutput& output = *slice.output;
-    const std::int64_t tile_bytes = weight_tile_bytes(weight_layout(format_), call_->k);
+    const WeightFormat form = weight_format(output.dtype);
+    const std::int64_t tile_bytes = weight_tile_bytes(weight_layout(form), call_->k);
     args_.parts[args_.num_parts++] = {
         static_cast<const std::uint8_t*>(output.weight) + slice.first_row / weight_tile_rows * tile_bytes,
         output.bias != nullptr ? output.bias + slice.first_row : nullptr,
@@ -218,46 +273,57 @@ class Launcher {
         static_cast<std::int32_t>(slice.rows),
         gated_ ? 0 : args_.row_tiles,
         slice.store,
-        slice.store == TilesStore::gate ? gate_of(*call_) : Gate::none};
+        slice.store == TilesStore::gate ? gate_of(*call_) : Gate::none,
+        form,
+        0};
     const auto tiles = static_cast<std::int32_t>(divide_up(slice.rows, rows_of_tile_));
     args_.row_tiles = gated_ ? tiles : args_.row_tiles + tiles;
   }
 
   /// How many tiles of rows fit beside those that were added.
   [[nodiscard]] std::int64_t room() const {
-    if (!choice_.is_few() || args_.segments == 1) {
+    if (args_.segments == 1) {
       return std::numeric_limits<std::int32_t>::max();
     }
-    const std::int64_t sums = std::int64_t{64} * choice_.tile_tokens * (gated_ ? 2 : 1) * args_.segments * args_.token_tiles;
+    const std::int64_t sums = sums_of_tile_ * args_.segments * args_.token_tiles;
     const std::int64_t most = std::max<std::int64_t>(1, partials_bytes / static_cast<std::int64_t>(sizeof(float)) / sums);
     return most - (gated_ ? 0 : args_.row_tiles);
   }
+
+  [[nodiscard]] int rows_of_tile() const { return rows_of_tile_; }
 
   void launch() {
     if (args_.num_parts == 0) {
       return;
     }
     const DeviceInfo& device = stream_->device().info();
-    std::int64_t work = std::int64_t{args_.row_tiles} * args_.token_tiles;
+    const std::int64_t work = std::int64_t{args_.row_tiles} * args_.token_tiles * args_.segments;
     LaunchShape shape;
     shape.block[0] = static_cast<std::uint32_t>(shape_.threads());
     shape.shared_bytes =
-        static_cast<std::uint32_t>(choice_.is_few() ? few_rings(shape_, format_).bytes : tiles_rings(shape_, format_).bytes);
-    if (choice_.is_few()) {
-      work *= args_.segments;
-      check(work * device.compute_units <= std::numeric_limits<std::int32_t>::max(),
-            "matmul: too many tiles for few tokens");
-    }
+        static_cast<std::uint32_t>(choice_.is_few() ? few_rings(shape_, form_).bytes : tiles_rings(shape_, form_).bytes);
+    check(args_.segments == 1 || work * device.compute_units <= std::numeric_limits<std::int32_t>::max(),
+          "matmul: too many tiles for few tokens");
     shape.grid[0] = static_cast<std::uint32_t>(std::min<std::int64_t>(work, device.compute_units));
     check(shape.grid[0] > 0 && shape.grid[0] <= work, "matmul: a work-group without a tile");
     kernel().launch(*stream_, shape, args_);
+    if (choice_.kernel == ManyKernel::high && args_.segments > 1) {
+      LaunchShape adding;
+      adding.block[0] = add_segments_threads;
+      const std::int64_t outputs = args_.row_tiles * args_.token_tiles * std::int64_t{rows_of_tile_} * choice_.tile_tokens;
+      adding.grid[0] = static_cast<std::uint32_t>(divide_up(outputs, std::int64_t{4 * add_segments_threads}));
+      add_kernels.of(choice_.tile_tokens).launch(*stream_, adding, args_);
+    }
     args_.num_parts = 0;
     args_.row_tiles = 0;
   }
 
  private:
   [[nodiscard]] const Kernel<MatmulTilesArgs>& kernel() const {
-    const ManyKernels& kernels = many_kernels[static_cast<std::size_t>(format_)];
+    if (mixed_ != nullptr) {
+      return mixed_->high.of(choice_.tile_tokens);
+    }
+    const ManyKernels& kernels = many_kernels[static_cast<std::size_t>(form_)];
     switch (choice_.kernel) {
       case ManyKernel::few:
         return (gated_ ? kernels.few_gated : kernels.few).of(choice_.tile_tokens);
@@ -271,22 +337,40 @@ class Launcher {
 
   const Matmul::Args* call_;
   Choice choice_;
-  WeightFormat format_;
+  WeightFormat form_;  ///< of two the one with the larger records
+  const MixedKernels* mixed_;
   bool gated_;
   Stream* stream_;
   TilesShape shape_{};
   int rows_of_tile_ = 0;
+  std::int64_t sums_of_tile_ = 0;
   MatmulTilesArgs args_{};
 };
 
-/// All outputs of one format.
+/// The kernels for the two forms of these outputs; null: there are none.
+const MixedKernels* find_mixed(std::span<const MatmulOutput> outputs) {
+  for (const MixedKernels& mixed : mixed_kernels) {
+    const auto has = [&](int i) {
+      return std::ranges::any_of(outputs, [&](const auto& output) { return weight_format(output.dtype) == mixed.forms[i]; });
+    };
+    const bool all = std::ranges::all_of(outputs, [&](const MatmulOutput& output) {
+      return std::ranges::find(mixed.forms, weight_format(output.dtype)) != std::end(mixed.forms);
+    });
+    if (all && has(0) && has(1)) {
+      return &mixed;
+    }
+  }
+  return nullptr;
+}
+
+/// Outputs that one kernel takes.
 void run_plain(std::span<const Slice> slices, Launcher& launcher) {
   for (const Slice& slice : slices) {
     for (std::int64_t first = 0; first < slice.rows;) {
       if (launcher.room() <= 0) {
         launcher.launch();
       }
-      const std::int64_t rows = std::min(slice.rows - first, launcher.room() * 64);
+      const std::int64_t rows = std::min(slice.rows - first, launcher.room() * launcher.rows_of_tile());
       launcher.add({slice.output, first, rows, slice.store});
       first += rows;
     }
@@ -297,7 +381,7 @@ void run_plain(std::span<const Slice> slices, Launcher& launcher) {
 void run_gated(const Matmul::Args& call, Launcher& launcher) {
   const std::int64_t n = call.outputs[0].n;
   for (std::int64_t first = 0; first < n;) {
-    const std::int64_t rows = std::min(n - first, launcher.room() * 64);
+    const std::int64_t rows = std::min(n - first, launcher.room() * launcher.rows_of_tile());
     launcher.add({&call.outputs[0], first, rows, TilesStore::plain});
     launcher.add({&call.outputs[1], first, rows, TilesStore::plain});
     launcher.launch();
@@ -305,13 +389,15 @@ void run_gated(const Matmul::Args& call, Launcher& launcher) {
   }
 }
 
-/// Outputs that go through one kernel.
-void run_alike(const Matmul::Args& call, Stream& stream) {
-  const Choice choice = choose(call, stream.device().info().compute_units);
+/// Outputs that go one way. `converted`: their activations have been, by other outputs' call.
+void run_alike(const Matmul::Args& call, const Way& way, bool converted, Stream& stream) {
+  const Choice choice = choose(call, way, stream.device().info().compute_units);
   const Workspace workspace = place(call);
-  convert(call, workspace, choice, stream);
+  if (!converted) {
+    convert(call, workspace, choice, stream);
+  }
   if (call.gated && call.outputs[0].dtype == call.outputs[1].dtype) {
-    Launcher launcher(call, workspace, choice, weight_format(call.outputs[0].dtype), true, stream);
+    Launcher launcher(call, workspace, choice, weight_format(call.outputs[0].dtype), nullptr, true, stream);
     run_gated(call, launcher);
     return;
   }
@@ -320,23 +406,24 @@ void run_alike(const Matmul::Args& call, Stream& stream) {
     outputs[1].out = outputs[0].out;
     outputs[1].stride = outputs[0].stride;
   }
+  const MixedKernels* mixed = way.kind == ManyKind::shares && !call.gated ? find_mixed(outputs) : nullptr;
   std::vector<DType> done;
   for (const MatmulOutput& first : outputs) {
     if (std::ranges::find(done, first.dtype) != done.end()) {
       continue;
     }
-    done.push_back(first.dtype);
     std::vector<Slice> slices;
     for (const MatmulOutput& output : outputs) {
-      if (output.dtype == first.dtype) {
+      if (mixed != nullptr || output.dtype == first.dtype) {
         const bool up = call.gated && &output == &outputs[1];
         slices.push_back({&output, 0, output.n,
                           up                  ? TilesStore::gate
                           : output.accumulate ? TilesStore::add
                                               : TilesStore::plain});
+        done.push_back(output.dtype);
       }
     }
-    Launcher launcher(call, workspace, choice, weight_format(first.dtype), false, stream);
+    Launcher launcher(call, workspace, choice, weight_format(first.dtype), mixed, false, stream);
     run_plain(slices, launcher);
   }
 }
@@ -351,18 +438,22 @@ std::size_t matmul_many_workspace_bytes(std::int64_t tokens, std::int64_t k) {
 }
 
 void run_matmul_many(const Matmul::Args& call, Stream& stream) {
-  std::vector<MatmulOutput> cluster;
-  std::vector<MatmulOutput> few;
-  std::vector<MatmulOutput> many;
-  for (const MatmulOutput& output : call.outputs) {
-    (takes_cluster(call, output) ? cluster : takes_few(call, output) ? few : many).push_back(output);
-  }
-  for (const auto* outputs : {&cluster, &few, &many}) {
-    if (!outputs->empty()) {
-      Matmul::Args part = call;
-      part.outputs = *outputs;
-      outputs == &cluster ? run_matmul_cluster(part, stream) : run_alike(part, stream);
+  const int compute_units = stream.device().info().compute_units;
+  std::vector<MatmulOutput> rest(call.outputs.begin(), call.outputs.end());
+  ManyKind before = ManyKind::cluster;
+  while (!rest.empty()) {
+    const Way way = way_of(call, rest.front(), compute_units);
+    const auto others = std::stable_partition(
+        rest.begin(), rest.end(), [&](const MatmulOutput& output) { return way_of(call, output, compute_units) == way; });
+    Matmul::Args part = call;
+    part.outputs = std::span(rest.begin(), others);
+    if (way.kind == ManyKind::cluster) {
+      run_matmul_cluster(part, stream);
+    } else {
+      run_alike(part, way, way.kind == ManyKind::shares && before == ManyKind::shares, stream);
     }
+    before = way.kind;
+    rest.erase(rest.begin(), others);
   }
 }
 

@@ -12,7 +12,7 @@ inline constexpr int most_tiles_parts = 4;
 /// What becomes of a product y: out = y, out += y, out = activation(out) * y.
 enum class TilesStore : std::int32_t { plain, add, gate };
 
-/// One weight of a launch and where its product goes. All weights of a launch have one format.
+/// One weight of a launch and where its product goes. All weights of a launch have one format, or the two of its kernel.
 struct MatmulTilesPart {
   const std::uint8_t* weight;  ///< as weight_layout.h says
   const float* bias;           ///< [n] or null
@@ -21,7 +21,9 @@ struct MatmulTilesPart {
   std::int32_t n;
   std::int32_t first_tile;  ///< of the launch's tiles of rows: this part's are those up to the next part's first
   TilesStore store;
-  Gate activation;  ///< of TilesStore::gate
+  Gate activation;      ///< of TilesStore::gate
+  WeightFormat format;  ///< of the two of a kernel for two
+  std::int32_t unused;
 };
 
 /// Activations as the tiles read them, written by matmul_tiles_convert: for each tile of `tile_tokens` tokens, for each 64
@@ -42,9 +44,10 @@ struct MatmulTilesArgs {
   std::int32_t token_tiles;
   Gate gate;  ///< not none: parts[0].out = activation(product of part 0) * product of part 1
 
-  // For matmul_few.h, which cuts k into segments.
-  float* partials;          ///< [token_tiles][row_tiles][segments][sums of a tile]
-  std::uint32_t* arrivals;  ///< [token_tiles][row_tiles], zero before and after
+  // For matmul_few.h and matmul_high, which cut k into segments.
+  float*
+      partials;  ///< [token_tiles][row_tiles][segments][sums of a tile]; of matmul_high [segments][row_tiles][token_tiles]
+  std::uint32_t* arrivals;  ///< matmul_few.h: [token_tiles][row_tiles], zero before and after
   std::int32_t segments;
   std::int32_t segment_records;
   std::int32_t unused;
@@ -77,6 +80,9 @@ struct TilesShape {
 inline constexpr int stage_tokens = 16;
 inline constexpr int stage_row_stride = 68;
 
+constexpr WeightFormat larger_format(WeightFormat a, WeightFormat b) {
+  return weight_layout(a).record_bytes < weight_layout(b).record_bytes ? b : a;
+}
 constexpr int boxes_per_record(WeightFormat format) { return weight_layout(format).elems / tiles_box_columns; }
 
 /// Shared memory of a work-group: a ring of boxes of activations, one of records of all rows, one of the scales of a tile's
@@ -211,6 +217,10 @@ struct FewSpans {
     return static_cast<int>(total * group / groups);
   }
 };
+
+/// Threads of matmul_add_segments, and of a consumer that left it its sums.
+inline constexpr int add_segments_threads = 256;
+inline constexpr int add_segments_consumer = warps_of_consumer * 32;
 
 /// Converts activations into boxes. Grid: tokens, rounded up to whole tiles.
 struct TilesConvertArgs {

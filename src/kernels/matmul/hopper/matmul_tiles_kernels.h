@@ -15,6 +15,12 @@
   ROCMFORGE_MATMUL_KERNEL(matmul_high_##format##_##tokens, multiply_tiles,                     \
                           TilesConfig<rocmforge::hopper::WeightFormat::format, tokens, blocks, \
                                       rocmforge::hopper::MatmulTilesArgs, rocmforge::hopper::high_tile_consumers>)
+/// For weights of two formats.
+#define ROCMFORGE_MATMUL_HIGH_MIXED(format, also, tokens)                                                 \
+  ROCMFORGE_MATMUL_KERNEL(                                                                                \
+      matmul_high_##format##_##also##_##tokens, multiply_tiles,                                           \
+      TilesConfig<rocmforge::hopper::WeightFormat::format, tokens, 1, rocmforge::hopper::MatmulTilesArgs, \
+                  rocmforge::hopper::high_tile_consumers, rocmforge::hopper::WeightFormat::also>)
 #define ROCMFORGE_MATMUL_TILES(format, tokens)                              \
   ROCMFORGE_MATMUL_KERNEL(matmul_tiles_##format##_##tokens, multiply_tiles, \
                           TilesConfig<rocmforge::hopper::WeightFormat::format, tokens>)
