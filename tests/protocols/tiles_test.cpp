@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <tuple>
@@ -221,7 +222,9 @@ TEST(TilesProtocol, NeedsTheScalesThatItAssertsOf) {
         .boxes = boxes, .slots = 8, .scales = tiles_scales_needed(boxes), .boxes_of_record = least_boxes_of_tile};
     EXPECT_EQ(protocol::text_of(faults_of(version, 40, shortest)), "no fault") << boxes;
     version.scales -= 1;
-    EXPECT_TRUE(faults_of(version, 400, shortest).contains("scales: read with other contents than wanted")) << boxes;
+    const Faults faults = faults_of(version, 400, shortest);
+    EXPECT_TRUE(std::ranges::any_of(faults, [](const std::string& fault) { return fault.starts_with("scales: "); }))
+        << boxes << " boxes: " << protocol::text_of(faults);
   }
 }
 
