@@ -118,7 +118,7 @@ void AttentionLibrary::run(const rocmforge_dense_attention& call, const rocmforg
   const std::int64_t kv_width = std::int64_t{call.kv_heads} * call.head_dim;
   args.dense = {call.k, call.v, call.kv_len * kv_width, kv_width, call.head_dim};
   const KvLayout layout{.dtype = spec.kv_dtype, .kv_heads = spec.kv_heads, .head_dim = spec.head_dim};
-  const std::size_t kv_bytes = bytes_of(spec.kv_dtype, call.batch * call.kv_len * kv_width);
+  const std::size_t kv_bytes = bytes_of(spec.kv_dtype.k, call.batch * call.kv_len * kv_width);
   const std::int64_t q_elems = tokens * call.q_heads * call.head_dim;
   const auto mask_bytes = static_cast<std::size_t>(tokens * call.kv_len) * sizeof(float);
   args.batch = make_batch(0);

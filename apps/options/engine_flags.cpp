@@ -83,14 +83,6 @@ Option threads_option(std::int32_t& target) {
           .range = {.least = 0, .most = max_threads, .note = "0: all processors"}};
 }
 
-Option kv_type_option(std::string& target) {
-  return {.names = "--kv-type",
-          .target = &target,
-          .meaning = "Format of the KV cache",
-          .group = model_group,
-          .choices = {"f32", "f16", "bf16", "q8_0"}};
-}
-
 Option json_option(bool& target, std::string meaning) { return {"--json", &target, std::move(meaning)}; }
 
 void add_model(Command& command, ModelArgument& model) {
@@ -143,7 +135,7 @@ void EngineFlags::add_to(Command& command) {
        .meaning = "Tokens computed in one step",
        .range = {.least = 1, .most = 65536}});
   add(threads_option(threads_));
-  add(kv_type_option(kv_type_));
+  kv_types_.add_to(command, model_group);
   add(device_option(device_));
   add(kernel_dir_option(kernel_dir_));
   placement_.add_to(command, model_group);
@@ -261,7 +253,7 @@ EngineOptions EngineFlags::options() const {
   options.merge_launches = merge_launches_ == "on"    ? MergeLaunches::on
                            : merge_launches_ == "off" ? MergeLaunches::off
                                                       : MergeLaunches::automatic;
-  options.model.kv_dtype = *dtype_from_name(kv_type_);
+  options.model.kv_dtype = kv_types_.types();
   options.model.max_batch_tokens = batch_;
   options.model.attention = attention_;
   options.model.matmul = matmul_;

@@ -12,6 +12,7 @@
 #include "engine/engine.h"
 #include "model_path.h"
 #include "schedule/sampling_numbers.h"
+#include "kv_type_flags.h"
 #include "service/constraints.h"
 
 namespace rocmforge::app {
@@ -22,7 +23,6 @@ constexpr std::int32_t max_threads = 1024;
 Option device_option(std::string& target);
 Option kernel_dir_option(std::string& target);
 Option threads_option(std::int32_t& target);
-Option kv_type_option(std::string& target);
 Option json_option(bool& target, std::string meaning = "JSON");
 Option without_option(std::vector<std::string>& target);
 Option no_avoid_option(bool& target);
@@ -92,7 +92,7 @@ class EngineFlags {
   std::int32_t context_ = 0;
   std::int32_t batch_ = 512;
   std::int32_t threads_ = 0;
-  std::string kv_type_ = "f16";
+  KvTypeFlags kv_types_;
   std::string device_ = "auto";
   PlacementFlags placement_;
   std::int32_t ranks_ = 1;

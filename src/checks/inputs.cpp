@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/half.h"
+#include "ops/kv_coding.h"
 
 namespace rocmforge {
 namespace {
@@ -188,47 +189,94 @@ PagedStep append_step(std::span<const SequenceShape> sequences, std::int32_t blo
       random);
 }
 
-std::vector<std::byte> random_pages(const KvLayout& layout, std::int64_t num_blocks, Random& random) {
-  if (layout.dtype != DType::q8_0) {
-    return random_weight(layout.dtype, num_blocks * layout.planes(), layout.head_elems(), random);
+namespace {
+
+constexpr std::int64_t pool_heads = 61;
+
+/// Heads of a block, scales and minima of quantised ones small.
+std::vector<std::byte> random_heads(const KvLayout& layout, DType type, Random& random) {
+  if (!is_kv_quant(type)) {
+    return random_weight(type, pool_heads, layout.head_elems(), random);
   }
-  constexpr std::int64_t pool_count = 61;
-  std::vector<std::byte> pool(layout.head_bytes() * pool_count);
-  std::ranges::generate(pool, [&random] { return static_cast<std::byte>(random.bits()); });
-  for (std::size_t head = 0; head < pool.size(); head += layout.head_bytes()) {
-    for (std::size_t at = static_cast<std::size_t>(layout.head_elems()); at < layout.head_bytes(); at += 2) {
+  const std::size_t head_bytes = row_bytes(type, layout.head_elems());
+  const KvArrays arrays = kv_arrays(kv_coding(type), layout.block_tokens, layout.head_dim);
+  std::vector<std::byte> heads(head_bytes * pool_heads);
+  std::ranges::generate(heads, [&random] { return static_cast<std::byte>(random.bits()); });
+  for (std::size_t head = 0; head < heads.size(); head += head_bytes) {
+    for (auto at = static_cast<std::size_t>(arrays.scales); at < head_bytes; at += 2) {
       const std::uint16_t scale = float_to_half(random.uniform(0.005f, 0.02f));
-      std::memcpy(pool.data() + head + at, &scale, sizeof scale);
+      std::memcpy(heads.data() + head + at, &scale, sizeof scale);
     }
   }
-  return drawn_from(pool, layout.head_bytes(), num_blocks * layout.planes(), random);
+  return heads;
+}
+
+/// The numbers of a head in the order of its elements.
+void decode_head(const KvLayout& layout, bool value, std::span<const std::byte> head, std::vector<float>& values) {
+  const DType type = layout.dtype.of(value);
+  if (!is_kv_quant(type)) {
+    const std::vector<float> plain = floats_of(type, head);
+    values.insert(values.end(), plain.begin(), plain.end());
+    return;
+  }
+  const KvCoding coding = kv_coding(type);
+  const KvArrays arrays = kv_arrays(coding, layout.block_tokens, layout.head_dim);
+  const bool token_major = (value ? layout.v_order : layout.k_order) == KvOrder::token_major;
+  const auto byte_at = [&](std::int64_t at) { return std::to_integer<std::uint32_t>(head[static_cast<std::size_t>(at)]); };
+  for (std::int64_t i = 0; i < layout.head_elems(); ++i) {
+    const std::int64_t token = token_major ? i / layout.head_dim : i % layout.block_tokens;
+    const std::int64_t dim = token_major ? i % layout.head_dim : i / layout.block_tokens;
+    const auto place = [&](std::int64_t index, std::int64_t count) {
+      return token_major ? token * count + index : index * layout.block_tokens + token;
+    };
+    const auto half_at = [&](std::int64_t array) {
+      const std::int64_t at = array + 2 * place(dim / kv_quant_dims, arrays.groups);
+      return half_to_float(static_cast<std::uint16_t>(byte_at(at) | byte_at(at + 1) << 8));
+    };
+    std::uint32_t code = byte_at(place(dim * coding.bits / 8, arrays.code_bytes));
+    code = coding.bits == 4 ? code >> (dim % 2 * 4) & 15u : code;
+    if (coding.fifth) {
+      code |= (byte_at(arrays.fifths + place(dim / 8, arrays.fifth_bytes)) >> (dim % 8) & 1u) << 4;
+    }
+    const float scaled = half_at(arrays.scales) * static_cast<float>(kv_number(coding, code));
+    values.push_back(coding.minimum ? scaled + half_at(arrays.minima) : scaled);
+  }
+}
+
+}  // namespace
+
+std::vector<std::byte> random_pages(const KvLayout& layout, std::int64_t num_blocks, Random& random) {
+  if (layout.dtype.is_one() && !layout.dtype.is_quantised()) {
+    return random_weight(layout.dtype.k, num_blocks * layout.planes(), layout.head_elems(), random);
+  }
+  const std::vector<std::byte> pools[] = {random_heads(layout, layout.dtype.k, random),
+                                          random_heads(layout, layout.dtype.v, random)};
+  std::vector<std::byte> pages(layout.block_bytes() * static_cast<std::size_t>(num_blocks));
+  std::byte* to = pages.data();
+  for (std::int64_t plane = 0; plane < num_blocks * layout.planes(); ++plane) {
+    const bool value = plane % layout.planes() >= layout.kv_heads;
+    const std::size_t bytes = value ? layout.value_head_bytes() : layout.head_bytes();
+    std::memcpy(to, pools[value ? 1 : 0].data() + static_cast<std::size_t>(random.below(pool_heads)) * bytes, bytes);
+    to += bytes;
+  }
+  return pages;
 }
 
 DecodeOutput decode_pages(const KvLayout& layout) {
-  if (layout.dtype != DType::q8_0) {
-    return [dtype = layout.dtype](std::span<const std::byte> bytes) { return floats_of(dtype, bytes); };
+  if (layout.dtype.is_one() && !layout.dtype.is_quantised()) {
+    return [type = layout.dtype.k](std::span<const std::byte> bytes) { return floats_of(type, bytes); };
   }
   return [layout](std::span<const std::byte> bytes) {
     std::vector<float> values;
-    const auto quants = static_cast<std::size_t>(layout.head_elems());
-    const auto dims = static_cast<std::size_t>(layout.head_dim);
-    const auto tokens = static_cast<std::size_t>(layout.block_tokens);
-    const auto plane_is_k = [&](std::size_t plane) {
-      return static_cast<std::int64_t>(plane) % layout.planes() < layout.kv_heads;
-    };
-    for (std::size_t plane = 0; (plane + 1) * layout.head_bytes() <= bytes.size(); ++plane) {
-      const auto head = bytes.subspan(plane * layout.head_bytes(), layout.head_bytes());
-      const bool token_major = (plane_is_k(plane) ? layout.k_order : layout.v_order) == KvOrder::token_major;
-      for (std::size_t i = 0; i < quants; ++i) {
-        const std::size_t token = token_major ? i / dims : i % tokens;
-        const std::size_t group = (token_major ? i % dims : i / tokens) / kv_quant_dims;
-        const std::size_t scale = token_major ? token * (dims / kv_quant_dims) + group : group * tokens + token;
-        std::uint16_t bits = 0;
-        std::memcpy(&bits, head.data() + quants + 2 * scale, sizeof bits);
-        values.push_back(half_to_float(bits) * static_cast<float>(static_cast<std::int8_t>(head[i])));
+    for (std::int64_t plane = 0;; ++plane) {
+      const bool value = plane % layout.planes() >= layout.kv_heads;
+      const std::size_t head = value ? layout.value_head_bytes() : layout.head_bytes();
+      if (bytes.size() < head) {
+        return values;
       }
+      decode_head(layout, value, bytes.first(head), values);
+      bytes = bytes.subspan(head);
     }
-    return values;
   };
 }
 

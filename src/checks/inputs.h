@@ -69,7 +69,7 @@ PagedStep append_step(std::span<const SequenceShape> sequences, std::int32_t blo
 
 /// The pages of a cache, every position written.
 std::vector<std::byte> random_pages(const KvLayout& layout, std::int64_t num_blocks, Random& random);
-/// The numbers in pages, in the order in which they are stored; those of Q8_0 times their scales.
+/// The numbers in pages, in the order in which they are stored; those of quantised types as what they stand for.
 DecodeOutput decode_pages(const KvLayout& layout);
 
 /// inverse_frequency of RopeAppend: [n_rot / 2].

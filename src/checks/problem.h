@@ -60,6 +60,8 @@ ShapeLimits limits_of(const StepShape& step);
 
 /// The tolerance of attention's output (type_tolerance) with inputs and pages of the types in `spec`.
 double attention_tolerance(const Attention::Spec& spec, DeviceKind device);
+/// That of numbers in pages, of which a few may be rounded to the next code.
+double pages_tolerance(const KvTypes& types);
 /// That of products with a weight of this type; `gated`: of two products that an activation joins.
 double matmul_tolerance(DType weight, bool gated);
 

@@ -237,9 +237,9 @@ CallProblem<Attention> attention_problem(const KernelUse<Attention>& use, const 
 
 double attention_tolerance(const Attention::Spec& spec, DeviceKind device) {
   const double io = type_tolerance(spec.io_dtype);
-  // No kernel rounds the values of Q8_0 pages more coarsely than F16. The CPU computes in F32 from pages of any type.
-  const DType pages = spec.kv_dtype == DType::q8_0 ? DType::f16 : spec.kv_dtype;
-  return device == DeviceKind::cpu ? io : std::max(io, type_tolerance(pages));
+  // No kernel rounds the values of quantised pages more coarsely than F16. The CPU computes in F32 from pages of any type.
+  const auto of_pages = [](DType type) { return type_tolerance(is_kv_quant(type) ? DType::f16 : type); };
+  return device == DeviceKind::cpu ? io : std::max({io, of_pages(spec.kv_dtype.k), of_pages(spec.kv_dtype.v)});
 }
 
 template <>

@@ -5,6 +5,7 @@
 #include "checks/difference.h"
 #include "checks/inputs.h"
 #include "checks/problem.h"
+#include "ops/kv_coding.h"
 
 namespace rocmforge {
 namespace {
@@ -49,9 +50,9 @@ CallProblem<RopeAppend> rope_problem(const RopeAppend::Spec& spec, const StepSha
   const auto frequency =
       spec.kind == RopeKind::none ? Slot<float>() : problem.arrays.input("frequencies", rotary_frequencies(spec.n_rot));
   const auto pages = empty_pages(problem.arrays, spec.layout, step.num_blocks);
-  problem.tolerance = type_tolerance(spec.layout.dtype);  // of the pages
+  problem.tolerance = pages_tolerance(spec.layout.dtype);
   problem.bytes = static_cast<double>(tokens * (q_width + stride)) * sizeof(float) +
-                  static_cast<double>(row_bytes(spec.layout.dtype, tokens * 2 * kv_width));
+                  static_cast<double>(kv_row_bytes(spec.layout.dtype, tokens * kv_width));
   const std::int64_t num_blocks = step.num_blocks;
   const BatchArrays batch(problem.arrays, std::move(step.plan));
   problem.bind = bind_args<RopeAppend>(spec, [=](const auto&, PlacedArrays& place) {
@@ -81,9 +82,9 @@ CallProblem<LatentAppend> latent_problem(const LatentAppend::Spec& spec, const S
   const auto norm = problem.arrays.input("norm", random.uniforms(spec.layout.value_dim, 0.5f, 1.5f));
   const auto frequency = problem.arrays.input("frequencies", rotary_frequencies(spec.n_rot));
   const auto pages = empty_pages(problem.arrays, spec.layout, step.num_blocks);
-  problem.tolerance = type_tolerance(spec.layout.dtype);  // of the pages
+  problem.tolerance = pages_tolerance(spec.layout.dtype);
   problem.bytes = static_cast<double>(tokens * (2 * q_width + kv_width)) * sizeof(float) +
-                  static_cast<double>(row_bytes(spec.layout.dtype, tokens * kv_width));
+                  static_cast<double>(row_bytes(spec.layout.dtype.k, tokens * kv_width));
   const std::int64_t num_blocks = step.num_blocks;
   const BatchArrays batch(problem.arrays, std::move(step.plan));
   problem.bind = bind_args<LatentAppend>(spec, [=](const auto&, PlacedArrays& place) {
@@ -157,6 +158,14 @@ std::vector<CallShape<Op>> shapes_of_append(const ShapeLimits& limits, double wo
 constexpr double turn_work = 50.0;
 
 }  // namespace
+
+double pages_tolerance(const KvTypes& types) {
+  const auto of = [](DType type) {
+    const bool is_coarse = is_kv_quant(type) && type != DType::q8_0;
+    return !is_coarse ? type_tolerance(type) : kv_coding(type).fifth ? 1e-2 : 2e-2;
+  };
+  return std::max(of(types.k), of(types.v));
+}
 
 template <>
 std::vector<CallShape<RopeAppend>> shapes_of(const KernelUse<RopeAppend>& use, const ShapeLimits& limits) {

@@ -46,7 +46,7 @@ class UseList {
       return;
     }
     // The number of heads changes how often the kernel does the same.
-    if (!appended_.emplace(layout.head_dim, layout.dtype).second) {
+    if (!appended_.emplace(layout.head_dim, name(layout.dtype)).second) {
       return;
     }
     for (const bool norm : {false, true}) {
@@ -75,7 +75,7 @@ class UseList {
   const KernelRegistry& registry_;
   const DeviceInfo& device_;
   Uses uses_;
-  std::set<std::pair<std::int32_t, DType>> appended_;
+  std::set<std::pair<std::int32_t, std::string>> appended_;
 };
 
 void add_small_operations(UseList& list) {
@@ -121,7 +121,10 @@ std::vector<KernelRegistry::AnyUse> uses_of_models(const KernelRegistry& registr
     list.add_attention(layer.spec);
   }
   Attention::Spec other_pages = attention_of_models()[2].spec;
-  for (const DType dtype : {DType::bf16, DType::q8_0}) {
+  KvTypes rotated(DType::q5_1, DType::q4_0);
+  rotated.k_rotated = true;
+  rotated.v_rotated = true;
+  for (const KvTypes& dtype : {KvTypes(DType::bf16), KvTypes(DType::q8_0), KvTypes(DType::iq4_nl), rotated}) {
     other_pages.kv_dtype = dtype;
     list.add_attention(other_pages);
   }

@@ -60,9 +60,11 @@ void check_options(const EngineOptions& options) {
     throw Error(
         "--split tensor: this needs the other processes ('inspect' takes --ranks N, 'pull' downloads a model first)");
   }
-  const DType dtype = options.model.kv_dtype;
-  if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16 && dtype != DType::q8_0) {
-    throw Error(fmt::format("a KV cache of {} is not supported: choose F32, F16, BF16 or Q8_0", name(dtype)));
+  for (const DType type : {options.model.kv_dtype.k, options.model.kv_dtype.v}) {
+    if (!is_kv_type(type)) {
+      throw Error(fmt::format(
+          "a KV cache of {} is not supported: choose F32, F16, BF16, Q8_0, Q5_1, Q5_0, Q4_1, Q4_0 or IQ4_NL", name(type)));
+    }
   }
   (void)isa_limit(options.isa);
 }

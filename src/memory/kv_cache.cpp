@@ -15,9 +15,9 @@ double gibibytes(long double bytes) { return static_cast<double>(bytes / (1024.0
 
 void check_planes(const std::vector<KvLayout>& planes) {
   for (const KvLayout& layout : planes) {
-    check(layout.dtype == DType::f32 || layout.dtype == DType::f16 || layout.dtype == DType::bf16 ||
-              layout.dtype == DType::q8_0,
-          "a cache holds f32, f16, bf16 or q8_0");
+    for (const DType type : {layout.dtype.k, layout.dtype.v}) {
+      check(is_kv_type(type), "a cache holds f32, f16, bf16 or a quantised type");
+    }
     check(layout.block_tokens > 0 && layout.kv_heads > 0 && layout.head_dim > 0, "the cache's layout is empty");
     check(layout.block_tokens == planes.front().block_tokens, "a block has as many positions in every layer");
   }

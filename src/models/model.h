@@ -22,7 +22,7 @@ class LoraFile;
 class RankProcesses;
 
 struct ModelOptions {
-  DType kv_dtype = DType::f16;          ///< f32, f16, bf16 or q8_0
+  KvTypes kv_dtype = DType::f16;        ///< f32, f16, bf16 or is_kv_quant
   std::int32_t max_batch_tokens = 512;  ///< the workspace has room for this many
   std::int32_t max_logit_rows = 64;     ///< rows of logits in one step (perplexity asks for max_batch_tokens)
   std::int32_t max_sequences = 64;      ///< in one step

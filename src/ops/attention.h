@@ -25,7 +25,7 @@ struct Attention {
     std::int32_t q_heads = 0;
     std::int32_t kv_heads = 0;
     std::int32_t head_dim = 0;
-    DType kv_dtype = DType::f16;
+    KvTypes kv_dtype = DType::f16;
     DType io_dtype = DType::f32;  ///< of q and out
     float scale = 0.0f;           ///< 0 means 1 / sqrt(head_dim)
     std::int32_t window = 0;      ///< sliding window in tokens, 0 for none

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "ops/state_slots.h"
 #include "tensor/dtype.h"
@@ -14,19 +15,64 @@ enum class KvOrder {
   dim_major,    ///< [head_dim, block_tokens]
 };
 
-inline constexpr std::int32_t kv_quant_dims = 32;  ///< neighbouring dimensions that share a scale in q8_0
+inline constexpr std::int32_t kv_quant_dims = 32;  ///< neighbouring dimensions that share a scale in a quantised type
+
+/// Whether K or V of this type are codes under a scale: q8_0, q4_0, q4_1, q5_0, q5_1, iq4_nl.
+constexpr bool is_kv_quant(DType type) {
+  return type == DType::q8_0 || type == DType::q4_0 || type == DType::q4_1 || type == DType::q5_0 || type == DType::q5_1 ||
+         type == DType::iq4_nl;
+}
+
+/// Whether K or V may have this type.
+constexpr bool is_kv_type(DType type) {
+  return type == DType::f32 || type == DType::f16 || type == DType::bf16 || is_kv_quant(type);
+}
+
+/// How K and V are stored. A single type stands for both; so a kernel that compares with one serves no pair of types, and
+/// nothing rotated.
+struct KvTypes {
+  DType k = DType::f16;
+  DType v = DType::f16;
+  /// Heads are multiplied by the orthonormal Walsh-Hadamard matrix, in blocks of hadamard_dims, before they are quantised
+  /// (QuaRot 2024): no element then stands out. RopeAppend turns Q with K, so that scores are the same; attention turns its
+  /// output back.
+  bool k_rotated = false;
+  bool v_rotated = false;
+
+  constexpr KvTypes() = default;
+  constexpr KvTypes(DType both) : k(both), v(both) {}  // NOLINT: a single type is one of each
+  constexpr KvTypes(DType of_k, DType of_v) : k(of_k), v(of_v) {}
+
+  [[nodiscard]] constexpr DType of(bool value) const { return value ? v : k; }
+  [[nodiscard]] constexpr bool is_quantised() const { return is_kv_quant(k) || is_kv_quant(v); }
+  /// Whether neither is rotated and both have one type.
+  [[nodiscard]] constexpr bool is_one() const { return k == v && !k_rotated && !v_rotated; }
+
+  friend constexpr bool operator==(const KvTypes&, const KvTypes&) = default;
+};
+
+/// "F16", "Q8_0 and Q4_0" of K and V, "Q4_0 rotated".
+std::string name(const KvTypes& types);
+
+/// Bytes of `elems` elements of K and as many of V; of K alone in a latent plane.
+inline std::size_t kv_row_bytes(const KvTypes& types, std::int64_t elems, bool is_latent = false) {
+  return row_bytes(types.k, elems) + (is_latent ? 0 : row_bytes(types.v, elems));
+}
+
+/// Elements of a block of the Walsh-Hadamard matrix: the largest power of two that divides the head.
+constexpr std::int32_t hadamard_dims(std::int32_t head_dim) { return head_dim & -head_dim; }
 
 /// The layout in which an attention backend stores the KV cache. A block holds `block_tokens` positions of one layer:
-/// first K as [kv_heads, (k_order)], then V as [kv_heads, (v_order)].
+/// first K as [kv_heads, (k_order)], then V as [kv_heads, (v_order)], each in its own type.
 ///
 /// A latent plane (value_dim above 0) stores K alone: V is the first value_dim elements of each K, in K's order.
 ///
-/// In q8_0 each 32 neighbouring dimensions of a position share a scale: a head of K or V is first its quants, one signed
-/// byte each in (order), then its scales as f16, [block_tokens, head_dim / 32] or, when dim_major, [head_dim / 32,
-/// block_tokens]. head_dim is a multiple of 32. A scale is the largest magnitude times 1/127, a quant the nearest whole
-/// number (of two the even one) of value / scale, at most 127 in magnitude; 0 under a scale of 0.
+/// In a quantised type each 32 neighbouring dimensions of a position share a scale, and head_dim is a multiple of 32. A head
+/// of K or V is several arrays, each [block_tokens, bytes of a position] or, when dim_major, [bytes of a position,
+/// block_tokens]: codes, fifth bits, scales and minima, as far as the type has them. ops/kv_codes.h says what
+/// they mean.
 struct KvLayout {
-  DType dtype = DType::f16;  ///< f32, f16, bf16 or q8_0
+  KvTypes dtype = DType::f16;
   std::int32_t block_tokens = 32;
   std::int32_t kv_heads = 0;
   std::int32_t head_dim = 0;
@@ -40,12 +86,19 @@ struct KvLayout {
   /// The plane of a head's V among them; K's is the head's number.
   [[nodiscard]] std::int64_t v_plane(int kv_head) const { return is_latent() ? kv_head : kv_heads + kv_head; }
   [[nodiscard]] std::int64_t head_elems() const { return std::int64_t{block_tokens} * head_dim; }
-  [[nodiscard]] std::int64_t k_offset(int kv_head) const { return kv_head * head_elems(); }
-  [[nodiscard]] std::int64_t v_offset(int kv_head) const { return v_plane(kv_head) * head_elems(); }
   [[nodiscard]] std::int64_t block_elems() const { return planes() * head_elems(); }
-  [[nodiscard]] std::size_t block_bytes() const { return row_bytes(dtype, block_elems()); }
-  /// Of the K or V of one head in one block; for q8_0 the quants are its first head_elems() bytes.
-  [[nodiscard]] std::size_t head_bytes() const { return row_bytes(dtype, head_elems()); }
+  /// Of the K of one head in one block.
+  [[nodiscard]] std::size_t head_bytes() const { return row_bytes(dtype.k, head_elems()); }
+  [[nodiscard]] std::size_t value_head_bytes() const { return row_bytes(dtype.v, head_elems()); }
+  /// From the start of a block to a head's K or, with `value`, V.
+  [[nodiscard]] std::size_t head_at(bool value, int kv_head) const {
+    const auto head = static_cast<std::size_t>(kv_head);
+    const auto heads = static_cast<std::size_t>(kv_heads);
+    return value && !is_latent() ? heads * head_bytes() + head * value_head_bytes() : head * head_bytes();
+  }
+  [[nodiscard]] std::size_t block_bytes() const {
+    return static_cast<std::size_t>(kv_heads) * (head_bytes() + (is_latent() ? 0 : value_head_bytes()));
+  }
 
   friend bool operator==(const KvLayout&, const KvLayout&) = default;
 };

@@ -89,6 +89,13 @@ std::string to_string(const RopeAppend::Spec& spec) {
               : "");
 }
 
+std::string name(const KvTypes& types) {
+  const auto one = [](DType type, bool rotated) { return fmt::format("{}{}", name(type), rotated ? " rotated" : ""); };
+  const std::string k = one(types.k, types.k_rotated);
+  const std::string v = one(types.v, types.v_rotated);
+  return k == v ? k : k + " and " + v;
+}
+
 std::string to_string(const Attention::Spec& spec) {
   std::string text =
       fmt::format("heads {}:{} head_dim {} kv {}", spec.q_heads, spec.kv_heads, spec.head_dim, name(spec.kv_dtype));

@@ -431,8 +431,8 @@ TEST(Specs, TinyWhatNoKernelCanDoIsRefusedWithTheReason) {
   };
   EXPECT_EQ(refusal(Attention{}, Attention::Spec{.q_heads = 10, .kv_heads = 4, .head_dim = 64}),
             "q_heads 10 is not a multiple of kv_heads 4");
-  EXPECT_EQ(refusal(Attention{}, Attention::Spec{.q_heads = 8, .kv_heads = 4, .head_dim = 64, .kv_dtype = DType::q4_0}),
-            "kv_dtype Q4_0 is not one of F32, F16, BF16, Q8_0");
+  EXPECT_EQ(refusal(Attention{}, Attention::Spec{.q_heads = 8, .kv_heads = 4, .head_dim = 64, .kv_dtype = DType::q4_k}),
+            "K or V of Q4_K, not of F32, F16, BF16, Q8_0, Q5_1, Q5_0, Q4_1, Q4_0 or IQ4_NL");
   EXPECT_EQ(refusal(Attention{}, Attention::Spec{.q_heads = 8, .kv_heads = 4, .head_dim = 80, .kv_dtype = DType::q8_0}),
             "head_dim 80 is not a multiple of 32, as Q8_0 pages need");
   EXPECT_EQ(refusal(Attention{}, Attention::Spec{.q_heads = 8, .kv_heads = 4, .head_dim = 64, .io_dtype = DType::q8_0}),

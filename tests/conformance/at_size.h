@@ -82,10 +82,10 @@ inline std::vector<std::byte> downloaded(const DeviceBuffer& memory) {
   return bytes;
 }
 
-/// Pages after an append: what is not written stays poisoned. Q8_0 is decoded on the processor.
+/// Pages after an append: what is not written stays poisoned. Those of quantised types are decoded on the processor.
 inline void expect_pages(const Output& actual, const Output& expected, const KvLayout& layout, double allowed,
                          std::string_view kernel) {
-  if (layout.dtype != DType::q8_0) {
+  if (!layout.dtype.is_quantised()) {
     expect_rows(actual, expected, allowed, kernel);
     return;
   }

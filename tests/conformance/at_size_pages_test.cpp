@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "checks/model_shapes.h"
+#include "checks/problem.h"
 #include "conformance/at_size.h"
 
 namespace rocmforge::test {
@@ -57,7 +58,7 @@ void for_each_step(const KvLayout& layout, const Compare& compare) {
     SCOPED_TRACE(shape.name);
     Random random(13);
     const PagedStep step = append_step(shape.sequences, layout.block_tokens, random);
-    if (layout.dtype != DType::q8_0 ||
+    if (!layout.dtype.is_quantised() ||
         step.num_blocks * static_cast<std::int64_t>(layout.block_bytes()) <= most_quant_bytes) {
       compare(step);
     }
@@ -65,7 +66,7 @@ void for_each_step(const KvLayout& layout, const Compare& compare) {
 }
 
 Output pages_for(const KvLayout& layout, const PagedStep& step) {
-  return {layout.dtype, step.num_blocks * layout.block_elems() / layout.head_dim, layout.head_dim};
+  return {layout.dtype.k, step.num_blocks * layout.block_elems() / layout.head_dim, layout.head_dim};
 }
 
 using RopeLayer = Layer<RopeAppend::Spec>;
@@ -128,7 +129,7 @@ TEST_P(RopeOfModels, IsRightInEveryElement) {
     };
     elements += compare_with_plain<RopeAppend>(spec, make, call, [&](const auto& actual, const auto& expected, auto kernel) {
       expect_rows(actual[0], expected[0], tolerance(DType::f32), kernel);
-      expect_pages(actual[1], expected[1], spec.layout, tolerance(spec.layout.dtype), kernel);
+      expect_pages(actual[1], expected[1], spec.layout, pages_tolerance(spec.layout.dtype), kernel);
       return actual[0].rows * actual[0].width + actual[1].rows * actual[1].width;
     });
   });
@@ -185,7 +186,7 @@ TEST_P(LatentAppendOfModels, IsRightInEveryElement) {
     elements +=
         compare_with_plain<LatentAppend>(spec, make, call, [&](const auto& actual, const auto& expected, auto kernel) {
           expect_rows(actual[0], expected[0], tolerance(DType::f32), kernel);
-          expect_pages(actual[1], expected[1], spec.layout, tolerance(spec.layout.dtype), kernel);
+          expect_pages(actual[1], expected[1], spec.layout, pages_tolerance(spec.layout.dtype), kernel);
           return actual[0].rows * actual[0].width + actual[1].rows * actual[1].width;
         });
   });

@@ -102,8 +102,8 @@ class AttentionAtSize {
     num_blocks_ = num_blocks;
     Stream& stream = harness().target.device->stream();
     pages_ = poisoned_buffer(static_cast<std::size_t>(num_blocks) * layout_.block_bytes());
-    if (layout_.dtype != DType::q8_0) {
-      fill_random(stream, pages_.data(), layout_.dtype, num_blocks * layout_.block_elems(), 7, 1.5f);
+    if (!layout_.dtype.is_quantised()) {
+      fill_random(stream, pages_.data(), layout_.dtype.k, num_blocks * layout_.block_elems(), 7, 1.5f);
       return;
     }
     // One head of a block: quants, then their scales.

@@ -11,6 +11,11 @@ constexpr DType f32 = DType::f32;
 constexpr DType f16 = DType::f16;
 constexpr DType bf16 = DType::bf16;
 constexpr DType q8_0 = DType::q8_0;
+constexpr DType q4_0 = DType::q4_0;
+constexpr DType q4_1 = DType::q4_1;
+constexpr DType q5_0 = DType::q5_0;
+constexpr DType q5_1 = DType::q5_1;
+constexpr DType iq4_nl = DType::iq4_nl;
 
 }  // namespace
 
@@ -50,6 +55,13 @@ std::vector<AttentionCase> tiny_attention_cases() {
       {"q8_0_decode_head_dim_32", decode(heads(4, 2, 32, q8_0)), {{33, 1}, {70, 1}}},
       {"q8_0_decode_options", decode(options(heads(4, 2, 64, q8_0), 40, 20.0f, true)), {{60, 1}, {20, 1}}},
       {"q8_0_mask", masked(heads(2, 1, 64, q8_0)), {{20, 20}, {18, 2}}},
+      {"q4_0_cache", heads(2, 1, 64, q4_0), {{21, 21}, {18, 1}}},
+      {"q4_1_decode", decode(heads(4, 2, 96, q4_1)), {{33, 1}, {1, 1}, {70, 1}}, in_blocks_of(16)},
+      {"q5_0_decode_rotated", decode(heads(4, 2, 64, rotated(q5_0))), {{33, 1}, {70, 1}}},
+      {"q5_1_rotated_options", options(heads(4, 1, 32, rotated(q5_1)), 9, 20.0f, true), {{24, 24}, {33, 1}}},
+      {"iq4_nl_decode", decode(heads(2, 1, 128, iq4_nl)), {{60, 1}, {20, 1}}},
+      {"q8_0_and_q4_0_decode", decode(heads(8, 1, 64, KvTypes(q8_0, q4_0))), {{60, 1}, {20, 1}}},
+      {"f16_and_q5_1_rotated", heads(2, 1, 96, rotated(KvTypes(f16, q5_1))), {{20, 20}, {18, 2}}, with_padding(2)},
       {"window", options(heads(2, 1, 64), 7, 0.0f, false), {{30, 30}}},
       {"soft_cap", options(heads(2, 1, 64), 0, 5.0f, false), {{20, 20}}},
       {"sinks", options(heads(2, 1, 64), 0, 0.0f, true), {{20, 20}, {18, 1}}},
@@ -130,6 +142,23 @@ std::vector<AttentionCase> attention_cases() {
       {"odd_length_decode", heads(4, 4, 64), {{1, 1}, {2, 1}, {127, 1}, {128, 1}, {129, 1}, {255, 1}}},
       {"f32_cache", heads(8, 2, 80, f32), {{150, 150}, {33, 1}}},
       {"bf16_cache", heads(8, 2, 128, bf16), {{150, 150}, {33, 1}}},
+      {"q4_0_cache", heads(8, 2, 128, rotated(q4_0)), {{150, 150}, {33, 1}}},
+      {"q4_0_decode", decode(heads(32, 8, 128, q4_0)), {{2048, 1}, {129, 1}, {17, 1}, {1, 1}}},
+      {"q4_1_head_dim_96", heads(6, 2, 96, q4_1), {{150, 20}, {33, 1}}, in_blocks_of(16)},
+      {"q4_1_decode_mqa", decode(heads(16, 1, 64, q4_1)), {{700, 1}, {40, 1}}},
+      {"q5_0_options", options(heads(8, 2, 64, rotated(q5_0)), 50, 20.0f, true), {{300, 300}, {400, 1}}},
+      {"q5_0_decode_head_dim_256", decode(heads(8, 1, 256, rotated(q5_0))), {{600, 1}}, in_blocks_of(32)},
+      {"q5_1_full", full(heads(8, 2, 128, q5_1)), {{300, 20}, {17, 17}, {129, 1}}, in_blocks_of(16)},
+      {"q5_1_decode_window", decode(options(heads(8, 2, 64, q5_1), 100, 0.0f, false)), {{1000, 1}, {40, 1}}},
+      {"iq4_nl_cache", heads(4, 1, 160, rotated(iq4_nl)), {{150, 150}, {33, 1}}},
+      {"iq4_nl_decode_padding", decode(heads(8, 2, 128, iq4_nl)), {{600, 1}, {40, 1}}, with_padding(6)},
+      {"iq4_nl_bf16_in_and_out", in_and_out(heads(8, 2, 128, rotated(iq4_nl)), bf16), {{150, 150}, {33, 1}}},
+      {"q8_0_and_q4_0", heads(8, 2, 128, KvTypes(q8_0, q4_0)), {{150, 70}, {40, 1}}, with_padding(3)},
+      {"q8_0_and_q5_1_decode", decode(heads(32, 8, 128, KvTypes(q8_0, q5_1))), {{1025, 1}, {129, 1}}},
+      {"bf16_and_q4_1_decode", decode(heads(8, 2, 64, KvTypes(bf16, q4_1))), {{700, 1}, {40, 1}}},
+      {"q5_0_and_f16", heads(8, 2, 64, rotated(KvTypes(q5_0, f16))), {{150, 150}, {33, 1}}},
+      {"f16_and_bf16_decode", decode(heads(8, 2, 64, KvTypes(f16, bf16))), {{300, 1}, {33, 1}}},
+      {"q4_0_decode_head_dim_352", decode(heads(4, 2, 352, q4_0)), {{40, 1}}},
       {"q8_0_cache", heads(8, 2, 128, q8_0), {{150, 150}, {33, 1}}},
       {"q8_0_head_dim_96", heads(6, 2, 96, q8_0), {{150, 20}, {33, 1}}, in_blocks_of(16)},
       {"q8_0_options", options(heads(8, 2, 64, q8_0), 50, 20.0f, true), {{300, 300}, {400, 1}}},

@@ -17,7 +17,8 @@ struct AttentionCase {
 
 inline void PrintTo(const AttentionCase& c, std::ostream* out) { *out << c.name; }
 
-inline Attention::Spec heads(std::int32_t q_heads, std::int32_t kv_heads, std::int32_t head_dim, DType dtype = DType::f16) {
+inline Attention::Spec heads(std::int32_t q_heads, std::int32_t kv_heads, std::int32_t head_dim,
+                             const KvTypes& dtype = DType::f16) {
   Attention::Spec spec;
   spec.q_heads = q_heads;
   spec.kv_heads = kv_heads;

@@ -21,7 +21,7 @@ std::vector<std::byte> dense_tensor(const AttentionProblem& problem, const std::
       }
     }
   }
-  return to_bytes(problem.spec.kv_dtype, tensor);
+  return to_bytes(problem.spec.kv_dtype.k, tensor);
 }
 
 DenseKv dense_kv(const AttentionProblem& problem, bool heads_first, Arena& arena) {
@@ -92,9 +92,9 @@ std::vector<std::int32_t> kv_lengths(std::span<const SequenceShape> shapes) {
 
 double attention_tolerance(const Attention::Spec& spec, DeviceKind device) {
   const double io = tolerance(spec.io_dtype);
-  // K and V are the values that q8_0 stores exactly. No kernel rounds them more coarsely than f16.
-  const DType kv = spec.kv_dtype == DType::q8_0 ? DType::f16 : spec.kv_dtype;
-  return device == DeviceKind::cpu ? io : std::max(io, tolerance(kv));
+  // K and V are the values that quantised types store exactly. No kernel rounds them more coarsely than f16.
+  const auto of = [](DType type) { return tolerance(is_kv_quant(type) ? DType::f16 : type); };
+  return device == DeviceKind::cpu ? io : std::max({io, of(spec.kv_dtype.k), of(spec.kv_dtype.v)});
 }
 
 AttentionProblem::AttentionProblem(const Attention::Spec& problem_spec, std::vector<SequenceShape> problem_shapes,

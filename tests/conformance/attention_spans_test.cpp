@@ -36,6 +36,7 @@ std::vector<SpanCase> span_cases() {
           {"window", window, some_shapes, some_spans},
           {"capped", capped, some_shapes, some_spans},
           {"q8_0", heads(6, 2, 96, DType::q8_0), some_shapes, some_spans},
+          {"q4_1", heads(6, 2, 96, rotated(KvTypes(DType::q5_0, DType::q4_1))), some_shapes, some_spans},
           {"f32", heads(5, 1, 72, DType::f32), some_shapes, some_spans},
           {"wide", heads(4, 2, 512), {{40, 40}, {70, 9}}, {{0, 3, 30}, {1, 2, 7}}},
           {"longer_than_tiles", heads(2, 1, 128), {{600, 600}}, {{0, 100, 300}}}};

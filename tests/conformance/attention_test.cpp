@@ -76,14 +76,47 @@ void expect_large_scores_right(const Attention::Spec& spec, std::int32_t length)
     problem.kv.k[0][i] = 100.0f * std::cos(0.73f * static_cast<float>(i % 2003));
     problem.kv.v[0][i] = 100.0f * std::sin(0.11f * static_cast<float>(i % 4001));
   }
-  round_all(spec.kv_dtype, problem.q);
-  round_all(spec.kv_dtype, problem.kv.k[0]);
-  round_all(spec.kv_dtype, problem.kv.v[0]);
+  round_all(spec.kv_dtype.k, problem.q);
+  round_all(spec.kv_dtype.k, problem.kv.k[0]);
+  round_all(spec.kv_dtype.v, problem.kv.v[0]);
   const std::vector<float> expected = problem.run_reference();
   harness().for_each_kernel<Attention>(spec, [&](const AttentionBackend& kernel) {
     // A score of 80,000 has a rounding error of 0.004 in float, and its weight the same relative error.
     EXPECT_LE(relative_error(problem.run(kernel), expected), 1e-2);
   });
+}
+
+void turn_heads(std::vector<float>& values, std::int32_t head_dim) {
+  for (std::size_t first = 0; first < values.size(); first += static_cast<std::size_t>(head_dim)) {
+    std::vector<double> head(values.begin() + static_cast<std::ptrdiff_t>(first),
+                             values.begin() + static_cast<std::ptrdiff_t>(first) + head_dim);
+    turn_by_hadamard(head.data(), head_dim);
+    std::ranges::transform(head, values.begin() + static_cast<std::ptrdiff_t>(first),
+                           [](double value) { return static_cast<float>(value); });
+  }
+}
+
+/// Scores of rotated Q and K are those of Q and K, and what was summed of rotated V is turned back.
+void expect_rotation_undone(const Attention::Spec& plain, double allowed) {
+  const AttentionProblem problem(plain, {{70, 30}, {33, 1}}, 8);
+  AttentionProblem turned = problem;
+  turned.spec.kv_dtype = rotated(plain.kv_dtype);
+  turn_heads(turned.q, plain.head_dim);
+  for (std::size_t s = 0; s < turned.kv.k.size(); ++s) {
+    turn_heads(turned.kv.k[s], plain.head_dim);
+    turn_heads(turned.kv.v[s], plain.head_dim);
+  }
+  const std::vector<float> expected = problem.run_reference();
+  EXPECT_LE(relative_error(turned.run_reference(), expected), allowed);
+  harness().for_each_kernel<Attention>(turned.spec, [&](const AttentionBackend& kernel) {
+    EXPECT_LE(relative_error(turned.run(kernel), expected), allowed);
+  });
+}
+
+TEST(AttentionConformance, TinyRotationIsUndone) {
+  expect_rotation_undone(heads(2, 1, 96, DType::f32), 1e-5);
+  expect_rotation_undone(heads(4, 2, 64, DType::f16), 2e-3);
+  expect_rotation_undone(heads(4, 2, 64, DType::q8_0), 2e-2);
 }
 
 TEST(AttentionConformance, TinyScoresInTheThousandsStayFiniteAndRight) {
@@ -105,7 +138,7 @@ void expect_size_of_values_right(Attention::Spec spec, std::vector<SequenceShape
     for (float& value : values) {
       value *= size;
     }
-    round_all(spec.kv_dtype, values);
+    round_all(spec.kv_dtype.v, values);
   }
   const std::vector<float> expected = problem.run_reference();
   harness().for_each_kernel<Attention>(spec, [&](const AttentionBackend& kernel) {

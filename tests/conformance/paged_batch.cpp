@@ -52,32 +52,16 @@ float round_to(DType dtype, float value) {
   }
 }
 
-/// 32 values as KvLayout stores them in q8_0: quants and their scale.
-struct Quants {
-  std::int8_t values[kv_quant_dims];
-  std::uint16_t scale_bits;
-
-  explicit Quants(const float* from) {
-    float largest = 0.0f;
-    for (int i = 0; i < kv_quant_dims; ++i) {
-      largest = std::max(largest, std::abs(from[i]));
-    }
-    scale_bits = float_to_half(largest * (1.0f / 127.0f));
-    for (int i = 0; i < kv_quant_dims; ++i) {
-      const float quant = scale() > 0.0f ? std::nearbyint(from[i] / scale()) : 0.0f;
-      values[i] = static_cast<std::int8_t>(std::clamp(quant, -127.0f, 127.0f));
-    }
-  }
-  [[nodiscard]] float scale() const { return half_to_float(scale_bits); }
-};
-
 void round_all(DType dtype, std::span<float> values) {
-  if (dtype == DType::q8_0) {
+  if (is_kv_quant(dtype)) {
     check(values.size() % kv_quant_dims == 0, "quants come in whole groups");
+    const KvLayout layout{.dtype = dtype, .block_tokens = 1, .kv_heads = 1, .head_dim = kv_quant_dims};
+    std::vector<std::byte> bytes(layout.head_bytes());
+    const KvHead head{&layout, dtype, KvOrder::token_major, bytes.data()};
     for (std::size_t first = 0; first < values.size(); first += kv_quant_dims) {
-      const Quants quants(values.data() + first);
-      for (std::size_t i = 0; i < kv_quant_dims; ++i) {
-        values[first + i] = static_cast<float>(quants.values[i]) * quants.scale();
+      head.store(0, values.data() + first);
+      for (std::int32_t i = 0; i < kv_quant_dims; ++i) {
+        values[first + static_cast<std::size_t>(i)] = head.load(0, i);
       }
     }
     return;
@@ -114,14 +98,14 @@ std::vector<float> to_floats(DType dtype, std::span<const std::byte> bytes) {
   return values;
 }
 
-PagedSequences::PagedSequences(std::span<const std::int32_t> kv_lens, DType dtype, std::int32_t kv_heads,
+PagedSequences::PagedSequences(std::span<const std::int32_t> kv_lens, const KvTypes& types, std::int32_t kv_heads,
                                std::int32_t head_dim, Random& random, float deviation) {
   for (const std::int32_t length : kv_lens) {
     const std::int64_t count = std::int64_t{length} * kv_heads * head_dim;
     k.push_back(random.normals(count, deviation));
     v.push_back(random.normals(count));
-    round_all(dtype, k.back());
-    round_all(dtype, v.back());
+    round_all(types.k, k.back());
+    round_all(types.v, v.back());
   }
 }
 
@@ -147,78 +131,35 @@ void PagedCache::assign(std::span<const std::byte> bytes) {
   std::copy(bytes.begin(), bytes.end(), bytes_.data());
 }
 
-PagedCache::Place PagedCache::place(bool value, std::int64_t block, std::int64_t token, std::int32_t head,
-                                    std::int32_t dim) const {
+KvHead PagedCache::head_of(bool value, std::int64_t block, std::int32_t head) const {
   const bool own_plane = value && !layout_.is_latent();
-  const bool by_token = (own_plane ? layout_.v_order : layout_.k_order) == KvOrder::token_major;
-  const std::int64_t heads_before = block * layout_.planes() + (own_plane ? layout_.kv_heads : 0) + head;
-  const auto start = heads_before * static_cast<std::int64_t>(layout_.head_bytes());
-  const std::int64_t element = by_token ? token * layout_.head_dim + dim : std::int64_t{dim} * layout_.block_tokens + token;
-  if (layout_.dtype != DType::q8_0) {
-    return {start + element * static_cast<std::int64_t>(row_bytes(layout_.dtype, 1)), 0};
-  }
-  const std::int64_t group = dim / kv_quant_dims;
-  const std::int64_t scale =
-      by_token ? token * (layout_.head_dim / kv_quant_dims) + group : group * layout_.block_tokens + token;
-  return {start + element, start + std::int64_t{layout_.block_tokens} * layout_.head_dim + 2 * scale};
+  std::byte* data = const_cast<std::byte*>(bytes_.bytes().data());
+  return {&layout_, layout_.dtype.of(own_plane), own_plane ? layout_.v_order : layout_.k_order,
+          data + static_cast<std::size_t>(block) * layout_.block_bytes() + layout_.head_at(value, head)};
 }
 
-PagedCache::Place PagedCache::place_of(bool value, std::size_t s, std::int32_t position, std::int32_t head,
-                                       std::int32_t dim) const {
-  return place(value, blocks_[s][static_cast<std::size_t>(position / layout_.block_tokens)], position % layout_.block_tokens,
-               head, dim);
-}
-
-float PagedCache::read(const Place& place) const {
-  const std::byte* data = bytes_.bytes().data();
-  const auto bits_at = [data](std::int64_t offset) {
-    std::uint16_t bits;
-    std::memcpy(&bits, data + offset, 2);
-    return bits;
-  };
-  switch (layout_.dtype) {
-    case DType::f32: {
-      float value;
-      std::memcpy(&value, data + place.value, 4);
-      return value;
-    }
-    case DType::f16:
-      return half_to_float(bits_at(place.value));
-    case DType::bf16:
-      return bfloat16_to_float(bits_at(place.value));
-    default:
-      return static_cast<float>(static_cast<std::int8_t>(data[place.value])) * half_to_float(bits_at(place.scale));
-  }
+float PagedCache::read(bool value, std::size_t s, std::int32_t position, std::int32_t head, std::int32_t dim) const {
+  const std::int32_t block = blocks_[s][static_cast<std::size_t>(position / layout_.block_tokens)];
+  return head_of(value, block, head).load(position % layout_.block_tokens, dim);
 }
 
 float PagedCache::k(std::size_t s, std::int32_t position, std::int32_t head, std::int32_t dim) const {
-  return read(place_of(false, s, position, head, dim));
+  return read(false, s, position, head, dim);
 }
 
 float PagedCache::v(std::size_t s, std::int32_t position, std::int32_t head, std::int32_t dim) const {
-  return read(place_of(true, s, position, head, dim));
-}
-
-void PagedCache::put(const Place& place, const float* values, std::int32_t dim) {
-  if (layout_.dtype == DType::q8_0) {
-    const Quants quants(values + dim / kv_quant_dims * kv_quant_dims);
-    bytes_.data()[place.value] = static_cast<std::byte>(quants.values[dim % kv_quant_dims]);
-    std::memcpy(bytes_.data() + place.scale, &quants.scale_bits, 2);
-  } else {
-    const std::vector<std::byte> bytes = to_bytes(layout_.dtype, {values + dim, 1});
-    std::copy(bytes.begin(), bytes.end(), bytes_.data() + place.value);
-  }
+  return read(true, s, position, head, dim);
 }
 
 void PagedCache::write(const PagedSequences& sequences, std::size_t s, std::int32_t begin, std::int32_t end) {
   for (std::int32_t position = begin; position < end; ++position) {
+    const std::int32_t block = blocks_[s][static_cast<std::size_t>(position / layout_.block_tokens)];
+    const std::int32_t slot = position % layout_.block_tokens;
     for (std::int32_t head = 0; head < layout_.kv_heads; ++head) {
       const std::int64_t from = (std::int64_t{position} * layout_.kv_heads + head) * layout_.head_dim;
-      for (std::int32_t dim = 0; dim < layout_.head_dim; ++dim) {
-        put(place_of(false, s, position, head, dim), sequences.k[s].data() + from, dim);
-        if (!layout_.is_latent()) {
-          put(place_of(true, s, position, head, dim), sequences.v[s].data() + from, dim);
-        }
+      head_of(false, block, head).store(slot, sequences.k[s].data() + from);
+      if (!layout_.is_latent()) {
+        head_of(true, block, head).store(slot, sequences.v[s].data() + from);
       }
     }
   }
@@ -231,8 +172,8 @@ std::int64_t PagedCache::written_elements() const {
       const std::int32_t dim = i % layout_.head_dim;
       const std::int32_t token = i / layout_.head_dim % layout_.block_tokens;
       const std::int32_t head = i / layout_.head_dim / layout_.block_tokens;
-      count += std::isnan(read(place(false, block, token, head, dim))) ? 0 : 1;
-      count += layout_.is_latent() || std::isnan(read(place(true, block, token, head, dim))) ? 0 : 1;
+      count += std::isnan(head_of(false, block, head).load(token, dim)) ? 0 : 1;
+      count += layout_.is_latent() || std::isnan(head_of(true, block, head).load(token, dim)) ? 0 : 1;
     }
   }
   return count;

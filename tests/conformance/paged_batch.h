@@ -5,6 +5,7 @@
 
 #include "checks/model_shapes.h"
 #include "conformance/inputs.h"
+#include "kernels/formats/reference/kv_element.h"
 #include "ops/batch_plan.h"
 #include "ops/kv_layout.h"
 
@@ -15,7 +16,7 @@ namespace rocmforge::test {
 struct PagedSequences {
   PagedSequences() = default;
   /// `kv_lens` gives each sequence's full length.
-  PagedSequences(std::span<const std::int32_t> kv_lens, DType dtype, std::int32_t kv_heads, std::int32_t head_dim,
+  PagedSequences(std::span<const std::int32_t> kv_lens, const KvTypes& types, std::int32_t kv_heads, std::int32_t head_dim,
                  Random& random, float deviation = 1.0f);
 
   /// One sequence's [kv_len, kv_heads, head_dim].
@@ -46,16 +47,8 @@ class PagedCache {
   [[nodiscard]] std::int64_t written_elements() const;
 
  private:
-  /// Of an element and, in q8_0, its scale: bytes from the start of the cache.
-  struct Place {
-    std::int64_t value;
-    std::int64_t scale;
-  };
-  [[nodiscard]] Place place(bool value, std::int64_t block, std::int64_t token, std::int32_t head, std::int32_t dim) const;
-  [[nodiscard]] Place place_of(bool value, std::size_t s, std::int32_t position, std::int32_t head, std::int32_t dim) const;
-  [[nodiscard]] float read(const Place& place) const;
-  /// Stores dimension `dim` of a head's `values`.
-  void put(const Place& place, const float* values, std::int32_t dim);
+  [[nodiscard]] KvHead head_of(bool value, std::int64_t block, std::int32_t head) const;
+  [[nodiscard]] float read(bool value, std::size_t s, std::int32_t position, std::int32_t head, std::int32_t dim) const;
 
   KvLayout layout_;
   std::vector<std::vector<std::int32_t>> blocks_;
@@ -73,8 +66,15 @@ struct SpanOfRows {
 /// The step in which each sequence's last `q_len` of `kv_len` positions are queries.
 BatchPlan make_batch(std::span<const SequenceShape> shapes, const PagedCache& cache, std::span<const SpanOfRows> spans = {});
 
+/// K and V rotated before they are quantised.
+constexpr KvTypes rotated(KvTypes types) {
+  types.k_rotated = true;
+  types.v_rotated = true;
+  return types;
+}
+
 float round_to(DType dtype, float value);
-/// In q8_0 whole groups of kv_quant_dims values.
+/// In quantised types whole groups of kv_quant_dims values.
 void round_all(DType dtype, std::span<float> values);
 /// Elements of an f32, f16 or bf16 tensor as they are stored.
 std::vector<std::byte> to_bytes(DType dtype, std::span<const float> values);

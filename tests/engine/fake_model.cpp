@@ -39,7 +39,7 @@ Stored stored(const BatchPlan& batch, const SequenceMemory& memory, const KvPlac
   const std::int32_t block = batch.block_tables[static_cast<std::size_t>(entry)];
   float* from = static_cast<float*>(pages.plane(place.plane).data) + block * layout.block_elems();
   const std::int32_t offset = position % layout.block_tokens;
-  return {from + layout.k_offset(0) + offset, from + layout.v_offset(0) + offset};
+  return {from + offset, from + layout.head_at(true, 0) / sizeof(float) + offset};
 }
 
 /// The value stored for a token in that place.

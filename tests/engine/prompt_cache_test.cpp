@@ -24,7 +24,7 @@ using Tokens = std::vector<std::int32_t>;
 
 constexpr std::int64_t mebibyte = std::int64_t{1} << 20;
 
-std::unique_ptr<Engine> load(std::int64_t cache_ram_bytes, std::int64_t kv_tokens, DType kv_dtype = DType::f16,
+std::unique_ptr<Engine> load(std::int64_t cache_ram_bytes, std::int64_t kv_tokens, const KvTypes& kv_dtype = DType::f16,
                              const std::string& cache_disk = {}) {
   EngineOptions options{.context_length = 512, .max_batch_tokens = 64, .max_sequences = 2};
   options.kv_tokens = kv_tokens;
@@ -103,7 +103,8 @@ std::vector<Conversation> talk(Engine& engine, int turns) {
 }
 
 TEST(PromptCache, TwoConversationsInTurnWithPagesForOne) {
-  for (const DType type : {DType::f32, DType::f16, DType::q8_0}) {
+  for (const KvTypes& type : {KvTypes(DType::f32), KvTypes(DType::f16), KvTypes(DType::q8_0),
+                              KvTypes(DType::q5_0, DType::q4_0)}) {
     const auto kept = load(0, 2048, type);  // pages for both: nothing is ever copied
     const auto host = load(16 * mebibyte, 512, type);
     constexpr int turns = 6;

@@ -24,8 +24,15 @@ using Tokens = std::vector<std::int32_t>;
 struct Setting {
   const char* name;
   const char* model;  ///< a golden model in F32, or "" for the demo model, whose matrices are Q8_0
-  DType kv_dtype;
+  KvTypes kv_dtype;
 };
+
+constexpr KvTypes rotated_types = [] {
+  KvTypes types(DType::q5_1, DType::q4_0);
+  types.k_rotated = true;
+  types.v_rotated = true;
+  return types;
+}();
 
 class SameTokens : public testing::TestWithParam<Setting> {
  protected:
@@ -280,7 +287,9 @@ TEST_P(SameTokens, EmbeddingsAgreeWithEachOther) {
 
 INSTANTIATE_TEST_SUITE_P(, SameTokens,
                          testing::Values(Setting{"f32", "llama-gqa4", DType::f32}, Setting{"q8_0", "", DType::f16},
-                                         Setting{"q8_0_cache", "", DType::q8_0}, Setting{"recurrent", "lfm2", DType::f32},
+                                         Setting{"q8_0_cache", "", DType::q8_0},
+                                         Setting{"q5_1_and_q4_0_cache", "", rotated_types},
+                                         Setting{"recurrent", "lfm2", DType::f32},
                                          Setting{"no_pages", "lfm2-conv", DType::f32},
                                          Setting{"scans", "granitehybrid", DType::f32},
                                          Setting{"single_parts", "nemotron_h", DType::f32}),

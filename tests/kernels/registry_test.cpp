@@ -99,6 +99,36 @@ TEST_F(Registry, EveryHeadDimAndTypeOfCacheHasAFastKernelOnTheProcessor) {
   }
 }
 
+TEST_F(Registry, EveryPairOfTypesOfCacheHasAFastKernelOnTheProcessor) {
+  constexpr DType types[] = {DType::f32,  DType::f16,  DType::bf16, DType::q8_0,  DType::q5_1,
+                             DType::q5_0, DType::q4_1, DType::q4_0, DType::iq4_nl};
+  for (const DType k : types) {
+    for (const DType v : types) {
+      Attention::Spec spec = attention(96);
+      spec.kv_dtype = {k, v};
+      spec.kv_dtype.k_rotated = is_kv_quant(k);
+      EXPECT_EQ(registry_.choose<Attention>(spec, device_).kernel->name(), "cpu_" + std::string(name(device_.cpu_isa)))
+          << name(spec.kv_dtype);
+    }
+  }
+}
+
+TEST_F(Registry, AKernelForOneTypeRefusesPairsAndRotation) {
+  DeviceInfo card;
+  card.kind = DeviceKind::hip;
+  card.architecture = "gfx1100";
+  KvTypes rotated = DType::q8_0;
+  rotated.v_rotated = true;
+  for (const KvTypes& types : {KvTypes(DType::q8_0, DType::q4_0), KvTypes(DType::q4_0), KvTypes(DType::f16, DType::bf16), rotated}) {
+    Attention::Spec spec = attention(128);
+    spec.kv_dtype = types;
+    spec.most_rows = 1;
+    const auto choice = registry_.choose<Attention>(spec, card);
+    EXPECT_EQ(choice.kernel->name(), "paged") << name(types);
+    EXPECT_THAT(reason(choice.refusals, "amd_decode"), HasSubstr("KV of " + name(types)));
+  }
+}
+
 TEST_F(Registry, AForcedKernelThatCannotIsAnErrorWithTheReason) {
   Attention::Spec masked = attention(64);
   masked.mask = true;

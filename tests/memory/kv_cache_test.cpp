@@ -49,7 +49,7 @@ TEST(KvCache, LayersAreDisjointZeroedAndAligned) {
 TEST(KvCache, ALatentPlaneIsStoredOnce) {
   const KvLayout plane{.dtype = DType::f16, .block_tokens = 64, .kv_heads = 1, .head_dim = 576, .value_dim = 512};
   EXPECT_EQ(plane.block_bytes(), 64u * 576 * 2);
-  EXPECT_EQ(plane.v_offset(0), plane.k_offset(0));
+  EXPECT_EQ(plane.head_at(true, 0), plane.head_at(false, 0));
   KvLayout separate = plane;
   separate.value_dim = 0;
   EXPECT_EQ(separate.block_bytes(), 2 * plane.block_bytes());

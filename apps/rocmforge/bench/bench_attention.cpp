@@ -31,7 +31,7 @@ struct AttentionFlags : KernelBenchFlags {
   std::string head_dims = "128";
   std::string prefill;
   std::string decode;
-  std::string kv_type = "f16";
+  KvTypeFlags kv_types;
   bool full = false;
 };
 
@@ -111,7 +111,7 @@ int bench_attention(const AttentionFlags& flags) {
   const auto heads = parse_pair(flags.heads, ':', "--heads", "Q:KV, as in 32:8");
   const auto head_dims = parse_integers(flags.head_dims, "--head-dim", 1, 1024);
   static_cast<void>(parse_work(flags, true));  // wrong flags are named before a device is opened
-  const auto kv_type = dtype_from_name(flags.kv_type);
+  const KvTypes kv_types = flags.kv_types.types();
   const std::vector<AvoidedKernel> without = avoided_kernels(flags.without);
   KernelBench bench(flags.device, flags.kernel_folder, flags.threads);
   bench.leave_out(without);
@@ -123,13 +123,13 @@ int bench_attention(const AttentionFlags& flags) {
       const Attention::Spec spec{.q_heads = heads[0],
                                  .kv_heads = heads[1],
                                  .head_dim = head_dim,
-                                 .kv_dtype = *kv_type,
+                                 .kv_dtype = kv_types,
                                  .causal = !flags.full,
                                  .most_rows = work.q_len == 1 ? 1 : 0};
       measure_all(bench, flags, spec, work, report);
     }
   }
-  return report.print(bench.headline() + "; KV " + flags.kv_type, flags.json);
+  return report.print(bench.headline() + "; KV " + name(kv_types), flags.json);
 }
 
 }  // namespace
@@ -151,9 +151,9 @@ Command bench_attention_command() {
                   {"--prefill", &flags->prefill, "Lengths of prompts; 0: none; without it a list for the device", "LIST"},
                   {"--decode", &flags->decode, "Sequences and the tokens each has in its cache; 0: none; without it a list",
                    "BxN,..."},
-                  kv_type_option(flags->kv_type),
                   {"--full", &flags->full, "Without the causal mask"}},
       .action = [flags] { return bench_attention(*flags); }};
+  flags->kv_types.add_to(command);
   flags->add_to(command);
   return command;
 }

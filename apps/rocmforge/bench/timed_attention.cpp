@@ -101,8 +101,8 @@ double AttentionInputs::flops() const {
 }
 
 double AttentionInputs::kv_bytes() const {
-  return 2.0 * work_.sequences * work_.kv_len *
-         static_cast<double>(row_bytes(spec_.kv_dtype, std::int64_t{spec_.kv_heads} * spec_.head_dim));
+  return 1.0 * work_.sequences * work_.kv_len *
+         static_cast<double>(kv_row_bytes(spec_.kv_dtype, std::int64_t{spec_.kv_heads} * spec_.head_dim));
 }
 
 TimedAttention::TimedAttention(Device& device, ExecutionContext& context, const AttentionBackend& kernel,

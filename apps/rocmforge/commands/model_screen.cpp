@@ -325,7 +325,8 @@ Json devices_json(const std::string& path, const EngineOptions& options) {
   return devices;
 }
 
-std::vector<std::string> model_screen(const GgufFile& file, const Json& model, const Json& devices, DType kv_dtype) {
+std::vector<std::string> model_screen(const GgufFile& file, const Json& model, const Json& devices,
+                                      const KvTypes& kv_dtype) {
   ScreenLines lines;
   lines.add("file", file.path().filename().string());
   lines.add("file", fmt::format("GGUF {}, {} in {} file{}, {} tensors", file.version(), human_bytes(file.file_bytes()),

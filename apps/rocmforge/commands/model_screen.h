@@ -22,6 +22,6 @@ nlohmann::ordered_json devices_json(const std::string& path, const EngineOptions
 
 /// `model` and `devices` as lines of at most 100 columns; for most files not more than 24 lines.
 std::vector<std::string> model_screen(const GgufFile& file, const nlohmann::ordered_json& model,
-                                      const nlohmann::ordered_json& devices, DType kv_dtype);
+                                      const nlohmann::ordered_json& devices, const KvTypes& kv_dtype);
 
 }  // namespace rocmforge::app

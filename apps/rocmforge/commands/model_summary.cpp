@@ -47,12 +47,12 @@ std::string main_format(const GgufFile& file) {
   return shares.empty() ? "" : shares.front().first;
 }
 
-std::uint64_t kv_bytes_per_token(const GgufFile& file, DType kv_dtype) {
+std::uint64_t kv_bytes_per_token(const GgufFile& file, const KvTypes& kv_dtype) {
   const ModelConfig config = ModelConfig::from_gguf(file);
   std::uint64_t bytes = 0;
   for (const LayerConfig& layer : std::span(config.blocks).first(static_cast<std::size_t>(config.layers))) {
-    const std::int64_t planes = layer.attention.latent.rank > 0 ? 1 : 2;
-    bytes += layer.attends() ? row_bytes(kv_dtype, planes * layer.attention.kv_dim()) : 0;
+    const bool is_latent = layer.attention.latent.rank > 0;
+    bytes += layer.attends() ? kv_row_bytes(kv_dtype, layer.attention.kv_dim(), is_latent) : 0;
   }
   return bytes;
 }

@@ -22,6 +22,6 @@ std::string format_mix(const GgufFile& file);
 std::string main_format(const GgufFile& file);
 
 /// Bytes that K and V of one position take in all layers. Throws Error when the metadata does not say.
-std::uint64_t kv_bytes_per_token(const GgufFile& file, DType kv_dtype);
+std::uint64_t kv_bytes_per_token(const GgufFile& file, const KvTypes& kv_dtype);
 
 }  // namespace rocmforge::app

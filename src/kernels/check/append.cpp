@@ -13,8 +13,10 @@ using check_kernels::one_thread_each;
 using check_kernels::PagesCheckArgs;
 using check_kernels::RopeCheckArgs;
 using check_kernels::TurnCheckArgs;
+using check_kernels::TurnQueriesCheckArgs;
 
 constexpr Kernel<RopeCheckArgs> rope_kernel{"append_check", "check_rope"};
+constexpr Kernel<TurnQueriesCheckArgs> turn_kernel{"append_check", "check_turn_queries"};
 constexpr Kernel<LatentAppendCheckArgs> latent_kernel{"append_check", "check_latent_append"};
 
 /// Of a RopeAppend::Spec or a LatentAppend::Spec.
@@ -31,22 +33,16 @@ TurnCheckArgs turn_of(const Spec& spec, const float* inverse_frequency, const st
 }
 
 PagesCheckArgs pages_of(const KvLayout& layout, const KvCacheView& cache, const RaggedBatch& batch) {
-  return {.cache = static_cast<std::uint8_t*>(cache.data),
+  return {.coded = gpu::coded_pages(layout, cache, batch.block_tables, batch.max_blocks),
           .positions = batch.positions,
           .sequence_of = batch.sequence_of,
           .kv_lengths = batch.kv_lengths,
-          .block_tables = batch.block_tables,
           .query_offsets = batch.query_offsets,
           .tokens = batch.num_tokens,
-          .block_bytes = static_cast<std::int64_t>(layout.block_bytes()),
-          .head_bytes = static_cast<std::int64_t>(layout.head_bytes()),
-          .max_blocks = batch.max_blocks,
           .block_tokens = layout.block_tokens,
           .head_dim = layout.head_dim,
-          .dtype = layout.dtype,
-          .k_by_dim = layout.k_order == KvOrder::dim_major ? 1 : 0,
-          .v_by_dim = layout.v_order == KvOrder::dim_major ? 1 : 0,
-          .position_axes = batch.position_axes};
+          .position_axes = batch.position_axes,
+          .hadamard_block = hadamard_dims(layout.head_dim)};
 }
 
 class CheckRopeAppend final : public AnyCheckKernel<RopeAppend> {
@@ -72,6 +68,15 @@ class CheckRopeAppend final : public AnyCheckKernel<RopeAppend> {
                         .value_norm = spec.value_norm ? 1 : 0,
                         .norm_after_turn = spec.norm_after_turn ? 1 : 0,
                         .norm_eps = double{spec.norm_eps}});
+    if (spec.layout.dtype.k_rotated) {
+      turn_kernel.launch(*context.stream, one_thread_each(std::int64_t{args.batch.num_tokens} * spec.q_heads),
+                         {.q = args.q,
+                          .stride = args.stride,
+                          .tokens = args.batch.num_tokens,
+                          .q_heads = spec.q_heads,
+                          .head_dim = spec.head_dim,
+                          .block = hadamard_dims(spec.head_dim)});
+    }
   }
 };
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "kernels/formats/portable/coded_pages.h"
 #include "tensor/dtype.h"
 
 namespace rocmforge::check_kernels {
@@ -20,22 +21,16 @@ struct TurnCheckArgs {
 
 /// The pages of a step's sequences, laid out as KvLayout says.
 struct PagesCheckArgs {
-  std::uint8_t* cache;
+  gpu::CodedPages coded;
   const std::int32_t* positions;      ///< [tokens, position_axes]
   const std::int32_t* sequence_of;    ///< [tokens]
   const std::int32_t* kv_lengths;     ///< [sequences]
-  const std::int32_t* block_tables;   ///< [sequences, max_blocks]
   const std::int32_t* query_offsets;  ///< [sequences + 1]
   std::int64_t tokens;
-  std::int64_t block_bytes;
-  std::int64_t head_bytes;  ///< of one head in a block
-  std::int32_t max_blocks;
   std::int32_t block_tokens;
   std::int32_t head_dim;
-  DType dtype;
-  std::int32_t k_by_dim;  ///< 1: K's blocks are dim_major
-  std::int32_t v_by_dim;
   std::int32_t position_axes;
+  std::int32_t hadamard_block;  ///< of a head that is rotated
 };
 
 struct RopeCheckArgs {
@@ -52,6 +47,16 @@ struct RopeCheckArgs {
   std::int32_t value_norm;
   std::int32_t norm_after_turn;
   double norm_eps;
+};
+
+/// Queries times the Walsh-Hadamard matrix, in place.
+struct TurnQueriesCheckArgs {
+  float* q;  ///< [tokens, q_heads, head_dim], rows `stride` apart
+  std::int64_t stride;
+  std::int64_t tokens;
+  std::int32_t q_heads;
+  std::int32_t head_dim;
+  std::int32_t block;  ///< of the matrix
 };
 
 struct LatentAppendCheckArgs {

@@ -4,9 +4,12 @@
 #include "kernels/attention/portable/attention.h"
 #include "kernels/check/append_args.h"
 #include "kernels/check/check_code.h"
+#include "kernels/formats/portable/store_coded.h"
 
 namespace rocmforge::check_kernels {
 namespace {
+
+using gpu::CodedPlane;
 
 /// A head as it comes from the projection. operator() gives an element after its norm and its turn.
 struct TurnedHead {
@@ -83,38 +86,75 @@ __device__ bool is_padding(const PagesCheckArgs& pages, std::int64_t token) {
   return pages.kv_lengths[pages.sequence_of[token]] == 0;
 }
 
-/// The elements value(dim) of a token's head become those of plane `plane` of its page.
+/// Element `dim` of a head times the orthonormal Walsh-Hadamard matrix, by its definition.
 template <class Value>
-__device__ void store_head(const PagesCheckArgs& pages, std::int64_t token, int plane, bool by_dim, const Value& value) {
-  constexpr int group = 32;
+__device__ double rotated_element(int dim, int block, const Value& value) {
+  const int first = dim / block * block;
+  double sum = 0.0;
+  for (int i = 0; i < block; ++i) {
+    sum += (__popc(static_cast<unsigned>(dim - first) & static_cast<unsigned>(i)) & 1) != 0 ? -value(first + i)
+                                                                                            : value(first + i);
+  }
+  return sum / sqrt(static_cast<double>(block));
+}
+
+/// A group of quants of a quantised type (ops/kv_codes.h).
+template <class Value>
+__device__ void store_group(const CodedPlane& plane, const gpu::CodedPlace& place, int head_dim, int first,
+                            const Value& element) {
+  const KvCoding coding = kv_coding(plane.type);
+  const KvArrays arrays = kv_arrays(coding, place.block_tokens, head_dim);
+  float least = element(first);
+  float largest = least;
+  for (int dim = first + 1; dim < first + kv_quant_dims; ++dim) {
+    least = fminf(least, element(dim));
+    largest = fmaxf(largest, element(dim));
+  }
+  const half scale = gpu::from_float<half>(kv_scale(coding, least, largest));
+  const half minimum = gpu::from_float<half>(least);
+  const std::int64_t group = place.at(first / kv_quant_dims, arrays.groups);
+  reinterpret_cast<half*>(place.head + arrays.scales)[group] = scale;
+  if (coding.minimum) {
+    reinterpret_cast<half*>(place.head + arrays.minima)[group] = minimum;
+  }
+  std::uint32_t before = 0;
+  std::uint32_t fifths = 0;
+  for (int dim = first; dim < first + kv_quant_dims; ++dim) {
+    const std::uint32_t code = kv_code(coding, element(dim), gpu::to_float(scale), gpu::to_float(minimum));
+    if (coding.bits == 8) {
+      place.head[place.at(dim, arrays.code_bytes)] = static_cast<std::uint8_t>(code);
+    } else if (dim % 2 != 0) {
+      place.head[place.at(dim / 2, arrays.code_bytes)] = static_cast<std::uint8_t>(before | (code & 15u) << 4);
+    }
+    before = code & 15u;
+    fifths = dim % 8 == 0 ? code >> 4 : fifths | (code >> 4) << (dim % 8);
+    if (coding.fifth && dim % 8 == 7) {
+      place.head[arrays.fifths + place.at(dim / 8, arrays.fifth_bytes)] = static_cast<std::uint8_t>(fifths);
+    }
+  }
+}
+
+/// The elements value(dim) of a token's head become those of head `kv_head` of a plane of its page.
+template <class Value>
+__device__ void store_head(const PagesCheckArgs& pages, std::int64_t token, const CodedPlane& plane, int kv_head,
+                           const Value& value) {
   const std::int32_t sequence = pages.sequence_of[token];
   const int cell = pages.kv_lengths[sequence] - pages.query_offsets[sequence + 1] + static_cast<int>(token);
-  const int slot = cell % pages.block_tokens;
-  const std::int64_t entry = std::int64_t{sequence} * pages.max_blocks + cell / pages.block_tokens;
-  std::uint8_t* const head = pages.cache + pages.block_tables[entry] * pages.block_bytes + plane * pages.head_bytes;
-  const auto place = [&](int dim, int dims) { return by_dim ? dim * pages.block_tokens + slot : slot * dims + dim; };
-  const bool quantised = pages.dtype == DType::q8_0;
-  auto* const scales = reinterpret_cast<half*>(head + std::int64_t{pages.block_tokens} * pages.head_dim);
-  for (int first = 0; first < pages.head_dim; first += group) {
-    const int end = min(first + group, pages.head_dim);
-    float largest = 0.0f;
-    for (int dim = first; quantised && dim < end; ++dim) {
-      largest = fmaxf(largest, fabsf(static_cast<float>(value(dim))));
+  const std::int64_t entry = std::int64_t{sequence} * pages.coded.max_blocks + cell / pages.block_tokens;
+  std::uint8_t* const head = pages.coded.data + pages.coded.block_tables[entry] * pages.coded.block_bytes + plane.first +
+                             std::int64_t{kv_head} * plane.head_bytes;
+  const gpu::CodedPlace place{head, cell % pages.block_tokens, pages.block_tokens, plane.by_dim != 0};
+  const auto element = [&](int dim) {
+    return static_cast<float>(plane.rotated != 0 ? rotated_element(dim, pages.hadamard_block, value) : value(dim));
+  };
+  if (is_kv_quant(plane.type)) {
+    for (int first = 0; first < pages.head_dim; first += kv_quant_dims) {
+      store_group(plane, place, pages.head_dim, first, element);
     }
-    const half scale = gpu::from_float<half>(largest * (1.0f / 127.0f));
-    const float unit = gpu::to_float(scale);
-    if (quantised) {
-      scales[place(first / group, pages.head_dim / group)] = scale;
-    }
-    for (int dim = first; dim < end; ++dim) {
-      const auto element = static_cast<float>(value(dim));
-      if (quantised) {
-        const float quant = unit > 0.0f ? fminf(fmaxf(rintf(element / unit), -127.0f), 127.0f) : 0.0f;
-        head[place(dim, pages.head_dim)] = static_cast<std::uint8_t>(static_cast<std::int8_t>(quant));
-      } else {
-        gpu::store_io(head, pages.dtype, place(dim, pages.head_dim), element);
-      }
-    }
+    return;
+  }
+  for (int dim = 0; dim < pages.head_dim; ++dim) {
+    gpu::store_io(head, plane.type, place.at(dim, pages.head_dim), element(dim));
   }
 }
 
@@ -157,9 +197,19 @@ ROCMFORGE_CHECK_KERNEL check_rope(RopeCheckArgs args) {
       float* const q = args.q + token * args.stride + std::int64_t{h} * args.pages.head_dim;
       turn_in_place(head, q, args.pages.head_dim, query_factor(args.turn, head.position));
     } else {
-      const int plane = h - args.q_heads;
-      store_head(args.pages, token, plane, (plane < args.kv_heads ? args.pages.k_by_dim : args.pages.v_by_dim) != 0, head);
+      const int kv_head = h - args.q_heads;
+      const bool is_value = kv_head >= args.kv_heads;
+      store_head(args.pages, token, is_value ? args.pages.coded.v : args.pages.coded.k,
+                 is_value ? kv_head - args.kv_heads : kv_head, head);
     }
+  });
+}
+
+/// A thread for each head.
+ROCMFORGE_CHECK_KERNEL check_turn_queries(TurnQueriesCheckArgs args) {
+  for_each_element(args.tokens * args.q_heads, [&](std::int64_t i) {
+    float* const q = args.q + i / args.q_heads * args.stride + i % args.q_heads * args.head_dim;
+    walsh_hadamard(q, args.head_dim, args.block, hadamard_factor(args.block));
   });
 }
 
@@ -185,7 +235,7 @@ ROCMFORGE_CHECK_KERNEL check_latent_append(LatentAppendCheckArgs args) {
     const float* const latent = args.kv + token * args.kv_stride;
     const double scale = norm_factor(args.rank, args.norm_eps, [&](int dim) { return static_cast<double>(latent[dim]); });
     const TurnedHead tail{args.turn, latent + args.rank, nullptr, args.turn.pairs, position};
-    store_head(args.pages, token, 0, args.pages.k_by_dim != 0, [&](int dim) {
+    store_head(args.pages, token, args.pages.coded.k, 0, [&](int dim) {
       return dim < args.rank ? static_cast<double>(latent[dim]) * scale * static_cast<double>(args.norm[dim])
                              : tail(dim - args.rank);
     });

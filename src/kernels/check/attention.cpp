@@ -52,7 +52,10 @@ class CheckAttention final : public gpu::GpuAttention {
     kernel_args.scores = static_cast<double*>(args.workspace);
     kernel_args.max_kv_len = args.batch.max_kv_len;
     kernel_args.is_latent = spec.value_dim > 0 ? 1 : 0;
-    kernel_args.kv_dtype = spec.kv_dtype;
+    if (gpu::uses_coded_pages(spec.kv_dtype)) {
+      kernel_args.pages = gpu::coded_pages(layout, args.cache, args.batch.block_tables, args.batch.max_blocks);
+    }
+    kernel_args.kv_dtype = spec.kv_dtype.k;
     kernel_args.out_dim = spec.out_dim();
     kernel_args.scale = double{attention_scale(spec)};
     kernel_args.soft_cap = double{spec.soft_cap};
@@ -66,6 +69,7 @@ class CheckAttention final : public gpu::GpuAttention {
       softmax_kernel.launch(*context.stream, one_thread_each(rows * spec.q_heads), kernel_args);
       values_kernel.launch(*context.stream, one_thread_each(rows * spec.q_heads * spec.out_dim()), kernel_args);
     }
+    gpu::turn_output_back(spec, alone, *context.stream);
   }
 
  private:

@@ -38,6 +38,10 @@ __device__ int kv_head_of(const AttentionCheckArgs& args, int head) {
 
 /// Element `dim` of K or V at position `key`.
 __device__ double kv_element(const AttentionCheckArgs& args, bool value, const Row& row, int key, int kv_head, int dim) {
+  if (args.pages.data != nullptr) {
+    return static_cast<double>(
+        gpu::coded_element(args.pages, value ? args.pages.v : args.pages.k, row.sequence, key, kv_head, dim));
+  }
   const void* const base = value && args.is_latent == 0 ? args.call.kv.v : args.call.kv.k;
   return page_element(args.call.kv, args.kv_dtype, base, row.sequence, key, kv_head, dim);
 }

@@ -45,13 +45,16 @@ class CheckReplicateKv final : public CheckKernel<OpKernel<ReplicateKv>> {
     }
     replicate_kernel.launch(*context.stream, one_thread_each(elements),
                             {.kv = gpu::kv_address(spec.layout, args.cache, args.dense, args.block_tables, args.max_blocks),
+                             .pages = gpu::uses_coded_pages(spec.layout.dtype)
+                                          ? gpu::coded_pages(spec.layout, args.cache, args.block_tables, args.max_blocks)
+                                          : gpu::CodedPages{},
                              .shape = shape,
                              .k_out = args.k_out,
                              .v_out = args.v_out,
                              .first_head = args.first_head,
                              .group = spec.q_heads / spec.layout.kv_heads,
                              .head_dim = spec.layout.head_dim,
-                             .kv_dtype = spec.layout.dtype});
+                             .kv_dtype = spec.layout.dtype.k});
   }
 };
 

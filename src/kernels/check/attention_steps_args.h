@@ -12,6 +12,7 @@ namespace rocmforge::check_kernels {
 
 struct ReplicateCheckArgs {
   gpu::KvAddress kv;
+  gpu::CodedPages pages;  ///< read in place of kv where its data is not null
   ScoreShape shape;
   float* k_out;  ///< [batch, kv_len, heads, head_dim]
   float* v_out;

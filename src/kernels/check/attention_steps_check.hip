@@ -46,6 +46,11 @@ ROCMFORGE_CHECK_KERNEL check_replicate(ReplicateCheckArgs args) {
       return;
     }
     const int kv_head = (args.first_head + head) / args.group;
+    if (args.pages.data != nullptr) {
+      args.k_out[i] = gpu::coded_element(args.pages, args.pages.k, sequence, key, kv_head, dim);
+      args.v_out[i] = gpu::coded_element(args.pages, args.pages.v, sequence, key, kv_head, dim);
+      return;
+    }
     args.k_out[i] = static_cast<float>(page_element(args.kv, args.kv_dtype, args.kv.k, sequence, key, kv_head, dim));
     args.v_out[i] = static_cast<float>(page_element(args.kv, args.kv_dtype, args.kv.v, sequence, key, kv_head, dim));
   });

@@ -48,7 +48,7 @@ class CheckLatentExpand final : public CheckKernel<OpKernel<LatentExpand>> {
     call.heads = args.heads;
     call.rank = spec.rank();
     call.head_dim = spec.head_dim();
-    call.page_dtype = spec.layout.dtype;
+    call.page_dtype = spec.layout.dtype.k;
     call.out_dtype = spec.out;
     const std::int64_t elements = call.sequences * call.heads * call.capacity * call.head_dim;
     if (elements > 0) {

@@ -2,7 +2,7 @@
 
 // An element of K or V, in pages or in a dense tensor.
 
-#include "kernels/attention/portable/attention.h"
+#include "kernels/attention/portable/coded.h"
 #include "kernels/check/check_code.h"
 
 namespace rocmforge::check_kernels {

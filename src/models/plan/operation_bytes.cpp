@@ -16,7 +16,7 @@ std::size_t decode_bytes(const LayerNorm::Spec& spec) { return floats(2 * spec.d
 std::size_t decode_bytes(const RopeAppend::Spec& spec) {
   const std::int64_t q = std::int64_t{spec.q_heads} * spec.head_dim;
   const std::int64_t kv = std::int64_t{spec.layout.kv_heads} * spec.head_dim;
-  return floats(2 * q + 2 * kv) + 2 * row_bytes(spec.layout.dtype, kv);
+  return floats(2 * q + 2 * kv) + kv_row_bytes(spec.layout.dtype, kv);
 }
 
 std::size_t decode_bytes(const Attention::Spec& spec) {
@@ -52,7 +52,7 @@ std::size_t decode_bytes(const GatedDeltaNet::Spec& spec) {
 std::size_t decode_bytes(const OutputGate::Spec& spec) { return floats(3 * spec.width()); }
 std::size_t decode_bytes(const LatentAppend::Spec& spec) {
   const std::int64_t turned = 2 * std::int64_t{spec.q_heads} * spec.n_rot;
-  return floats(turned + spec.layout.head_dim + spec.layout.value_dim) + row_bytes(spec.layout.dtype, spec.layout.head_dim);
+  return floats(turned + spec.layout.head_dim + spec.layout.value_dim) + row_bytes(spec.layout.dtype.k, spec.layout.head_dim);
 }
 
 std::size_t decode_bytes(const HeadMatmul::Spec& spec) { return floats(spec.heads * (spec.n + spec.k + 2 * spec.tail)); }
@@ -64,8 +64,7 @@ std::size_t decode_bytes(const AllReduce::Spec&) { return 0; }
 std::size_t decode_bytes(const Scale::Spec&) { return 0; }
 
 std::size_t kv_bytes_per_position(const Attention::Spec& spec) {
-  const std::int64_t planes = spec.value_dim > 0 ? 1 : 2;
-  return row_bytes(spec.kv_dtype, planes * spec.kv_heads * spec.head_dim);
+  return kv_row_bytes(spec.kv_dtype, std::int64_t{spec.kv_heads} * spec.head_dim, spec.value_dim > 0);
 }
 
 }  // namespace rocmforge

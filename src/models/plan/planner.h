@@ -149,7 +149,7 @@ class Planner {
   std::int64_t add_state(std::size_t size_bytes) { return memory().add_state(size_bytes, side_); }
   /// The device that computes what is planned.
   [[nodiscard]] const DeviceInfo& device() const { return side_ == Side::device ? device_ : host_device_; }
-  [[nodiscard]] DType kv_dtype() const { return options_.kv_dtype; }
+  [[nodiscard]] const KvTypes& kv_dtype() const { return options_.kv_dtype; }
   /// ModelOptions::given_rows.
   [[nodiscard]] bool given_rows() const { return options_.given_rows; }
 

@@ -132,7 +132,7 @@ class AmdAttentionDecode final : public gpu::GpuAttention {
     }
     gpu::AttentionArgs& call = kernel_args.call;
     call = attention_args(spec, layout, args);
-    gpu::check_vector_loads(call.kv, spec.kv_dtype);
+    gpu::check_vector_loads(call.kv, spec.kv_dtype.k);
     check(args.workspace != nullptr, "attention: workspace is null");
     check(args.state != nullptr, "attention: state is null");
     const std::int64_t sequences = args.batch.num_sequences;

@@ -33,8 +33,6 @@ AttentionUnit AttentionUnits::unit(std::int32_t sequence, std::int64_t index) co
   const auto tile = tiles - 1 - static_cast<std::int32_t>(index / spec_.kv_heads);
   const auto kv_head = static_cast<std::int32_t>(index % spec_.kv_heads);
   const std::int64_t first_head = std::int64_t{kv_head} * group_;
-  const std::int64_t element = kv_element_bytes(layout_.dtype);
-  const std::int64_t head_elems = static_cast<std::int64_t>(layout_.head_bytes()) / element;
   const std::int64_t out_stride = std::int64_t{spec_.q_heads} * spec_.out_dim();
   return {
       .q = static_cast<const float*>(args_.q) + first_row * args_.q_stride + first_head * spec_.head_dim,
@@ -57,13 +55,15 @@ AttentionUnit AttentionUnits::unit(std::int32_t sequence, std::int64_t index) co
       .scale = attention_scale(spec_),
       .soft_cap = spec_.soft_cap,
       .sinks = spec_.sinks ? args_.sinks + kv_head * group_ : nullptr,
-      .element = kv_element_of(layout_.dtype),
-      .cache = args_.cache.data,
+      .k = kv_store_of(layout_.dtype.k),
+      .v = kv_store_of(layout_.dtype.v),
+      .v_rotated = layout_.dtype.v_rotated,
+      .cache = static_cast<const std::uint8_t*>(args_.cache.data),
       .blocks = batch.block_tables + std::int64_t{sequence} * batch.max_blocks,
       .block_tokens = layout_.block_tokens,
-      .block_elems = static_cast<std::int64_t>(layout_.block_bytes()) / element,
-      .k_offset = kv_head * head_elems,
-      .v_offset = layout_.v_plane(kv_head) * head_elems,
+      .block_bytes = static_cast<std::int64_t>(layout_.block_bytes()),
+      .k_offset = static_cast<std::int64_t>(layout_.head_at(false, kv_head)),
+      .v_offset = static_cast<std::int64_t>(layout_.head_at(true, kv_head)),
   };
 }
 

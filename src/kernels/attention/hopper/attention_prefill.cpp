@@ -11,6 +11,7 @@
 #include "kernels/attention/hopper/attention_prefill_pipeline.h"
 #include "kernels/attention/hopper/attention_unpack_args.h"
 #include "kernels/attention/kernels.h"
+#include "kernels/attention/portable/attention_launch.h"
 #include "kernels/check/arguments/arguments.h"
 #include "kernels/launch/hopper/architecture.h"
 
@@ -63,7 +64,7 @@ TensorBoxes dense_boxes(const Attention::Spec& spec, const Attention::Args& args
           .box = {64, 1, static_cast<std::uint32_t>(keys), 1}};
 }
 
-/// Pages of Q8_0 are dequantised first, in parts of this many bytes, or one sequence.
+/// Other pages than those of F16 or BF16 are dequantised first, in parts of this many bytes, or one sequence.
 constexpr std::int64_t unpacked_bytes_at_once = std::int64_t{256} << 20;
 
 /// Bytes of K and V of a sequence of up to `kv_len` keys as 16-bit numbers.
@@ -71,9 +72,13 @@ std::int64_t unpacked_bytes(const Attention::Spec& spec, std::int64_t kv_len) {
   return 2 * 2 * std::max<std::int64_t>(kv_len, 1) * spec.kv_heads * spec.head_dim;
 }
 
+/// Whether the products read the pages as they are.
+bool reads_pages(const Attention::Spec& spec) { return spec.kv_dtype == DType::f16 || spec.kv_dtype == DType::bf16; }
+
 /// The type of the products' operands.
 DType product_type(const Attention::Spec& spec) {
-  return spec.kv_dtype != DType::q8_0 ? spec.kv_dtype : spec.io_dtype == DType::bf16 ? DType::bf16 : DType::f16;
+  const bool bf16 = spec.kv_dtype.k == DType::bf16 || spec.kv_dtype.v == DType::bf16 || spec.io_dtype == DType::bf16;
+  return reads_pages(spec) ? spec.kv_dtype.k : bf16 ? DType::bf16 : DType::f16;
 }
 
 /// Whether scores need more than a factor.
@@ -126,8 +131,8 @@ class HopperAttentionPrefill final : public AttentionBackend {
       return Support::no(
           fmt::format("head_dim {} is more than {}, with a soft-cap or a mask", spec.head_dim, most_special_head_dim));
     }
-    if (spec.kv_dtype != DType::f16 && spec.kv_dtype != DType::bf16 && spec.kv_dtype != DType::q8_0) {
-      return Support::no(fmt::format("KV of {} is not F16, BF16 or Q8_0", rocmforge::name(spec.kv_dtype)));
+    if (spec.kv_dtype.k == DType::f32 || spec.kv_dtype.v == DType::f32) {
+      return Support::no(fmt::format("KV of {}: the products take F16 and BF16", rocmforge::name(spec.kv_dtype)));
     }
     if (spec.io_dtype != DType::f32 && spec.io_dtype != product_type(spec)) {
       return Support::no(
@@ -146,7 +151,7 @@ class HopperAttentionPrefill final : public AttentionBackend {
   }
 
   [[nodiscard]] std::size_t workspace_bytes(const Attention::Spec& spec, const AttentionLimits& limits) const override {
-    if (spec.kv_dtype != DType::q8_0) {
+    if (reads_pages(spec)) {
       return 0;
     }
     const std::int64_t one = unpacked_bytes(spec, limits.max_kv_len);
@@ -167,7 +172,7 @@ class HopperAttentionPrefill final : public AttentionBackend {
                      args.dense.sequence_stride * 2 % 16 == 0),
           "attention: dense K and V need strides that are multiples of 8 elements");
     check(args.state != nullptr, "attention: state is null");
-    if (spec.kv_dtype != DType::q8_0) {
+    if (reads_pages(spec)) {
       attend(spec, layout, args, context);
       return;
     }
@@ -182,6 +187,7 @@ class HopperAttentionPrefill final : public AttentionBackend {
       unpack(products, layout, part, first, context);
       attend(products, layout, part, context);
     }
+    gpu::turn_output_back(spec, args, *context.stream);
   }
 
  private:
@@ -212,9 +218,15 @@ class HopperAttentionPrefill final : public AttentionBackend {
     shape.grid = {static_cast<std::uint32_t>((batch.max_kv_len + hopper::unpack_keys - 1) / hopper::unpack_keys),
                   static_cast<std::uint32_t>(2 * spec.kv_heads), static_cast<std::uint32_t>(batch.num_sequences)};
     shape.block[0] = hopper::unpack_threads;
-    Kernel<hopper::AttentionUnpackArgs>("attention_unpack",
-                                        spec.kv_dtype == DType::f16 ? "attention_unpack_f16" : "attention_unpack_bf16")
-        .launch(*context.stream, shape, args);
+    const std::string_view out = spec.kv_dtype == DType::f16 ? "f16" : "bf16";
+    if (!gpu::uses_coded_pages(layout.dtype)) {
+      Kernel<hopper::AttentionUnpackArgs>("attention_unpack", fmt::format("attention_unpack_{}", out))
+          .launch(*context.stream, shape, args);
+      return;
+    }
+    Kernel<hopper::AttentionUnpackCodedArgs>("attention_unpack", fmt::format("attention_unpack_coded_{}", out))
+        .launch(*context.stream, shape,
+                {args, gpu::coded_pages(layout, part.cache, args.block_tables, batch.max_blocks)});
   }
 
   static void attend(const Attention::Spec& spec, const KvLayout& layout, const Attention::Args& args,

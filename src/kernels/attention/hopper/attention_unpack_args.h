@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "kernels/formats/portable/coded_pages.h"
+
 namespace rocmforge::hopper {
 
 inline constexpr std::int32_t unpack_keys = 64;  ///< of a head that a work-group dequantises
@@ -27,6 +29,12 @@ struct AttentionUnpackArgs {
   std::int32_t window;     ///< 0 for none
   std::int32_t tile_keys;  ///< of the kernel that reads the tensors: it reads whole tiles
   std::int32_t rows;       ///< as in AttentionPrefillArgs
+};
+
+/// The same from pages of any type but f32: `call.pages` and its strides are not read.
+struct AttentionUnpackCodedArgs {
+  AttentionUnpackArgs call;
+  gpu::CodedPages pages;
 };
 
 }  // namespace rocmforge::hopper

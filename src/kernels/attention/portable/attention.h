@@ -34,6 +34,16 @@ inline constexpr bool has_spans = false;
 template <>
 inline constexpr bool has_spans<SpanEnds> = true;
 
+/// Either, as the call says.
+struct MaybeEnds {
+  const std::int32_t* visible_end;  ///< [tokens] or null
+};
+
+template <class Ends>
+inline constexpr bool may_have_spans = false;
+template <>
+inline constexpr bool may_have_spans<MaybeEnds> = true;
+
 /// The keys [begin, end) that a row at `position` sees; empty for a causal row before the first key. Neither end is lower
 /// for a later row.
 struct KeyRange {
@@ -54,6 +64,8 @@ __device__ inline KeyRange visible_keys(const AttentionArgs& args, [[maybe_unuse
   KeyRange keys = visible_keys(args, position, kv_len);
   if constexpr (has_spans<Ends>) {
     keys.end = ends.visible_end[token];
+  } else if constexpr (may_have_spans<Ends>) {
+    keys.end = ends.visible_end != nullptr ? ends.visible_end[token] : keys.end;
   }
   return keys;
 }

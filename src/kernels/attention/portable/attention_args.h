@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "kernels/formats/portable/coded_pages.h"
 #include "tensor/dtype.h"
 
 namespace rocmforge::gpu {
@@ -63,6 +64,27 @@ struct AttentionArgs {
 struct SpanAttentionArgs {
   AttentionArgs call;
   const std::int32_t* visible_end;  ///< [num_tokens]
+};
+
+/// The same for pages of quantised types and of two types: `call.kv` is not read.
+struct CodedAttentionArgs {
+  AttentionArgs call;
+  CodedPages pages;
+  const std::int32_t* visible_end;  ///< [num_tokens]; null: rows see up to themselves
+};
+
+/// Heads times the Walsh-Hadamard matrix, in place: a wave for each head of a row of a sequence that a call computes. Grid:
+/// (sequences, rows of the longest, heads). Dynamic shared memory: a head of floats for each wave.
+struct TurnHeadsArgs {
+  void* x;  ///< [tokens, heads, head_dim] of io_dtype, rows `stride` elements apart
+  std::int64_t stride;
+  const std::int32_t* query_offsets;  ///< [num_sequences + 1]
+  DType io_dtype;
+  std::int32_t rows;  ///< as in AttentionArgs
+  std::int32_t heads;
+  std::int32_t head_dim;
+  std::int32_t block;  ///< of the matrix
+  float factor;        ///< 1 / sqrt(block)
 };
 
 /// A latent plane (latent.hip): the longest row and the most of it that is V, query heads of a wave and of a work-group.

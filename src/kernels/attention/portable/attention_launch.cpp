@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "base/math.h"
+#include "ops/kv_codes.h"
 
 namespace rocmforge::gpu {
 
@@ -38,9 +39,9 @@ KvAddress kv_address(const KvLayout& layout, const KvCacheView& cache, const Den
   }
   const auto* data = static_cast<const std::byte*>(cache.data);
   kv.k = data;
-  kv.v = data + static_cast<std::size_t>(layout.v_plane(0)) * layout.head_bytes();
+  kv.v = data + layout.head_at(true, 0);
   kv.block_tables = block_tables;
-  const bool in_bytes = layout.dtype == DType::q8_0;
+  const bool in_bytes = layout.dtype.is_quantised();
   kv.block_stride = in_bytes ? static_cast<std::int64_t>(layout.block_bytes()) : layout.block_elems();
   kv.token_stride = layout.head_dim;
   kv.head_stride = in_bytes ? static_cast<std::int64_t>(layout.head_bytes()) : layout.head_elems();
@@ -92,6 +93,40 @@ AttentionArgs GpuAttention::attention_args(const Attention::Spec& spec, const Kv
   out.soft_cap_scale = spec.soft_cap > 0.0f ? scale / spec.soft_cap : 0.0f;
   out.soft_cap_log2 = spec.soft_cap * log2_e;
   return out;
+}
+
+Support check_coded_types(const KvTypes& types) {
+  if (!types.is_one() && (types.k == DType::f32 || types.v == DType::f32)) {
+    return Support::no(fmt::format("K and V of {}: F32 stands for both or for none", rocmforge::name(types)));
+  }
+  return Support::yes();
+}
+
+void turn_output_back(const Attention::Spec& spec, const Attention::Args& args, Stream& stream) {
+  if (!spec.kv_dtype.v_rotated || args.batch.num_tokens == 0) {
+    return;
+  }
+  constexpr std::int64_t heads_per_group = 8;  // a wave of 32 lanes for each
+  const std::int32_t block = hadamard_dims(spec.head_dim);
+  const std::int32_t rows = args.rows == Attention::Rows::single ? 1 : args.batch.max_q_len;
+  check(args.batch.num_sequences <= 65535, "attention: more than 65,535 sequences");
+  LaunchShape shape;
+  shape.grid = {static_cast<std::uint32_t>(rows),
+                static_cast<std::uint32_t>(divide_up(std::int64_t{spec.q_heads}, heads_per_group)),
+                static_cast<std::uint32_t>(args.batch.num_sequences)};
+  shape.block[0] = 256;
+  shape.shared_bytes = static_cast<std::uint32_t>(heads_per_group * spec.head_dim * std::int64_t{sizeof(float)});
+  Kernel<TurnHeadsArgs>("attention_turn", "attention_turn")
+      .launch(stream, shape,
+              {.x = args.out,
+               .stride = std::int64_t{spec.q_heads} * spec.head_dim,
+               .query_offsets = args.batch.query_offsets,
+               .io_dtype = spec.io_dtype,
+               .rows = static_cast<std::int32_t>(args.rows),
+               .heads = spec.q_heads,
+               .head_dim = spec.head_dim,
+               .block = block,
+               .factor = hadamard_factor(block)});
 }
 
 void check_vector_loads(const KvAddress& kv, DType dtype) {

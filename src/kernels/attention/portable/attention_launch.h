@@ -33,6 +33,12 @@ KvAddress kv_address(const KvLayout& layout, const KvCacheView& cache, const Den
 /// Throws LogicError when dense tensors do not allow K and V to be read 16 bytes at a time.
 void check_vector_loads(const KvAddress& kv, DType dtype);
 
+/// Whether the backend's kernels take pages of two types, or of quantised types but Q8_0, rotated or not.
+[[nodiscard]] Support check_coded_types(const KvTypes& types);
+
+/// Multiplies the computed rows of the output by the Walsh-Hadamard matrix, where V is rotated.
+void turn_output_back(const Attention::Spec& spec, const Attention::Args& args, Stream& stream);
+
 /// Threads of a work-group of four waves.
 inline std::uint32_t four_waves(const ExecutionContext& context) {
   return 4 * static_cast<std::uint32_t>(context.stream->device().info().wave_size);

@@ -11,6 +11,7 @@ constexpr ReplicateKvKernel replicate_kv_f32{"attention_steps", "replicate_kv_f3
 constexpr ReplicateKvKernel replicate_kv_f16{"attention_steps", "replicate_kv_f16"};
 constexpr ReplicateKvKernel replicate_kv_bf16{"attention_steps", "replicate_kv_bf16"};
 constexpr ReplicateKvKernel replicate_kv_q8_0{"attention_steps", "replicate_kv_q8_0"};
+constexpr ReplicateKvKernel replicate_kv_coded{"attention_steps", "replicate_kv_coded"};
 constexpr Kernel<gpu::QueryKeyArgs> query_key_kernel{"attention_steps", "query_key"};
 constexpr Kernel<gpu::ScaleArgs> scale_kernel{"attention_steps", "scale"};
 constexpr Kernel<gpu::CausalMaskArgs> causal_mask_kernel{"attention_steps", "causal_mask"};
@@ -44,13 +45,15 @@ class GpuReplicateKv final : public GpuKernel<OpKernel<ReplicateKv>> {
       return;
     }
     constexpr std::int64_t heads_per_group = 8;  // a wave of 32 lanes for each
-    const DType dtype = spec.layout.dtype;
-    const ReplicateKvKernel& kernel = dtype == DType::f16    ? replicate_kv_f16
-                                      : dtype == DType::bf16 ? replicate_kv_bf16
-                                      : dtype == DType::q8_0 ? replicate_kv_q8_0
-                                                             : replicate_kv_f32;
+    const KvTypes& dtype = spec.layout.dtype;
+    const ReplicateKvKernel& kernel = gpu::uses_coded_pages(dtype) ? replicate_kv_coded
+                                      : dtype == DType::f16        ? replicate_kv_f16
+                                      : dtype == DType::bf16       ? replicate_kv_bf16
+                                      : dtype == DType::q8_0       ? replicate_kv_q8_0
+                                                                   : replicate_kv_f32;
     kernel.launch(*context.stream, launch_of(divide_up(heads, heads_per_group), threads),
                   {.kv = gpu::kv_address(spec.layout, args.cache, args.dense, args.block_tables, args.max_blocks),
+                   .pages = gpu::coded_pages(spec.layout, args.cache, args.block_tables, args.max_blocks),
                    .shape = shape,
                    .k_out = args.k_out,
                    .v_out = args.v_out,

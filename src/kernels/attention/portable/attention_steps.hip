@@ -1,7 +1,7 @@
 // The steps of attention through scores in memory, in f32: copies of K and V for each query head, products of any head_dim
 // through tiles in shared memory, scale and soft-cap, mask, softmax. ScoreShape gives the rows and keys.
 
-#include "kernels/attention/portable/attention.h"
+#include "kernels/attention/portable/coded.h"
 #include "kernels/attention/portable/attention_steps_args.h"
 #include "kernels/tile/elementwise.h"
 
@@ -104,6 +104,13 @@ __device__ void put_tile(const float (&results)[own][own], int rows, int cols, P
   }
 }
 
+struct Coded {};
+template <class T>
+inline constexpr bool is_coded = false;
+template <>
+inline constexpr bool is_coded<Coded> = true;
+
+/// Elements of T.
 template <class T>
 __device__ float kv_value(const KvAddress& kv, const void* data, std::int64_t row, int s, int key, int kv_head, int dim) {
   const std::int64_t index = row + kv_head * kv.head_stride + dim;
@@ -114,6 +121,7 @@ __device__ float kv_value(const KvAddress& kv, const void* data, std::int64_t ro
   }
 }
 
+/// K's and V's elements of T, or, with Coded, of pages of any type.
 template <class T>
 __device__ void replicate(const ReplicateKvArgs& args) {
   const ScoreShape& shape = args.shape;
@@ -130,10 +138,17 @@ __device__ void replicate(const ReplicateKvArgs& args) {
       continue;
     }
     const int kv_head = (args.first_head + head) / args.group;
-    const std::int64_t row = kv_row(args.kv, s, key);
+    float* const k = args.k_out + item * args.head_dim;
+    float* const v = args.v_out + item * args.head_dim;
     for (int dim = lane_index(); dim < args.head_dim; dim += wave_size) {
-      args.k_out[item * args.head_dim + dim] = kv_value<T>(args.kv, args.kv.k, row, s, key, kv_head, dim);
-      args.v_out[item * args.head_dim + dim] = kv_value<T>(args.kv, args.kv.v, row, s, key, kv_head, dim);
+      if constexpr (is_coded<T>) {
+        k[dim] = coded_element(args.pages, args.pages.k, s, key, kv_head, dim);
+        v[dim] = coded_element(args.pages, args.pages.v, s, key, kv_head, dim);
+      } else {
+        const std::int64_t row = kv_row(args.kv, s, key);
+        k[dim] = kv_value<T>(args.kv, args.kv.k, row, s, key, kv_head, dim);
+        v[dim] = kv_value<T>(args.kv, args.kv.v, row, s, key, kv_head, dim);
+      }
     }
   }
 }
@@ -210,6 +225,7 @@ ROCMFORGE_KERNEL replicate_kv_f32(ReplicateKvArgs args) { replicate<float>(args)
 ROCMFORGE_KERNEL replicate_kv_f16(ReplicateKvArgs args) { replicate<half>(args); }
 ROCMFORGE_KERNEL replicate_kv_bf16(ReplicateKvArgs args) { replicate<bfloat16>(args); }
 ROCMFORGE_KERNEL replicate_kv_q8_0(ReplicateKvArgs args) { replicate<Quant>(args); }
+ROCMFORGE_KERNEL replicate_kv_coded(ReplicateKvArgs args) { replicate<Coded>(args); }
 
 ROCMFORGE_KERNEL __launch_bounds__(threads) query_key(QueryKeyArgs args) {
   __shared__ Tiles tiles;

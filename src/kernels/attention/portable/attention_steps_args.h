@@ -10,6 +10,7 @@ namespace rocmforge::gpu {
 /// Grid: one wave for each head of K and V that is written.
 struct ReplicateKvArgs {
   KvAddress kv;
+  CodedPages pages;  ///< read in place of kv by replicate_kv_coded
   ScoreShape shape;
   float* k_out;  ///< [batch, kv_len, heads, head_dim]
   float* v_out;

@@ -113,6 +113,7 @@ class ComposedAttention final : public gpu::GpuAttention {
         run_heads({spec, layout, args, context}, shape, s, h, all.rows, pass);
       }
     }
+    gpu::turn_output_back(spec, args, *context.stream);
   }
 
  private:
@@ -149,8 +150,8 @@ class ComposedAttention final : public gpu::GpuAttention {
                            .k_out = k,
                            .v_out = v};
     if (DenseKv& dense = args.dense; dense.k != nullptr) {
-      dense.k = advance(dense.k, call.spec.kv_dtype, sequence * dense.sequence_stride);
-      dense.v = advance(dense.v, call.spec.kv_dtype, sequence * dense.sequence_stride);
+      dense.k = advance(dense.k, call.spec.kv_dtype.k, sequence * dense.sequence_stride);
+      dense.v = advance(dense.v, call.spec.kv_dtype.v, sequence * dense.sequence_stride);
     } else {
       args.block_tables = batch.block_tables + sequence * batch.max_blocks;
     }

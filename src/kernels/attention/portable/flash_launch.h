@@ -27,7 +27,7 @@ const Kernels* find_prompt_kernels(const std::array<Kernels, count>& all, std::i
   return found != all.end() ? &*found : nullptr;
 }
 
-inline Support check_prompt_type(DType kv_dtype) {
+inline Support check_prompt_type(const KvTypes& kv_dtype) {
   if (kv_dtype != DType::f16 && kv_dtype != DType::bf16) {
     return Support::no(fmt::format("K and V of type {}: matrix cores take F16 and BF16", rocmforge::name(kv_dtype)));
   }
@@ -43,7 +43,7 @@ template <class KernelArgs>
 void launch_prompt(std::string_view backend, const PromptKernelsOf<KernelArgs>* kernels, const Attention::Spec& spec,
                    const Attention::Args& args, const KernelArgs& kernel_args, int rows, std::uint32_t threads,
                    Stream& stream) {
-  check_vector_loads(kv_of(kernel_args), spec.kv_dtype);
+  check_vector_loads(kv_of(kernel_args), spec.kv_dtype.k);
   if (kernels == nullptr || !check_prompt_type(spec.kv_dtype).ok) {
     check(false, fmt::format("attention: {} does not support this spec", backend));
   }

@@ -61,7 +61,7 @@ class GpuLatentAppend final : public GpuKernel<OpKernel<LatentAppend>> {
     shape.block[0] = gpu::latent_append_threads;
     shape.shared_bytes = static_cast<std::uint32_t>(append_shared_bytes(spec));
     const bool in_bytes = layout.dtype == DType::q8_0;
-    append_kernel(layout.dtype)
+    append_kernel(layout.dtype.k)
         .launch(*context.stream, shape,
                 {.q = args.q,
                  .kv = args.kv,

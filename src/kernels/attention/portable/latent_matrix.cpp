@@ -62,7 +62,7 @@ class LatentMatrixAttention final : public gpu::GpuAttention {
   void run(const Attention::Spec& spec, const KvLayout& layout, const Attention::Args& args,
            ExecutionContext& context) const override {
     gpu::AttentionArgs kernel_args = attention_args(spec, layout, args);
-    gpu::check_vector_loads(kernel_args.kv, spec.kv_dtype);
+    gpu::check_vector_loads(kernel_args.kv, spec.kv_dtype.k);
     const bool by_sequence = spec.has_single_rows() || args.rows == Attention::Rows::single;
     check(by_sequence || args.batch.sequence_of != nullptr, "attention: batch.sequence_of is null");
     check(args.workspace != nullptr, "attention: workspace is null");

@@ -63,6 +63,14 @@ constexpr PagedSpanKernels paged_span_kernels[] = {{DType::f16,
                                                      {"paged_spans", "paged_spans_q8_0_256"},
                                                      {"paged_spans", "paged_spans_q8_0_512"}}}};
 
+/// For pages of any type (CodedPages), whether rows see further than themselves or not.
+using CodedKernel = Kernel<gpu::CodedAttentionArgs>;
+constexpr CodedKernel coded_kernels[4][3] = {
+    {{"paged_coded", "paged_coded_64_1"}, {"paged_coded", "paged_coded_64_4"}, {"paged_coded", "paged_coded_64_8"}},
+    {{"paged_coded", "paged_coded_128_1"}, {"paged_coded", "paged_coded_128_4"}, {"paged_coded", "paged_coded_128_8"}},
+    {{"paged_coded", "paged_coded_256_1"}, {"paged_coded", "paged_coded_256_4"}, {"paged_coded", "paged_coded_256_8"}},
+    {{"paged_coded", "paged_coded_512_4"}, {"paged_coded", "paged_coded_512_4"}, {"paged_coded", "paged_coded_512_4"}}};
+
 constexpr PagedKernel latent_kernels[] = {
     {"latent", "latent_f16"}, {"latent", "latent_bf16"}, {"latent", "latent_f32"}, {"latent", "latent_q8_0"}};
 
@@ -90,7 +98,7 @@ Grouping grouping(const Attention::Spec& spec) {
 int index_of_dims(std::int32_t head_dim) { return head_dim <= 64 ? 0 : head_dim <= 128 ? 1 : head_dim <= 256 ? 2 : 3; }
 
 const SpanKernel& find_span_kernel(const Attention::Spec& spec) {
-  return std::ranges::find(paged_span_kernels, spec.kv_dtype, &PagedSpanKernels::dtype)
+  return std::ranges::find(paged_span_kernels, spec.kv_dtype.k, &PagedSpanKernels::dtype)
       ->by_dims[index_of_dims(spec.head_dim)];
 }
 
@@ -148,6 +156,9 @@ class PagedAttention : public gpu::GpuAttention {
     if (spec.head_dim % 8 != 0 || spec.head_dim > 512) {
       return Support::no(fmt::format("head_dim {} is not a multiple of 8 up to 512", spec.head_dim));
     }
+    if (Support support = gpu::check_coded_types(spec.kv_dtype); !support.ok) {
+      return support;
+    }
     if (decode_only_ && spec.most_rows == 0) {
       return Support::no("for steps of at most 8 query rows a sequence; paged_rows takes any");
     }
@@ -171,7 +182,10 @@ class PagedAttention : public gpu::GpuAttention {
   void run(const Attention::Spec& spec, const KvLayout& layout, const Attention::Args& args,
            ExecutionContext& context) const override {
     gpu::AttentionArgs kernel_args = attention_args(spec, layout, args);
-    gpu::check_vector_loads(kernel_args.kv, spec.kv_dtype);
+    const bool coded = gpu::uses_coded_pages(spec.kv_dtype);
+    if (!coded) {
+      gpu::check_vector_loads(kernel_args.kv, spec.kv_dtype.k);
+    }
     const bool by_sequence = spec.has_single_rows() || args.rows == Attention::Rows::single;
     check(by_sequence || args.batch.sequence_of != nullptr, "attention: batch.sequence_of is null");
     check(args.workspace != nullptr, "attention: workspace is null");
@@ -196,12 +210,18 @@ class PagedAttention : public gpu::GpuAttention {
     for (std::int64_t first = 0; first < items; first += items_at_once) {
       kernel_args.first_item = static_cast<std::int32_t>(first);
       shape.grid[0] = static_cast<std::uint32_t>(std::min(items_at_once, items - first));
-      if (spec.spans) {
+      if (coded) {
+        const RaggedBatch& batch = args.batch;
+        const gpu::CodedPages pages = gpu::coded_pages(layout, args.cache, batch.block_tables, batch.max_blocks);
+        coded_kernels[index_of_dims(spec.head_dim)][group.index].launch(
+            *context.stream, shape, {kernel_args, pages, spec.spans ? batch.visible_end : nullptr});
+      } else if (spec.spans) {
         find_span_kernel(spec).launch(*context.stream, shape, {kernel_args, args.batch.visible_end});
       } else {
         find_kernel(spec).launch(*context.stream, shape, kernel_args);
       }
     }
+    gpu::turn_output_back(spec, args, *context.stream);
   }
 
  private:

@@ -155,6 +155,10 @@ __device__ inline void gather(float mine, float (&values)[Shape::group]) {
   }
 }
 
+/// What a lane reads before it computes.
+template <class T, class Shape>
+using Eights = Eight<T>[Shape::steps][Shape::eights];
+
 /// One lane's part: some dimensions of every query head, and the softmax of one of them over the keys its lanes read.
 template <class Shape>
 struct PagedLane {
@@ -187,8 +191,7 @@ struct PagedLane {
   /// Folds `steps` keys, the first at `key`, the next `apart` further on; keys at or after the end are masked.
   template <class T>
   __device__ void fold(const AttentionArgs& args, const PagedPlace& place, int key, int apart,
-                       const Eight<T> (&keys)[Shape::steps][Shape::eights],
-                       const Eight<T> (&values)[Shape::steps][Shape::eights]) {
+                       const Eights<T, Shape>& keys, const Eights<T, Shape>& values) {
     float scores[Shape::steps];
     float now = maximum;
 #pragma unroll
@@ -306,28 +309,19 @@ __device__ inline void finish_row(const AttentionArgs& args, const PagedPlace& p
            weight > 0.0f ? sum / weight : 0.0f);
 }
 
-/// Grid: (rows or sequences, KV heads x tiles of their query heads, pieces of the longest row).
-template <class T, class Shape, class Ends = OwnEnds>
-__device__ inline void paged_attention(const AttentionArgs& args, Ends ends = {}) {
-  __shared__ float shared_sums[Shape::waves * Shape::group * Shape::dims];
-  __shared__ float shared_states[Shape::waves * Shape::group * 2];
-  const PagedPlace place = paged_place<Shape::group>(args, ends);
-  if (place.split >= place.splits) {
-    return;
-  }
-  const int slot = lane_index() / Shape::key_lanes;
-  const int dim = lane_index() % Shape::key_lanes * 8;
-  const std::int64_t start = place.kv_head * args.kv.head_stride + dim;
-  const T* k = static_cast<const T*>(args.kv.k) + start;
-  const T* v = static_cast<const T*>(args.kv.v) + start;
+/// Reads K and V of elements of T.
+template <class T, class Shape>
+struct TypedPages {
+  const AttentionArgs& args;
+  const PagedPlace& place;
+  int dim;  ///< the lane's first
 
-  PagedLane<Shape> lane;
-  lane.begin(args, place, dim);
-  constexpr int apart = Shape::waves * Shape::slots;
-  for (int base = place.split_begin; base < place.split_end; base += Shape::stride) {
-    const int key = base + wave_index() * Shape::slots + slot;
-    Eight<T> keys[Shape::steps][Shape::eights];
-    Eight<T> values[Shape::steps][Shape::eights];
+  __device__ void fold(PagedLane<Shape>& lane, int key, int apart) const {
+    const std::int64_t start = place.kv_head * args.kv.head_stride + dim;
+    const T* const k = static_cast<const T*>(args.kv.k) + start;
+    const T* const v = static_cast<const T*>(args.kv.v) + start;
+    Eights<T, Shape> keys;
+    Eights<T, Shape> values;
 #pragma unroll
     for (int s = 0; s < Shape::steps; ++s) {
       const int at = key + s * apart;
@@ -348,6 +342,29 @@ __device__ inline void paged_attention(const AttentionArgs& args, Ends ends = {}
       }
     }
     lane.fold(args, place, key, apart, keys, values);
+  }
+};
+
+/// Grid: (rows or sequences, KV heads x tiles of their query heads, pieces of the longest row). `pages(place, dim)` makes the
+/// reader of K and V.
+template <class Shape, class Ends, class Pages>
+__device__ inline void paged_attention_of(const AttentionArgs& args, Ends ends, Pages pages) {
+  __shared__ float shared_sums[Shape::waves * Shape::group * Shape::dims];
+  __shared__ float shared_states[Shape::waves * Shape::group * 2];
+  const PagedPlace place = paged_place<Shape::group>(args, ends);
+  if (place.split >= place.splits) {
+    return;
+  }
+  const int slot = lane_index() / Shape::key_lanes;
+  const int dim = lane_index() % Shape::key_lanes * 8;
+  const auto reader = pages(place, dim);
+
+  PagedLane<Shape> lane;
+  lane.begin(args, place, dim);
+  constexpr int apart = Shape::waves * Shape::slots;
+  for (int base = place.split_begin; base < place.split_end; base += Shape::stride) {
+    const int key = base + wave_index() * Shape::slots + slot;
+    reader.fold(lane, key, apart);
   }
 
   lane.merge_slots();
@@ -401,6 +418,13 @@ __device__ inline void paged_attention(const AttentionArgs& args, Ends ends = {}
     const float sum = merge_parts(pieces, g, d, maximum, weight);
     finish_row(args, place, g, d, sum, maximum, weight);
   }
+}
+
+/// The same over K and V of elements of T.
+template <class T, class Shape, class Ends = OwnEnds>
+__device__ inline void paged_attention(const AttentionArgs& args, Ends ends = {}) {
+  paged_attention_of<Shape>(args, ends,
+                            [&](const PagedPlace& place, int dim) { return TypedPages<T, Shape>{args, place, dim}; });
 }
 
 }  // namespace rocmforge::gpu

@@ -110,10 +110,13 @@ class ReferenceAttention final : public ReferenceKernel<AttentionBackend> {
         sum[static_cast<std::size_t>(i)] += weight * call.v(key, kv_head, i);
       }
     }
+    std::ranges::transform(sum, sum.begin(), [total](double value) { return total > 0.0 ? value / total : 0.0; });
+    if (spec.kv_dtype.v_rotated) {
+      turn_by_hadamard(sum.data(), out_dim);
+    }
     const std::int64_t out = (std::int64_t{row} * spec.q_heads + head) * out_dim;
     for (std::int32_t i = 0; i < out_dim; ++i) {
-      const double value = total > 0.0 ? sum[static_cast<std::size_t>(i)] / total : 0.0;
-      store_element(spec.io_dtype, call.args.out, out + i, static_cast<float>(value));
+      store_element(spec.io_dtype, call.args.out, out + i, static_cast<float>(sum[static_cast<std::size_t>(i)]));
     }
   }
 };

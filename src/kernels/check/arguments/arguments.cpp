@@ -8,13 +8,20 @@
 namespace rocmforge {
 namespace {
 
-/// The element types that a cache may have.
-Support check_kv_dtype(DType dtype, std::int32_t head_dim) {
-  if (!is_float_dtype(dtype) && dtype != DType::q8_0) {
-    return Support::no(fmt::format("kv_dtype {} is not one of F32, F16, BF16, Q8_0", name(dtype)));
+/// The types that a cache may have.
+Support check_kv_types(const KvTypes& types, std::int32_t head_dim, bool is_latent) {
+  for (const DType type : {types.k, types.v}) {
+    if (!is_kv_type(type)) {
+      return Support::no(
+          fmt::format("K or V of {}, not of F32, F16, BF16, Q8_0, Q5_1, Q5_0, Q4_1, Q4_0 or IQ4_NL", name(type)));
+    }
+    if (is_kv_quant(type) && head_dim % kv_quant_dims != 0) {
+      return Support::no(
+          fmt::format("head_dim {} is not a multiple of {}, as {} pages need", head_dim, kv_quant_dims, name(type)));
+    }
   }
-  if (dtype == DType::q8_0 && head_dim % kv_quant_dims != 0) {
-    return Support::no(fmt::format("head_dim {} is not a multiple of {}, as Q8_0 pages need", head_dim, kv_quant_dims));
+  if (is_latent && (!types.is_one() || (is_kv_quant(types.k) && types.k != DType::q8_0))) {
+    return Support::no(fmt::format("a latent plane of {}, not of F32, F16, BF16 or Q8_0", name(types)));
   }
   return Support::yes();
 }
@@ -84,7 +91,7 @@ void check_rows_fit(std::string_view operation, const RaggedBatch& batch, bool p
 }  // namespace
 
 Support check_layout(const KvLayout& layout) {
-  if (Support dtype = check_kv_dtype(layout.dtype, layout.head_dim); !dtype.ok) {
+  if (Support dtype = check_kv_types(layout.dtype, layout.head_dim, layout.is_latent()); !dtype.ok) {
     return dtype;
   }
   if (!is_power_of_two(layout.block_tokens)) {
@@ -381,7 +388,8 @@ void check_arguments(const Attention::Spec& spec, const KvLayout& layout, const 
   const bool dense = args.dense.k != nullptr;
   if (dense) {
     require(spec.value_dim == 0, "{}: a latent plane lies in pages", operation);
-    require(spec.kv_dtype != DType::q8_0, "{}: K and V of Q8_0 lie in pages", operation);
+    require(!spec.kv_dtype.is_quantised() && spec.kv_dtype.is_one(), "{}: K and V of {} lie in pages", operation,
+            name(spec.kv_dtype));
     check_dense(spec, args.dense, batch);
   } else {
     check_cache(operation, layout, args.cache, batch);
@@ -476,7 +484,7 @@ Support check_spec(const Attention::Spec& spec) {
   if (Support heads = check_heads(spec.q_heads, spec.kv_heads, spec.head_dim); !heads.ok) {
     return heads;
   }
-  if (Support dtype = check_kv_dtype(spec.kv_dtype, spec.head_dim); !dtype.ok) {
+  if (Support dtype = check_kv_types(spec.kv_dtype, spec.head_dim, spec.value_dim > 0); !dtype.ok) {
     return dtype;
   }
   if (spec.value_dim < 0 || spec.value_dim > spec.head_dim) {

@@ -68,7 +68,8 @@ void check_arguments(const ReplicateKv::Spec& spec, const ReplicateKv::Args& arg
     return;
   }
   require_pointer(args.dense.v, operation, "dense.v");
-  require(spec.layout.dtype != DType::q8_0, "{}: K and V of Q8_0 lie in pages", operation);
+  require(!spec.layout.dtype.is_quantised() && spec.layout.dtype.is_one(), "{}: K and V of {} lie in pages", operation,
+          name(spec.layout.dtype));
 }
 
 void check_arguments(const QueryKey::Spec& spec, const QueryKey::Args& args, DeviceKind device) {

@@ -1,25 +1,22 @@
 #pragma once
 
-#include <cstddef>
-
 #include "kernels/launch/cpu/body/bodies.h"
-#include "tensor/dtype.h"
+#include "ops/kv_coding.h"
+#include "ops/kv_layout.h"
 
 namespace rocmforge {
 
-inline KvElement kv_element_of(DType type) {
+inline KvStore kv_store_of(DType type) {
   switch (type) {
+    case DType::f32:
+      return {KvElement::f32, {}};
     case DType::f16:
-      return KvElement::f16;
+      return {KvElement::f16, {}};
     case DType::bf16:
-      return KvElement::bf16;
-    case DType::q8_0:
-      return KvElement::q8_0;
+      return {KvElement::bf16, {}};
     default:
-      return KvElement::f32;
+      return {KvElement::coded, kv_coding(type)};
   }
 }
-
-inline std::int64_t kv_element_bytes(DType type) { return type == DType::f32 ? 4 : type == DType::q8_0 ? 1 : 2; }
 
 }  // namespace rocmforge

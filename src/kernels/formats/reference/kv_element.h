@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "base/half.h"
+#include "ops/kv_coding.h"
 #include "ops/kv_layout.h"
 
 namespace rocmforge {
@@ -43,46 +44,78 @@ inline void store_element(DType dtype, void* data, std::int64_t index, float val
 /// The K or V of one head in one block.
 struct KvHead {
   const KvLayout* layout;
+  DType type;
   KvOrder order;
-  std::byte* data;  ///< head_bytes
+  std::byte* data;
 
   [[nodiscard]] float load(std::int64_t token, std::int64_t dim) const {
-    const std::int64_t element = kv_element(*layout, order, token, dim);
-    if (layout->dtype != DType::q8_0) {
-      return load_element(layout->dtype, data, element);
+    if (!is_kv_quant(type)) {
+      return load_element(type, data, kv_element(*layout, order, token, dim));
     }
-    return static_cast<float>(static_cast<std::int8_t>(data[element])) * half_to_float(*scale(token, dim));
+    const KvCoding coding = kv_coding(type);
+    const KvArrays arrays = arrays_of(coding);
+    std::uint32_t code = std::to_integer<std::uint32_t>(*byte(0, token, dim * coding.bits / 8, arrays.code_bytes));
+    if (coding.bits == 4) {
+      code = code >> (dim % 2 * 4) & 15u;
+    }
+    if (coding.fifth) {
+      const auto bits = std::to_integer<std::uint32_t>(*byte(arrays.fifths, token, dim / 8, arrays.fifth_bytes));
+      code |= (bits >> (dim % 8) & 1u) << 4;
+    }
+    const float scaled = half_to_float(*half(arrays.scales, token, dim)) * static_cast<float>(kv_number(coding, code));
+    return coding.minimum ? scaled + half_to_float(*half(arrays.minima, token, dim)) : scaled;
   }
 
   /// All `values` [head_dim] of a position.
   void store(std::int64_t token, const float* values) const {
     for (std::int64_t dim = 0; dim < layout->head_dim; ++dim) {
-      if (layout->dtype != DType::q8_0) {
-        store_element(layout->dtype, data, kv_element(*layout, order, token, dim), values[dim]);
+      if (!is_kv_quant(type)) {
+        store_element(type, data, kv_element(*layout, order, token, dim), values[dim]);
       } else if (dim % kv_quant_dims == 0) {
-        store_quants(token, dim, values + dim);
+        store_group(token, dim, values + dim);
       }
     }
   }
 
  private:
-  [[nodiscard]] std::uint16_t* scale(std::int64_t token, std::int64_t dim) const {
-    const std::int64_t group = dim / kv_quant_dims;
-    const std::int64_t index = order == KvOrder::token_major ? token * (layout->head_dim / kv_quant_dims) + group
-                                                             : group * layout->block_tokens + token;
-    return reinterpret_cast<std::uint16_t*>(data + layout->head_elems()) + index;
+  [[nodiscard]] KvArrays arrays_of(const KvCoding& coding) const {
+    return kv_arrays(coding, layout->block_tokens, layout->head_dim);
   }
-  void store_quants(std::int64_t token, std::int64_t first_dim, const float* values) const {
-    float largest = 0.0f;
-    for (std::int64_t i = 0; i < kv_quant_dims; ++i) {
-      largest = std::max(largest, std::abs(values[i]));
+  /// Element `index` of a position's `count` elements in an array.
+  [[nodiscard]] std::int64_t place(std::int64_t token, std::int64_t index, std::int64_t count) const {
+    return order == KvOrder::token_major ? token * count + index : index * layout->block_tokens + token;
+  }
+  [[nodiscard]] std::byte* byte(std::int64_t array, std::int64_t token, std::int64_t index, std::int64_t count) const {
+    return data + array + place(token, index, count);
+  }
+  [[nodiscard]] std::uint16_t* half(std::int64_t array, std::int64_t token, std::int64_t dim) const {
+    return reinterpret_cast<std::uint16_t*>(data + array) +
+           place(token, dim / kv_quant_dims, layout->head_dim / kv_quant_dims);
+  }
+  void store_group(std::int64_t token, std::int64_t first, const float* values) const {
+    const KvCoding coding = kv_coding(type);
+    const KvArrays arrays = arrays_of(coding);
+    const auto [least, largest] = std::minmax_element(values, values + kv_quant_dims);
+    const std::uint16_t scale = float_to_half(kv_scale(coding, *least, *largest));
+    const std::uint16_t minimum = float_to_half(*least);
+    *half(arrays.scales, token, first) = scale;
+    if (coding.minimum) {
+      *half(arrays.minima, token, first) = minimum;
     }
-    const std::uint16_t bits = float_to_half(largest * (1.0f / 127.0f));
-    const float unit = half_to_float(bits);
-    *scale(token, first_dim) = bits;
     for (std::int64_t i = 0; i < kv_quant_dims; ++i) {
-      const float quant = unit > 0.0f ? std::clamp(std::nearbyint(values[i] / unit), -127.0f, 127.0f) : 0.0f;
-      data[kv_element(*layout, order, token, first_dim + i)] = static_cast<std::byte>(static_cast<std::int8_t>(quant));
+      store_code(coding, arrays, token, first + i,
+                 kv_code(coding, values[i], half_to_float(scale), half_to_float(minimum)));
+    }
+  }
+  void store_code(const KvCoding& coding, const KvArrays& arrays, std::int64_t token, std::int64_t dim,
+                  std::uint32_t code) const {
+    const auto put = [](std::byte& to, std::int64_t shift, std::uint32_t mask, std::uint32_t bits) {
+      to = static_cast<std::byte>((std::to_integer<std::uint32_t>(to) & ~(mask << shift)) | (bits & mask) << shift);
+    };
+    const bool nibbles = coding.bits == 4;
+    put(*byte(0, token, dim * coding.bits / 8, arrays.code_bytes), nibbles ? dim % 2 * 4 : 0, nibbles ? 15u : 255u, code);
+    if (coding.fifth) {
+      put(*byte(arrays.fifths, token, dim / 8, arrays.fifth_bytes), dim % 8, 1u, code >> 4);
     }
   }
 };
@@ -91,10 +124,17 @@ struct KvHead {
 inline KvHead kv_head_at(const KvLayout& layout, const KvCacheView& cache, const RaggedBatch& batch, std::int32_t s,
                          std::int32_t position, bool value, std::int32_t head) {
   const std::int64_t entry = std::int64_t{s} * batch.max_blocks + position / layout.block_tokens;
-  const std::size_t before = static_cast<std::size_t>(value ? layout.v_plane(head) : head) * layout.head_bytes();
   std::byte* block =
       static_cast<std::byte*>(cache.data) + static_cast<std::size_t>(batch.block_tables[entry]) * layout.block_bytes();
-  return {&layout, value && !layout.is_latent() ? layout.v_order : layout.k_order, block + before};
+  const bool own_plane = value && !layout.is_latent();
+  return {&layout, layout.dtype.of(own_plane), own_plane ? layout.v_order : layout.k_order,
+          block + layout.head_at(value, head)};
+}
+
+/// Turns a head back and forth: see KvTypes.
+inline void turn_by_hadamard(double* head, std::int32_t head_dim) {
+  const std::int32_t block = hadamard_dims(head_dim);
+  walsh_hadamard(head, head_dim, block, 1.0 / std::sqrt(static_cast<double>(block)));
 }
 
 /// K and V of a batch: dense tensors when dense.k is set, else the pages that the batch's block tables name.
@@ -108,7 +148,7 @@ struct KvSource {
   [[nodiscard]] float load(bool value, std::int32_t s, std::int32_t key, std::int32_t kv_head, std::int32_t dim) const {
     if (dense.k != nullptr) {
       const std::int64_t row = s * dense.sequence_stride + key * dense.token_stride + kv_head * dense.head_stride;
-      return load_element(layout.dtype, value ? dense.v : dense.k, row + dim);
+      return load_element(layout.dtype.of(value), value ? dense.v : dense.k, row + dim);
     }
     return kv_head_at(layout, cache, batch, s, key, value, kv_head).load(key % layout.block_tokens, dim);
   }

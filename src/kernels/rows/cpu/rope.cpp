@@ -72,17 +72,17 @@ class CpuRopeAppend final : public CpuKernel<OpKernel<RopeAppend>> {
     const std::int32_t sequence = args.batch.sequence_of[t];
     const std::int32_t cell = args.batch.cell(sequence, static_cast<std::int32_t>(t));
     const std::int64_t entry = std::int64_t{sequence} * args.batch.max_blocks + cell / layout.block_tokens;
-    const std::int64_t slot = cell % layout.block_tokens;
-    const bool k_by_dim = layout.k_order == KvOrder::dim_major;
-    const bool v_by_dim = layout.v_order == KvOrder::dim_major;
-    const std::int64_t element = kv_element_bytes(layout.dtype);
-    const bool quantised = layout.dtype == DType::q8_0;
-    const auto head_bytes = static_cast<std::int64_t>(layout.head_bytes());
-    std::byte* k = static_cast<std::byte*>(args.cache.data) +
-                   args.batch.block_tables[entry] * static_cast<std::int64_t>(layout.block_bytes());
-    std::byte* v = k + layout.kv_heads * head_bytes;
-    const std::int64_t scales = layout.head_dim / kv_quant_dims;  // of a position
-    const auto scale_at = [&](bool by_dim) { return layout.head_elems() + 2 * (by_dim ? slot : slot * scales); };
+    auto* block = static_cast<std::uint8_t*>(args.cache.data) +
+                  args.batch.block_tables[entry] * static_cast<std::int64_t>(layout.block_bytes());
+    const auto target = [&](bool value) {
+      return KvTarget{.store = kv_store_of(layout.dtype.of(value)),
+                      .head = block + layout.head_at(value, 0),
+                      .head_bytes = static_cast<std::int64_t>(value ? layout.value_head_bytes() : layout.head_bytes()),
+                      .slot = cell % layout.block_tokens,
+                      .block_tokens = layout.block_tokens,
+                      .by_dim = (value ? layout.v_order : layout.k_order) == KvOrder::dim_major,
+                      .rotated = value ? layout.dtype.v_rotated : layout.dtype.k_rotated};
+    };
 
     const std::int32_t* positions = args.batch.positions + t * args.batch.position_axes;
     PairAngles angles;
@@ -115,16 +115,8 @@ class CpuRopeAppend final : public CpuKernel<OpKernel<RopeAppend>> {
         .q_factor = query_factor(spec, *positions),
         .cosine = angles.cosine.data(),
         .sine = angles.sine.data(),
-        .element = kv_element_of(layout.dtype),
-        .k_out = k + (k_by_dim ? slot : slot * layout.head_dim) * element,
-        .v_out = v + (v_by_dim ? slot : slot * layout.head_dim) * element,
-        .head_elems = head_bytes / element,
-        .k_dim_stride = k_by_dim ? layout.block_tokens : 1,
-        .v_dim_stride = v_by_dim ? layout.block_tokens : 1,
-        .k_scale = quantised ? k + scale_at(k_by_dim) : nullptr,
-        .v_scale = quantised ? v + scale_at(v_by_dim) : nullptr,
-        .k_scale_stride = k_by_dim ? layout.block_tokens : 1,
-        .v_scale_stride = v_by_dim ? layout.block_tokens : 1,
+        .k_to = target(false),
+        .v_to = target(true),
     });
   }
 };

@@ -6,6 +6,7 @@
 #include "kernels/launch/gpu_kernel.h"
 #include "kernels/rows/kernels.h"
 #include "kernels/rows/portable/rope_launch.h"
+#include "ops/kv_codes.h"
 
 namespace rocmforge {
 namespace {
@@ -19,7 +20,7 @@ namespace gpu {
 RopeAppendArgs rope_append_args(const RopeAppend::Spec& spec, const RopeAppend::Args& args) {
   const KvLayout& layout = spec.layout;
   const std::int32_t kv_heads = spec.append ? layout.kv_heads : 0;
-  const bool in_bytes = layout.dtype == DType::q8_0;
+  const bool in_bytes = layout.dtype.is_quantised() || uses_coded_pages(layout.dtype);
   return {.q = args.q,
           .k = args.k,
           .v = args.v,
@@ -63,18 +64,20 @@ constexpr Kernel<gpu::RopeAppendArgs> f16_kernel{"rope", "rope_append_f16", Laun
 constexpr Kernel<gpu::RopeAppendArgs> bf16_kernel{"rope", "rope_append_bf16", LaunchOrder::by_kernel};
 
 constexpr Kernel<gpu::RopeAppendArgs> q8_0_kernel{"rope", "rope_append_q8_0", LaunchOrder::by_kernel};
+constexpr Kernel<gpu::RopeAppendCodedArgs> coded_kernel{"rope", "rope_append_coded", LaunchOrder::by_kernel};
 
 constexpr std::uint32_t rope_threads = 256;
 constexpr int heads_per_group = 8;               ///< a wave of 32 lanes for each; waves of 64 take two
 constexpr std::int64_t shared_limit = 48 << 10;  ///< every device gives a work-group that much
 
-/// Cosine and sine of each pair, and a head for each wave of 32 lanes where it is quantised.
+/// Cosine and sine of each pair, and a head for each wave of 32 lanes where it is quantised or rotated.
 std::int64_t shared_bytes(const RopeAppend::Spec& spec) {
-  const std::int64_t staged = spec.layout.dtype == DType::q8_0 ? std::int64_t{heads_per_group} * spec.head_dim : 0;
+  const bool stages = spec.layout.dtype == DType::q8_0 || gpu::uses_coded_pages(spec.layout.dtype);
+  const std::int64_t staged = stages ? std::int64_t{heads_per_group} * spec.head_dim : 0;
   return (std::int64_t{pairs_of(spec)} * 2 + staged) * static_cast<std::int64_t>(sizeof(float));
 }
 
-const Kernel<gpu::RopeAppendArgs>& kernel_for(DType cache) {
+const Kernel<gpu::RopeAppendArgs>& kernel_for(const KvTypes& cache) {
   return cache == DType::f16    ? f16_kernel
          : cache == DType::bf16 ? bf16_kernel
          : cache == DType::q8_0 ? q8_0_kernel
@@ -111,7 +114,17 @@ class GpuRopeAppend final : public GpuKernel<OpKernel<RopeAppend>> {
     shape.grid[1] = static_cast<std::uint32_t>(divide_up(spec.q_heads + 2 * kv_heads, heads_per_group));
     shape.block[0] = rope_threads;
     shape.shared_bytes = static_cast<std::uint32_t>(shared_bytes(spec));
-    kernel_for(layout.dtype).launch(*context.stream, shape, gpu::rope_append_args(spec, args));
+    const gpu::RopeAppendArgs kernel_args = gpu::rope_append_args(spec, args);
+    if (!gpu::uses_coded_pages(layout.dtype)) {
+      kernel_for(layout.dtype).launch(*context.stream, shape, kernel_args);
+      return;
+    }
+    const std::int32_t block = hadamard_dims(spec.head_dim);
+    coded_kernel.launch(*context.stream, shape,
+                        {.rope = kernel_args,
+                         .pages = gpu::coded_pages(layout, args.cache, args.batch.block_tables, args.batch.max_blocks),
+                         .block = block,
+                         .factor = hadamard_factor(block)});
   }
 };
 

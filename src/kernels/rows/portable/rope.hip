@@ -1,7 +1,9 @@
 // RMSNorm of heads, rotation, and the append of K and V to the cache's pages, in one launch: a wave for each head of Q, K
 // and V of a token.
 
+#include "kernels/formats/portable/store_coded.h"
 #include "kernels/rows/portable/turn_heads.h"
+#include "kernels/tile/hadamard.h"
 
 namespace rocmforge::gpu {
 namespace {
@@ -86,8 +88,40 @@ __device__ void process_heads(const RopeAppendArgs& args, std::int64_t token, co
   }
 }
 
-template <class T>
-__device__ void rope_append(const RopeAppendArgs& args, Turn* turns) {
+/// Pages of any type; `own` [head_dim] is the wave's shared memory.
+__device__ void process_coded_heads(const RopeAppendCodedArgs& all, std::int64_t token,
+                                    const TokenPlace<std::uint8_t>& place, const Turn* turns, float* own) {
+  const RopeAppendArgs& args = all.rope;
+  const TurnRules rules = turn_rules(args);
+  const float q_factor = query_factor(args, place.positions[0]);
+  const int waves = static_cast<int>(blockDim.x) / wave_size;
+  const int heads = args.q_heads + 2 * args.kv_heads;
+  for (int h = static_cast<int>(blockIdx.y) * waves + wave_index(); h < heads; h += static_cast<int>(gridDim.y) * waves) {
+    const int kv_head = h - args.q_heads;
+    const bool is_value = kv_head >= args.kv_heads;
+    const CodedPlane plane = is_value ? all.pages.v : all.pages.k;
+    turn_head(rules, head_at(args, token, h), turns, [&](int dim, float value) { own[dim] = value; });
+    sync_wave();
+    if (plane.rotated != 0) {
+      turn_by_hadamard(own, args.head_dim, all.block, all.factor);
+    }
+    if (kv_head < 0) {
+      float* const q = args.q + token * args.stride + std::int64_t{h} * args.head_dim;
+      for (int dim = lane_index(); dim < args.head_dim; dim += wave_size) {
+        q[dim] = own[dim] * q_factor;
+      }
+    } else {
+      const int plane_head = is_value ? kv_head - args.kv_heads : kv_head;
+      std::uint8_t* const to = place.block + plane.first + std::int64_t{plane_head} * plane.head_bytes;
+      store_coded(own, args.head_dim, plane.type, {to, place.slot, 1 << args.block_shift, plane.by_dim != 0});
+    }
+    sync_wave();  // the next head takes its place
+  }
+}
+
+/// Calls process(token, place) with what is the same for all heads of a token.
+template <class T, class Process>
+__device__ void for_token(const RopeAppendArgs& args, Turn* turns, Process process) {
   release_successor();
   const std::int64_t token = blockIdx.x;
   const std::int32_t sequence = args.sequence_of[token];
@@ -103,7 +137,14 @@ __device__ void rope_append(const RopeAppendArgs& args, Turn* turns) {
   }
   __syncthreads();
   wait_for_predecessor();
-  process_heads<T>(args, token, place, turns, reinterpret_cast<float*>(turns + args.pairs));
+  process(token, place);
+}
+
+template <class T>
+__device__ void rope_append(const RopeAppendArgs& args, Turn* turns) {
+  for_token<T>(args, turns, [&](std::int64_t token, const TokenPlace<T>& place) {
+    process_heads<T>(args, token, place, turns, reinterpret_cast<float*>(turns + args.pairs));
+  });
 }
 
 extern __shared__ Turn shared_turns[];  // [pairs], then for quants [waves, head_dim] floats
@@ -115,5 +156,11 @@ ROCMFORGE_KERNEL rope_append_f32(RopeAppendArgs args) { rope_append<float>(args,
 ROCMFORGE_KERNEL rope_append_f16(RopeAppendArgs args) { rope_append<half>(args, shared_turns); }
 ROCMFORGE_KERNEL rope_append_bf16(RopeAppendArgs args) { rope_append<bfloat16>(args, shared_turns); }
 ROCMFORGE_KERNEL rope_append_q8_0(RopeAppendArgs args) { rope_append<Quant>(args, shared_turns); }
+ROCMFORGE_KERNEL rope_append_coded(RopeAppendCodedArgs args) {
+  float* const own = reinterpret_cast<float*>(shared_turns + args.rope.pairs) + wave_index() * args.rope.head_dim;
+  for_token<std::uint8_t>(args.rope, shared_turns, [&](std::int64_t token, const TokenPlace<std::uint8_t>& place) {
+    process_coded_heads(args, token, place, shared_turns, own);
+  });
+}
 
 }  // namespace rocmforge::gpu

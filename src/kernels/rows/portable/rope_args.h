@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "kernels/formats/portable/coded_pages.h"
+
 namespace rocmforge::gpu {
 
 /// Grid: tokens, heads (any number of work-groups). Dynamic shared memory: cosine and sine of each pair, n_rot floats; for a
@@ -39,6 +41,15 @@ struct RopeAppendArgs {
   float magnitude;
   float temperature_scale;          ///< 0 for none
   std::int32_t temperature_length;  ///< at least 1
+};
+
+/// The same for pages of quantised types but q8_0 alone, of two types, and of rotated K or V. Q turns with K. Dynamic shared
+/// memory: a head for each wave, too.
+struct RopeAppendCodedArgs {
+  RopeAppendArgs rope;
+  CodedPages pages;
+  std::int32_t block;  ///< of the Walsh-Hadamard matrix
+  float factor;        ///< 1 / sqrt(block)
 };
 
 }  // namespace rocmforge::gpu

@@ -24,10 +24,13 @@ void normalise(double* head, std::int32_t dim, const float* weight, float eps) {
 }
 
 /// A head of V as it is stored.
-void normalise_value(const float* v, const RopeAppend::Spec& spec, std::vector<double>& head, std::vector<float>& out) {
+void prepare_value(const float* v, const RopeAppend::Spec& spec, std::vector<double>& head, std::vector<float>& out) {
   head.assign(v, v + spec.head_dim);
   if (spec.value_norm) {
     normalise(head.data(), spec.head_dim, nullptr, spec.norm_eps);
+  }
+  if (spec.layout.dtype.v_rotated) {
+    turn_by_hadamard(head.data(), spec.head_dim);
   }
   std::ranges::transform(head, out.begin(), [](double value) { return static_cast<float>(value); });
 }
@@ -96,7 +99,7 @@ class ReferenceRopeAppend final : public ReferenceKernel<OpKernel<RopeAppend>> {
         prepare(head, spec, args, args.k_norm, positions);
         std::ranges::transform(head, turned.begin(), [](double value) { return static_cast<float>(value); });
         kv_head_at(layout, args.cache, args.batch, s, cell, false, h).store(slot, turned.data());
-        normalise_value(v, spec, head, turned);
+        prepare_value(v, spec, head, turned);
         kv_head_at(layout, args.cache, args.batch, s, cell, true, h).store(slot, turned.data());
       }
     }
@@ -110,6 +113,9 @@ class ReferenceRopeAppend final : public ReferenceKernel<OpKernel<RopeAppend>> {
     rotate(head.data(), spec, args, positions);
     if (spec.head_norm && spec.norm_after_turn) {
       normalise(head.data(), spec.head_dim, norm, spec.norm_eps);
+    }
+    if (spec.layout.dtype.k_rotated) {
+      turn_by_hadamard(head.data(), spec.head_dim);
     }
   }
 };

@@ -117,28 +117,30 @@ inline KeyRange visible_keys(const AttentionUnit& unit, int32_t first_row, int32
   return {begin, end < begin ? begin : end};
 }
 
+/// This KV head's K or V, `offset` bytes behind the start of the block that holds `position`.
 template <class T>
-inline const T* block_at(const AttentionUnit& unit, int32_t position) {
-  return static_cast<const T*>(unit.cache) + unit.blocks[position / unit.block_tokens] * unit.block_elems;
+inline const T* head_at(const AttentionUnit& unit, int32_t position, int64_t offset) {
+  return reinterpret_cast<const T*>(unit.cache + unit.blocks[position / unit.block_tokens] * unit.block_bytes + offset);
 }
 
-/// Calls f(first key in the chunk, count, pointer to the block, first key in the block) for the blocks under some keys.
+/// Calls f(first key in the chunk, count, the head's K or V in the block, first key in the block) for the blocks under some
+/// keys.
 template <class T, class F>
-inline void for_each_block(const AttentionUnit& unit, int32_t chunk, KeyRange keys, F f) {
+inline void for_each_block(const AttentionUnit& unit, int32_t chunk, KeyRange keys, int64_t offset, F f) {
   for (int32_t key = keys.begin; key < keys.end;) {
     const int32_t position = chunk * attention_chunk + key;
     const int32_t slot = position % unit.block_tokens;
     const int32_t left = unit.block_tokens - slot;
     const int32_t count = left < keys.end - key ? left : keys.end - key;
-    f(key, count, block_at<T>(unit, position), slot);
+    f(key, count, head_at<T>(unit, position, offset), slot);
     key += count;
   }
 }
 
-/// The K (offset k_offset) or V of the block that holds `position`; `otherwise` when the unit doesn't read that far.
+/// head_at, or `otherwise` when the unit doesn't read that far.
 template <class T>
 inline const T* upcoming(const AttentionUnit& unit, int32_t position, int64_t offset, const T* otherwise) {
-  return position < end_visible(unit, unit.row_end - 1) ? block_at<T>(unit, position) + offset : otherwise;
+  return position < end_visible(unit, unit.row_end - 1) ? head_at<T>(unit, position, offset) : otherwise;
 }
 
 /// The range widened to whole vectors of any width; blocks hold a multiple of 16 keys.
@@ -170,22 +172,19 @@ inline void copy_values(const AttentionUnit& unit, const T* head, int32_t slot, 
   copy_rows(head + int64_t{slot} * unit.head_dim, unit.head_dim, count, unit.head_dim, to, to_stride);
 }
 
-/// An element of a q8_0 page. Those of a chunk are always turned into floats first, once for all rows.
-struct Quant {
-  int8_t value;
+/// A byte of a head in a quantised type. Those of a chunk are always turned into floats first, once for all rows.
+struct Coded {
+  uint8_t byte;
 };
 template <class T>
-constexpr bool is_quant = false;
+constexpr bool is_coded = false;
 template <>
-constexpr bool is_quant<Quant> = true;
+constexpr bool is_coded<Coded> = true;
 
 constexpr int32_t quant_dims = 32;  ///< that share a scale
 
-inline const HalfBits* scales_of(const AttentionUnit& unit, const Quant* head) {
-  return reinterpret_cast<const HalfBits*>(head + int64_t{unit.head_dim} * unit.block_tokens);
-}
-
-inline void scales_to_floats(const HalfBits* from, int32_t count, float* to) {
+inline void halves_to_floats(const Coded* bytes, int32_t count, float* to) {
+  const HalfBits* from = reinterpret_cast<const HalfBits*>(bytes);
   int32_t i = 0;
   for (; i + vec_width <= count; i += vec_width) {
     store(to + i, load(from + i));
@@ -199,46 +198,98 @@ inline void scales_to_floats(const HalfBits* from, int32_t count, float* to) {
   }
 }
 
+/// A coding whose fields the compiler knows, so that each becomes a loop of its own.
+template <int32_t bits, bool fifth, bool minimum, bool table>
+struct FixedCoding {
+  static constexpr KvCoding value{bits, fifth, minimum, table};
+};
+template <class F>
+inline void with_coding(const KvCoding& coding, F f) {
+  if (coding.bits == 8) {
+    f(FixedCoding<8, false, false, false>{});
+  } else if (coding.table) {
+    f(FixedCoding<4, false, false, true>{});
+  } else if (coding.fifth) {
+    coding.minimum ? f(FixedCoding<4, true, true, false>{}) : f(FixedCoding<4, true, false, false>{});
+  } else {
+    coding.minimum ? f(FixedCoding<4, false, true, false>{}) : f(FixedCoding<4, false, false, false>{});
+  }
+}
+
 /// `count` keys from `slot` on of a head's K [head_dim, block_tokens] to columns of `to`.
-template <>
-inline void copy_keys(const AttentionUnit& unit, const Quant* head, int32_t slot, int32_t count, float* to) {
+template <class Fixed>
+void decode_keys(const AttentionUnit& unit, const Coded* head, int32_t slot, int32_t count, float* to) {
+  constexpr KvCoding coding = Fixed::value;
+  const KvArrays arrays = kv_arrays(coding, unit.block_tokens, unit.head_dim);
+  const auto row = [&](int64_t array, int32_t index, int32_t bytes) {
+    return head + array + (int64_t{index} * unit.block_tokens + slot) * bytes;
+  };
   float scales[attention_chunk];
+  float minima[attention_chunk] = {};
   for (int32_t dim = 0; dim < unit.head_dim; ++dim) {
     if (dim % quant_dims == 0) {
-      scales_to_floats(scales_of(unit, head) + int64_t{dim / quant_dims} * unit.block_tokens + slot, count, scales);
+      halves_to_floats(row(arrays.scales, dim / quant_dims, 2), count, scales);
+      if (coding.minimum) {
+        halves_to_floats(row(arrays.minima, dim / quant_dims, 2), count, minima);
+      }
     }
-    const Quant* quants = head + int64_t{dim} * unit.block_tokens + slot;
+    const Coded* codes = row(0, dim * coding.bits / 8, 1);
+    const Coded* fifths = coding.fifth ? row(arrays.fifths, dim / 8, 1) : codes;
+    const int32_t low = coding.bits == 4 ? dim % 2 * 4 : 0;
     float* out = to + int64_t{dim} * attention_score_stride;
     for (int32_t i = 0; i < count; ++i) {
-      out[i] = static_cast<float>(quants[i].value) * scales[i];
+      uint32_t code = codes[i].byte >> low & (coding.bits == 4 ? 15u : 255u);
+      code |= coding.fifth ? (fifths[i].byte >> (dim % 8) & 1u) << 4 : 0u;
+      out[i] = static_cast<float>(kv_number(coding, code)) * scales[i] + minima[i];
     }
   }
 }
 
 /// `count` rows from `slot` on of a head's V [block_tokens, head_dim].
-template <>
-inline void copy_values(const AttentionUnit& unit, const Quant* head, int32_t slot, int32_t count, float* to,
-                        int64_t to_stride) {
-  const int32_t groups = unit.head_dim / quant_dims;
+template <class Fixed>
+void decode_values(const AttentionUnit& unit, const Coded* head, int32_t slot, int32_t count, float* to, int64_t to_stride) {
+  constexpr KvCoding coding = Fixed::value;
+  const KvArrays arrays = kv_arrays(coding, unit.block_tokens, unit.head_dim);
+  const int32_t groups = arrays.groups;
   for (int32_t r = 0; r < count; ++r) {
-    const Quant* quants = head + int64_t{slot + r} * unit.head_dim;
-    float* out = to + r * to_stride;
+    const int64_t token = slot + r;
     for (int32_t group = 0; group < groups; ++group) {
       float scale;
-      scales_to_floats(scales_of(unit, head) + int64_t{slot + r} * groups + group, 1, &scale);
-      for (int32_t dim = group * quant_dims; dim < (group + 1) * quant_dims; ++dim) {
-        out[dim] = static_cast<float>(quants[dim].value) * scale;
+      float minimum = 0.0f;
+      halves_to_floats(head + arrays.scales + 2 * (token * groups + group), 1, &scale);
+      if (coding.minimum) {
+        halves_to_floats(head + arrays.minima + 2 * (token * groups + group), 1, &minimum);
+      }
+      const Coded* codes = head + token * arrays.code_bytes + group * quant_dims * coding.bits / 8;
+      const Coded* fifths = head + arrays.fifths + token * arrays.fifth_bytes + group * 4;
+      float* out = to + r * to_stride + group * quant_dims;
+      for (int32_t dim = 0; dim < quant_dims; ++dim) {
+        uint32_t code = codes[dim * coding.bits / 8].byte;
+        code = coding.bits == 4 ? code >> (dim % 2 * 4) & 15u : code;
+        code |= coding.fifth ? (fifths[dim / 8].byte >> (dim % 8) & 1u) << 4 : 0u;
+        out[dim] = static_cast<float>(kv_number(coding, code)) * scale + minimum;
       }
     }
   }
+}
+
+template <>
+inline void copy_keys(const AttentionUnit& unit, const Coded* head, int32_t slot, int32_t count, float* to) {
+  with_coding(unit.k.coding, [&](auto fixed) { decode_keys<decltype(fixed)>(unit, head, slot, count, to); });
+}
+
+template <>
+inline void copy_values(const AttentionUnit& unit, const Coded* head, int32_t slot, int32_t count, float* to,
+                        int64_t to_stride) {
+  with_coding(unit.v.coding, [&](auto fixed) { decode_values<decltype(fixed)>(unit, head, slot, count, to, to_stride); });
 }
 
 /// Keys of a chunk's latent plane as floats: rows of scratch.values, which are V too, and columns of scratch.keys.
 template <class T>
 void copy_latents(const AttentionUnit& unit, const AttentionScratch& scratch, int32_t chunk, KeyRange keys) {
   const int64_t value_stride = padded_head_dim(unit.head_dim) + 16;
-  for_each_block<T>(unit, chunk, keys, [&](int32_t key, int32_t count, const T* block, int32_t slot) {
-    copy_values(unit, block + unit.k_offset, slot, count, scratch.values + key * value_stride, value_stride);
+  for_each_block<T>(unit, chunk, keys, unit.k_offset, [&](int32_t key, int32_t count, const T* head, int32_t slot) {
+    copy_values(unit, head, slot, count, scratch.values + key * value_stride, value_stride);
   });
   constexpr int32_t tile = 16;  // keys, so that a column's part is one line of the cache
   for (int32_t first = keys.begin; first < keys.end; first += tile) {
@@ -259,12 +310,12 @@ void score_keys(const AttentionUnit& unit, const AttentionScratch& scratch, int3
   if (unit.latent) {
     copy_latents<T>(unit, scratch, chunk, keys);
   }
-  for_each_block<T>(unit, chunk, unit.latent ? KeyRange{} : wide,
-                    [&](int32_t key, int32_t count, const T* block, int32_t slot) {
+  for_each_block<T>(unit, chunk, unit.latent ? KeyRange{} : wide, unit.k_offset,
+                    [&](int32_t key, int32_t count, const T* head, int32_t slot) {
                       if (copy) {
-                        copy_keys(unit, block + unit.k_offset, slot, count, scratch.keys + key);
-                      } else if constexpr (!is_quant<T>) {
-                        const T* k = block + unit.k_offset + slot;
+                        copy_keys(unit, head, slot, count, scratch.keys + key);
+                      } else if constexpr (!is_coded<T>) {
+                        const T* k = head + slot;
                         const bool more = key + count < wide.end;
                         const T* next = more ? upcoming(unit, chunk * attention_chunk + key + count, unit.k_offset, k)
                                              : upcoming(unit, chunk * attention_chunk + keys.begin, unit.v_offset, k);
@@ -287,11 +338,12 @@ void sum_values(const AttentionUnit& unit, const AttentionScratch& scratch, int3
   const int32_t padded = padded_head_dim(unit.value_dim);
   const int64_t value_stride = padded_head_dim(unit.head_dim) + 16;
   for_each_block<T>(
-      unit, chunk, unit.latent ? KeyRange{} : keys, [&](int32_t key, int32_t count, const T* block, int32_t slot) {
+      unit, chunk, unit.latent ? KeyRange{} : keys, unit.v_offset,
+      [&](int32_t key, int32_t count, const T* head, int32_t slot) {
         if (copy) {
-          copy_values(unit, block + unit.v_offset, slot, count, scratch.values + key * value_stride, value_stride);
-        } else if constexpr (!is_quant<T>) {
-          const T* v = block + unit.v_offset + int64_t{slot} * unit.head_dim;
+          copy_values(unit, head, slot, count, scratch.values + key * value_stride, value_stride);
+        } else if constexpr (!is_coded<T>) {
+          const T* v = head + int64_t{slot} * unit.head_dim;
           const int32_t after = chunk * attention_chunk + key + count;
           const T* next = upcoming(unit, after, key + count < keys.end ? unit.v_offset : unit.k_offset, v);
           multiply<T>(
@@ -346,19 +398,30 @@ inline void softmax_row(const AttentionUnit& unit, float* scores, KeyRange unit_
   *weight = sum_lanes(sum);
 }
 
-template <class T>
-void chunk_softmax(const AttentionUnit& unit, const AttentionScratch& scratch, int32_t chunk, const AttentionState& part) {
-  const int32_t rows = unit.row_end - unit.row_begin;
-  const KeyRange keys = visible_keys(unit, unit.row_begin, unit.row_end - 1, chunk);
-  // With many rows, converting a chunk once into floats is cheaper than converting it again for every tile of rows.
-  const bool many = is_quant<T> || unit.latent || (sizeof(T) != sizeof(float) && rows > 2 * max_tile_rows);
-  score_keys<T>(unit, scratch, chunk, keys, many);
-  for (int32_t r = 0; r < rows; ++r) {
-    const int32_t row = unit.row_begin + r;
-    softmax_row(unit, scratch.scores + r * attention_score_stride, keys, visible_keys(unit, row, row, chunk),
-                part.largest + r, part.weight + r);
+/// Calls f with a pointer to the element of `store`.
+template <class F>
+inline void with_element(const KvStore& store, F f) {
+  switch (store.element) {
+    case KvElement::f32:
+      f(static_cast<const float*>(nullptr));
+      break;
+    case KvElement::f16:
+      f(static_cast<const HalfBits*>(nullptr));
+      break;
+    case KvElement::bf16:
+      f(static_cast<const BfloatBits*>(nullptr));
+      break;
+    case KvElement::coded:
+      f(static_cast<const Coded*>(nullptr));
+      break;
   }
-  sum_values<T>(unit, scratch, chunk, keys, many || unit.head_dim % vec_width != 0, part.sums);
+}
+
+/// With many rows, converting a chunk once into floats is cheaper than converting it again for every tile of rows.
+template <class T>
+inline bool copies(const AttentionUnit& unit) {
+  const int32_t rows = unit.row_end - unit.row_begin;
+  return is_coded<T> || unit.latent || (sizeof(T) != sizeof(float) && rows > 2 * max_tile_rows);
 }
 
 }  // namespace
@@ -384,20 +447,16 @@ void attention_begin(const AttentionUnit& unit, int32_t row, const AttentionStat
 
 void attention_chunk_softmax(const AttentionUnit& unit, const AttentionScratch& scratch, int32_t chunk,
                              const AttentionState& part) {
-  switch (unit.element) {
-    case KvElement::f32:
-      chunk_softmax<float>(unit, scratch, chunk, part);
-      break;
-    case KvElement::f16:
-      chunk_softmax<HalfBits>(unit, scratch, chunk, part);
-      break;
-    case KvElement::bf16:
-      chunk_softmax<BfloatBits>(unit, scratch, chunk, part);
-      break;
-    case KvElement::q8_0:
-      chunk_softmax<Quant>(unit, scratch, chunk, part);
-      break;
+  const KeyRange keys = visible_keys(unit, unit.row_begin, unit.row_end - 1, chunk);
+  with_element(unit.k, [&]<class T>(const T*) { score_keys<T>(unit, scratch, chunk, keys, copies<T>(unit)); });
+  for (int32_t r = 0; r < unit.row_end - unit.row_begin; ++r) {
+    const int32_t row = unit.row_begin + r;
+    softmax_row(unit, scratch.scores + r * attention_score_stride, keys, visible_keys(unit, row, row, chunk),
+                part.largest + r, part.weight + r);
   }
+  with_element(unit.v, [&]<class T>(const T*) {
+    sum_values<T>(unit, scratch, chunk, keys, copies<T>(unit) || unit.head_dim % vec_width != 0, part.sums);
+  });
 }
 
 void attention_fold(const AttentionUnit& unit, int32_t row, const AttentionState& state, const AttentionState& part) {
@@ -427,6 +486,10 @@ void attention_finish(const AttentionUnit& unit, int32_t row, const AttentionSta
   const float scale = state.weight[row] > 0.0f ? 1.0f / state.weight[row] : 0.0f;
   for (int32_t i = 0; i < unit.value_dim; ++i) {
     out[i] = sums[i] * scale + 0.0f;  // -0 becomes 0: its sign could depend on masked keys
+  }
+  if (unit.v_rotated) {
+    const int32_t block = unit.value_dim & -unit.value_dim;
+    walsh_hadamard(out, unit.value_dim, block, hadamard_factor(block));
   }
 }
 

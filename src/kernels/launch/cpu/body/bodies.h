@@ -2,12 +2,30 @@
 
 #include <stdint.h>
 
+#include "ops/kv_codes.h"
+
 /// The interface between the scheduling of CPU kernels and their bodies, which are compiled once per instruction set. Only
 /// plain structs and function pointers cross it.
 namespace rocmforge {
 
-/// q8_0: in the structs below "elements" of the cache are bytes; scales lie where KvLayout puts them.
-enum class KvElement : int32_t { f32, f16, bf16, q8_0 };
+enum class KvElement : int32_t { f32, f16, bf16, coded };
+
+/// K or V as pages hold them.
+struct KvStore {
+  KvElement element;
+  KvCoding coding;  ///< of coded elements
+};
+
+/// Where a token's K or V goes.
+struct KvTarget {
+  KvStore store;
+  uint8_t* head;       ///< KV head 0 in the token's block
+  int64_t head_bytes;  ///< from one KV head to the next
+  int32_t slot;        ///< of the token in the block
+  int32_t block_tokens;
+  bool by_dim;   ///< dim_major, else token_major
+  bool rotated;  ///< by the Walsh-Hadamard matrix: KvTypes
+};
 
 /// Rotation of one token's heads and the place of its K and V in the cache.
 struct RopeToken {
@@ -27,17 +45,8 @@ struct RopeToken {
   float q_factor;        ///< of Q, last
   const float* cosine;   ///< [pairs], magnitude included
   const float* sine;     ///< [pairs]
-  KvElement element;
-  void* k_out;           ///< the token's first element of KV head 0
-  void* v_out;           ///< likewise
-  int64_t head_elems;    ///< elements from one KV head to the next
-  int64_t k_dim_stride;  ///< elements from one dimension to the next
-  int64_t v_dim_stride;
-  // For q8_0 only: the token's first scale (f16) of KV head 0, and the number of f16s from one scale of a head to the next.
-  void* k_scale;
-  void* v_scale;
-  int64_t k_scale_stride;
-  int64_t v_scale_stride;
+  KvTarget k_to;         ///< rotates Q too
+  KvTarget v_to;
 };
 
 constexpr int32_t max_rope_head_dim = 512;
@@ -68,13 +77,15 @@ struct AttentionUnit {
   float scale;
   float soft_cap;
   const float* sinks;  ///< [group] or null
-  KvElement element;
-  const void* cache;
+  KvStore k;
+  KvStore v;
+  bool v_rotated;
+  const uint8_t* cache;
   const int32_t* blocks;  ///< the sequence's block table
   int32_t block_tokens;
-  int64_t block_elems;
-  int64_t k_offset;  ///< of this KV head's K in a block, [head_dim, block_tokens]
-  int64_t v_offset;  ///< of its V, [block_tokens, head_dim]
+  int64_t block_bytes;
+  int64_t k_offset;  ///< bytes to this KV head's K in a block, [head_dim, block_tokens]
+  int64_t v_offset;  ///< to its V, [block_tokens, head_dim]
 };
 
 /// Row `row` sees the cells [first_visible, end_visible) of its sequence.

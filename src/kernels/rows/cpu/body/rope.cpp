@@ -53,15 +53,107 @@ inline void convert(const float* from, int32_t count, float* to) {
 }
 
 template <class T>
-inline void append(const float* head, int32_t head_dim, T* to, int64_t dim_stride) {
+inline void append(const float* head, int32_t head_dim, const KvTarget& target, uint8_t* to) {
   T elements[max_rope_head_dim];
   convert(head, head_dim, elements);
-  if (dim_stride == 1) {
-    memcpy(to, elements, static_cast<size_t>(head_dim) * sizeof(T));
-  } else {
-    for (int32_t i = 0; i < head_dim; ++i) {
-      to[i * dim_stride] = elements[i];
+  T* place = reinterpret_cast<T*>(to) + (target.by_dim ? int64_t{target.slot} : int64_t{target.slot} * head_dim);
+  if (!target.by_dim) {
+    memcpy(place, elements, static_cast<size_t>(head_dim) * sizeof(T));
+    return;
+  }
+  for (int32_t i = 0; i < head_dim; ++i) {
+    place[int64_t{i} * target.block_tokens] = elements[i];
+  }
+}
+
+/// `value` as binary16, and as what that stands for.
+inline HalfBits rounded_to_half(float& value) {
+  float values[vec_width] = {value};
+  HalfBits bits[vec_width] = {};
+  convert(values, 1, bits);
+  store(values, load(bits));
+  value = values[0];
+  return bits[0];
+}
+
+/// A token's places in the arrays of a head (ops/kv_codes.h).
+struct CodedToken {
+  const KvTarget& target;
+  KvArrays arrays;
+  uint8_t* head;
+
+  int64_t place(int64_t index, int64_t count) const {
+    return target.by_dim ? index * target.block_tokens + target.slot : target.slot * count + index;
+  }
+  void put_code(int32_t index, uint32_t byte) const {
+    head[place(index, arrays.code_bytes)] = static_cast<uint8_t>(byte);
+  }
+  void put_fifths(int32_t index, uint32_t byte) const {
+    head[arrays.fifths + place(index, arrays.fifth_bytes)] = static_cast<uint8_t>(byte);
+  }
+  void put_half(int64_t array, int32_t group, HalfBits bits) const {
+    memcpy(head + array + 2 * place(group, arrays.groups), &bits, sizeof bits);
+  }
+};
+
+/// One group of 32 dimensions.
+inline void append_group(const CodedToken& token, const float* values, int32_t group) {
+  const KvCoding& coding = token.target.store.coding;
+  float least = values[0];
+  float largest = values[0];
+  for (int32_t i = 1; i < 32; ++i) {
+    least = values[i] < least ? values[i] : least;
+    largest = values[i] > largest ? values[i] : largest;
+  }
+  float scale = kv_scale(coding, least, largest);
+  token.put_half(token.arrays.scales, group, rounded_to_half(scale));
+  if (coding.minimum) {
+    token.put_half(token.arrays.minima, group, rounded_to_half(least));
+  }
+  uint32_t codes[32];
+  for (int32_t i = 0; i < 32; ++i) {
+    codes[i] = kv_code(coding, values[i], scale, least);
+  }
+  const int32_t per_byte = 8 / coding.bits;
+  for (int32_t i = 0; i < 32; i += per_byte) {
+    token.put_code((group * 32 + i) / per_byte, per_byte == 1 ? codes[i] : (codes[i] & 15u) | (codes[i + 1] & 15u) << 4);
+  }
+  for (int32_t i = 0; coding.fifth && i < 32; i += 8) {
+    uint32_t bits = 0;
+    for (int32_t j = 0; j < 8; ++j) {
+      bits |= (codes[i + j] >> 4) << j;
     }
+    token.put_fifths(group * 4 + i / 8, bits);
+  }
+}
+
+inline void turn_by_hadamard(float* head, int32_t head_dim) {
+  const int32_t block = head_dim & -head_dim;
+  walsh_hadamard(head, head_dim, block, hadamard_factor(block));
+}
+
+/// Head h of K or V, which `head` holds and which may change.
+inline void append_head(const KvTarget& target, int32_t h, float* head, int32_t head_dim) {
+  if (target.rotated) {
+    turn_by_hadamard(head, head_dim);
+  }
+  uint8_t* to = target.head + h * target.head_bytes;
+  switch (target.store.element) {
+    case KvElement::f32:
+      append<float>(head, head_dim, target, to);
+      break;
+    case KvElement::f16:
+      append<HalfBits>(head, head_dim, target, to);
+      break;
+    case KvElement::bf16:
+      append<BfloatBits>(head, head_dim, target, to);
+      break;
+    case KvElement::coded:
+      const CodedToken token{target, kv_arrays(target.store.coding, target.block_tokens, head_dim), to};
+      for (int32_t group = 0; group < head_dim / 32; ++group) {
+        append_group(token, head + group * 32, group);
+      }
+      break;
   }
 }
 
@@ -97,64 +189,13 @@ inline void prepare(const RopeToken& token, const float* from, const float* norm
   }
 }
 
-/// A head of V as it is stored, in `head` where it is normalised.
-inline const float* value_head(const RopeToken& token, int32_t h, float* head) {
+/// A head of V before it is stored.
+inline void prepare_value(const RopeToken& token, int32_t h, float* head) {
   const float* v = token.v + h * token.head_dim;
-  if (token.v_norm == nullptr) {
-    return v;
-  }
-  rms_norm(v, token.v_norm, token.head_dim, token.norm_eps, head);
-  return head;
-}
-
-template <class T>
-inline void append_heads(const RopeToken& token, T* k_out, T* v_out) {
-  float head[max_rope_head_dim];
-  for (int32_t h = 0; h < token.kv_heads; ++h) {
-    prepare(token, token.k + h * token.head_dim, token.k_norm, head);
-    append(head, token.head_dim, k_out + h * token.head_elems, token.k_dim_stride);
-    append(value_head(token, h, head), token.head_dim, v_out + h * token.head_elems, token.v_dim_stride);
-  }
-}
-
-/// Each 32 dimensions become quants under one scale; see KvLayout.
-inline void append_quants(const float* head, int32_t head_dim, int8_t* to, int64_t dim_stride, HalfBits* scale,
-                          int64_t scale_stride) {
-  constexpr int32_t group = 32;
-  for (int32_t first = 0; first < head_dim; first += group) {
-    const float* values = head + first;
-    float largest = 0.0f;
-    for (int32_t i = 0; i < group; ++i) {
-      const float magnitude = __builtin_fabsf(values[i]);
-      largest = magnitude > largest ? magnitude : largest;
-    }
-    float scales[vec_width] = {largest * (1.0f / 127.0f)};
-    HalfBits rounded[vec_width] = {};
-    convert(scales, 1, rounded);
-    store(scales, load(rounded));
-    const float unit = scales[0];
-    for (int32_t i = 0; i < group; ++i) {
-      float quant = 0.0f;
-      if (unit > 0.0f) {
-        // Adding 1.5 * 2^23 rounds to the nearest whole number, of two to the even one.
-        quant = (values[i] / unit + 12582912.0f) - 12582912.0f;
-        quant = quant > 127.0f ? 127.0f : quant < -127.0f ? -127.0f : quant;
-      }
-      to[(first + i) * dim_stride] = static_cast<int8_t>(quant);
-    }
-    scale[first / group * scale_stride] = rounded[0];
-  }
-}
-
-inline void append_quantised_heads(const RopeToken& token) {
-  float head[max_rope_head_dim];
-  for (int32_t h = 0; h < token.kv_heads; ++h) {
-    const auto at = [&](void* base) { return static_cast<char*>(base) + h * token.head_elems; };
-    prepare(token, token.k + h * token.head_dim, token.k_norm, head);
-    append_quants(head, token.head_dim, reinterpret_cast<int8_t*>(at(token.k_out)), token.k_dim_stride,
-                  reinterpret_cast<HalfBits*>(at(token.k_scale)), token.k_scale_stride);
-    append_quants(value_head(token, h, head), token.head_dim, reinterpret_cast<int8_t*>(at(token.v_out)), token.v_dim_stride,
-                  reinterpret_cast<HalfBits*>(at(token.v_scale)), token.v_scale_stride);
+  if (token.v_norm != nullptr) {
+    rms_norm(v, token.v_norm, token.head_dim, token.norm_eps, head);
+  } else {
+    memcpy(head, v, static_cast<size_t>(token.head_dim) * sizeof(float));
   }
 }
 
@@ -193,23 +234,18 @@ void rope_append(const RopeToken& token) {
   for (int32_t h = 0; h < token.q_heads; ++h) {
     float* q = token.q + h * token.head_dim;
     prepare(token, q, token.q_norm, head);
+    if (token.k_to.rotated) {
+      turn_by_hadamard(head, token.head_dim);
+    }
     for (int32_t i = 0; i < token.head_dim; ++i) {
       q[i] = head[i] * token.q_factor;
     }
   }
-  switch (token.element) {
-    case KvElement::f32:
-      append_heads(token, static_cast<float*>(token.k_out), static_cast<float*>(token.v_out));
-      break;
-    case KvElement::f16:
-      append_heads(token, static_cast<HalfBits*>(token.k_out), static_cast<HalfBits*>(token.v_out));
-      break;
-    case KvElement::bf16:
-      append_heads(token, static_cast<BfloatBits*>(token.k_out), static_cast<BfloatBits*>(token.v_out));
-      break;
-    case KvElement::q8_0:
-      append_quantised_heads(token);
-      break;
+  for (int32_t h = 0; h < token.kv_heads; ++h) {
+    prepare(token, token.k + h * token.head_dim, token.k_norm, head);
+    append_head(token.k_to, h, head, token.head_dim);
+    prepare_value(token, h, head);
+    append_head(token.v_to, h, head, token.head_dim);
   }
 }
 
