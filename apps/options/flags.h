@@ -10,9 +10,9 @@
 #include "base/json.h"
 #include "command.h"
 #include "engine/engine.h"
+#include "kv_type_flags.h"
 #include "model_path.h"
 #include "schedule/sampling_numbers.h"
-#include "kv_type_flags.h"
 #include "service/constraints.h"
 
 namespace rocmforge::app {

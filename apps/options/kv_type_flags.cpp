@@ -35,7 +35,8 @@ void KvTypeFlags::add_to(Command& command, const std::string& group) {
   };
   add({.names = "--kv-type",
        .target = &both_,
-       .meaning = "Format of the KV cache: f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0 or iq4_nl; two with a comma: of K, of V",
+       .meaning =
+           "Format of the KV cache: f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0 or iq4_nl; two with a comma: of K, of V",
        .value = "TYPE"});
   add({.names = "--cache-type-k",
        .target = &k_,

@@ -2,16 +2,16 @@
 
 #include <stdint.h>
 
-/// How 32 neighbouring numbers of a head become codes in a cache, and back: the one place that knows the quantised types of K
-/// and V. Bodies of every instruction set and GPU kernels compile it, so it includes nothing else, and everything is inlined
-/// where it is used.
+/// How 32 neighbouring numbers of a head become codes in a cache, and back: the one place that knows the quantised types of
+/// K and V. Bodies of every instruction set and GPU kernels compile it, so it includes nothing else, and everything is
+/// inlined where it is used.
 #define ROCMFORGE_KV_CODE constexpr __attribute__((always_inline))
 
 namespace rocmforge {
 
-/// A number is scale * (code - offset()), scale * code + minimum, or scale * kv_table_value(code). Codes of 8 bits are signed
-/// bytes. Of those of 4 bits byte i of a position holds the dimensions 2 i (low) and 2 i + 1; bit i % 8 of byte i / 8 of the
-/// fifth bits is dimension i's. Scales and minima are binary16. Neither order nor rounding is ggml's, bytes are.
+/// A number is scale * (code - offset()), scale * code + minimum, or scale * kv_table_value(code). Codes of 8 bits are
+/// signed bytes. Of those of 4 bits byte i of a position holds the dimensions 2 i (low) and 2 i + 1; bit i % 8 of byte i / 8
+/// of the fifth bits is dimension i's. Scales and minima are binary16. Neither order nor rounding is ggml's, bytes are.
 struct KvCoding {
   int32_t bits;  ///< of a code, without its fifth: 8 or 4
   bool fifth;    ///< codes have a fifth bit

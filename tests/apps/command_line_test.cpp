@@ -215,12 +215,14 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(WrongLine{{"-c", "-5"}, "--context is -5, must be at least 0 (0: the model's)"},
                     WrongLine{{"-b", "0"}, "--batch is 0, must be 1 to 65536"},
                     WrongLine{{"-t", "99999"}, "--threads is 99999, must be 0 to 1024"},
-                    WrongLine{{"--kv-type", "q3_k"}, "--kv-type is q3_k, must be f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, "
-                                                     "q4_0 or iq4_nl, or two of them for K and V: q8_0,q4_0"},
+                    WrongLine{{"--kv-type", "q3_k"},
+                              "--kv-type is q3_k, must be f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, "
+                              "q4_0 or iq4_nl, or two of them for K and V: q8_0,q4_0"},
                     WrongLine{{"--kv-type", "q8_0,f16,f16"}, "--kv-type is q8_0,f16,f16, must be f32,"},
                     WrongLine{{"--kv-type", "q8_0,"}, "--kv-type is q8_0,, must be f32,"},
-                    WrongLine{{"-ctv", "q4"}, "--cache-type-v is q4, must be f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0 "
-                                              "or iq4_nl"},
+                    WrongLine{{"-ctv", "q4"},
+                              "--cache-type-v is q4, must be f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0 "
+                              "or iq4_nl"},
                     WrongLine{{"--isa", "sse"}, "--isa is sse, must be generic, neon, avx2, avxvnni or avx512"},
                     WrongLine{{"--attention", "none"},
                               "--attention: there is no attention kernel 'none'; there are reference"},

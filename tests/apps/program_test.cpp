@@ -258,7 +258,6 @@ TEST_F(DemoProgram, EveryInstructionSetAndReferenceKernelAnswersAlike) {
                                                                                      {"--kv-type", "f32"},
                                                                                      {"--kv-type", "bf16"},
                                                                                      {"--kv-type", "q8_0"},
-                                                                                     {"--kv-type", "q8_0,q5_1"},
                                                                                      {"--attention", "reference"},
                                                                                      {"-t", "1"},
                                                                                      {"-b", "4"}}) {

@@ -462,8 +462,9 @@ void expect_replicate_pages(const Shape& shape, const KvLayout& layout, std::int
 
 TEST(AttentionSteps, TinyReplicateKvOfPages) {
   const std::vector<SequenceShape> sequences = {{33, 5}, {7, 1}, {20, 20}};
-  for (const KvTypes& dtype : {KvTypes(DType::f32), KvTypes(DType::f16), KvTypes(DType::bf16), KvTypes(DType::q8_0),
-                               KvTypes(DType::q4_0), KvTypes(DType::q8_0, DType::q5_1), KvTypes(DType::iq4_nl, DType::f16)}) {
+  for (const KvTypes& dtype :
+       {KvTypes(DType::f32), KvTypes(DType::f16), KvTypes(DType::bf16), KvTypes(DType::q8_0), KvTypes(DType::q4_0),
+        KvTypes(DType::q8_0, DType::q5_1), KvTypes(DType::iq4_nl, DType::f16)}) {
     const KvLayout layout{.dtype = dtype, .block_tokens = 16, .kv_heads = 2, .head_dim = 32};
     expect_replicate_pages({.sequences = sequences, .heads = 8}, layout, 8, 0);
     expect_replicate_pages({.sequences = sequences, .heads = 3}, layout, 8, 2);

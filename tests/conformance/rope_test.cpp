@@ -281,8 +281,10 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"q5_0", RopeKind::none, 2, 1, 32, 0, false, DType::q5_0, by_token, by_dim, 16},
         Case{"q5_1", RopeKind::none, 2, 1, 64, 0, false, DType::q5_1, by_token, by_token, 32},
         Case{"iq4_nl", RopeKind::none, 2, 1, 64, 0, false, DType::iq4_nl, by_token, by_token, 32},
-        Case{"rotated", RopeKind::half, 4, 2, 96, 96, true, rotated(KvTypes(DType::f16, DType::q4_0)), by_token, by_token, 64},
-        Case{"keys_alone_rotated", RopeKind::half, 2, 2, 64, 64, false, keys_rotated(DType::q5_1), by_dim, by_token, 32, 1.3f},
+        Case{"rotated", RopeKind::half, 4, 2, 96, 96, true, rotated(KvTypes(DType::f16, DType::q4_0)), by_token, by_token,
+             64},
+        Case{"keys_alone_rotated", RopeKind::half, 2, 2, 64, 64, false, keys_rotated(DType::q5_1), by_dim, by_token, 32,
+             1.3f},
         Case{"q8_0_by_token", RopeKind::adjacent, 2, 1, 64, 40, false, DType::q8_0, by_token, by_token, 64}),
     case_name);
 

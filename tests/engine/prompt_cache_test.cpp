@@ -103,8 +103,8 @@ std::vector<Conversation> talk(Engine& engine, int turns) {
 }
 
 TEST(PromptCache, TwoConversationsInTurnWithPagesForOne) {
-  for (const KvTypes& type : {KvTypes(DType::f32), KvTypes(DType::f16), KvTypes(DType::q8_0),
-                              KvTypes(DType::q5_0, DType::q4_0)}) {
+  for (const KvTypes& type :
+       {KvTypes(DType::f32), KvTypes(DType::f16), KvTypes(DType::q8_0), KvTypes(DType::q5_0, DType::q4_0)}) {
     const auto kept = load(0, 2048, type);  // pages for both: nothing is ever copied
     const auto host = load(16 * mebibyte, 512, type);
     constexpr int turns = 6;

@@ -119,7 +119,8 @@ TEST_F(Registry, AKernelForOneTypeRefusesPairsAndRotation) {
   card.architecture = "gfx1100";
   KvTypes rotated = DType::q8_0;
   rotated.v_rotated = true;
-  for (const KvTypes& types : {KvTypes(DType::q8_0, DType::q4_0), KvTypes(DType::q4_0), KvTypes(DType::f16, DType::bf16), rotated}) {
+  for (const KvTypes& types :
+       {KvTypes(DType::q8_0, DType::q4_0), KvTypes(DType::q4_0), KvTypes(DType::f16, DType::bf16), rotated}) {
     Attention::Spec spec = attention(128);
     spec.kv_dtype = types;
     spec.most_rows = 1;

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "ops/kv_layout.h"
 #include "weights/gguf_file.h"
 
 namespace rocmforge::app {

@@ -12,7 +12,7 @@ namespace rocmforge::check_kernels {
 ///   check_values   the output
 struct AttentionCheckArgs {
   gpu::AttentionArgs call;
-  gpu::CodedPages pages;  ///< read in place of call.kv where its data is not null
+  gpu::CodedPages pages;            ///< read in place of call.kv where its data is not null
   const std::int32_t* visible_end;  ///< [tokens], null: rows see up to themselves
   double* scores;                   ///< [num_rows, q_heads, max_kv_len]
   std::int32_t first_row;           ///< of the call's tokens

@@ -52,7 +52,8 @@ std::size_t decode_bytes(const GatedDeltaNet::Spec& spec) {
 std::size_t decode_bytes(const OutputGate::Spec& spec) { return floats(3 * spec.width()); }
 std::size_t decode_bytes(const LatentAppend::Spec& spec) {
   const std::int64_t turned = 2 * std::int64_t{spec.q_heads} * spec.n_rot;
-  return floats(turned + spec.layout.head_dim + spec.layout.value_dim) + row_bytes(spec.layout.dtype.k, spec.layout.head_dim);
+  return floats(turned + spec.layout.head_dim + spec.layout.value_dim) +
+         row_bytes(spec.layout.dtype.k, spec.layout.head_dim);
 }
 
 std::size_t decode_bytes(const HeadMatmul::Spec& spec) { return floats(spec.heads * (spec.n + spec.k + 2 * spec.tail)); }

@@ -225,8 +225,7 @@ class HopperAttentionPrefill final : public AttentionBackend {
       return;
     }
     Kernel<hopper::AttentionUnpackCodedArgs>("attention_unpack", fmt::format("attention_unpack_coded_{}", out))
-        .launch(*context.stream, shape,
-                {args, gpu::coded_pages(layout, part.cache, args.block_tables, batch.max_blocks)});
+        .launch(*context.stream, shape, {args, gpu::coded_pages(layout, part.cache, args.block_tables, batch.max_blocks)});
   }
 
   static void attend(const Attention::Spec& spec, const KvLayout& layout, const Attention::Args& args,

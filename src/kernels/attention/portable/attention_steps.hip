@@ -1,8 +1,8 @@
 // The steps of attention through scores in memory, in f32: copies of K and V for each query head, products of any head_dim
 // through tiles in shared memory, scale and soft-cap, mask, softmax. ScoreShape gives the rows and keys.
 
-#include "kernels/attention/portable/coded.h"
 #include "kernels/attention/portable/attention_steps_args.h"
+#include "kernels/attention/portable/coded.h"
 #include "kernels/tile/elementwise.h"
 
 namespace rocmforge::gpu {

@@ -190,8 +190,8 @@ struct PagedLane {
 
   /// Folds `steps` keys, the first at `key`, the next `apart` further on; keys at or after the end are masked.
   template <class T>
-  __device__ void fold(const AttentionArgs& args, const PagedPlace& place, int key, int apart,
-                       const Eights<T, Shape>& keys, const Eights<T, Shape>& values) {
+  __device__ void fold(const AttentionArgs& args, const PagedPlace& place, int key, int apart, const Eights<T, Shape>& keys,
+                       const Eights<T, Shape>& values) {
     float scores[Shape::steps];
     float now = maximum;
 #pragma unroll
@@ -345,8 +345,8 @@ struct TypedPages {
   }
 };
 
-/// Grid: (rows or sequences, KV heads x tiles of their query heads, pieces of the longest row). `pages(place, dim)` makes the
-/// reader of K and V.
+/// Grid: (rows or sequences, KV heads x tiles of their query heads, pieces of the longest row). `pages(place, dim)` makes
+/// the reader of K and V.
 template <class Shape, class Ends, class Pages>
 __device__ inline void paged_attention_of(const AttentionArgs& args, Ends ends, Pages pages) {
   __shared__ float shared_sums[Shape::waves * Shape::group * Shape::dims];
@@ -423,8 +423,9 @@ __device__ inline void paged_attention_of(const AttentionArgs& args, Ends ends, 
 /// The same over K and V of elements of T.
 template <class T, class Shape, class Ends = OwnEnds>
 __device__ inline void paged_attention(const AttentionArgs& args, Ends ends = {}) {
-  paged_attention_of<Shape>(args, ends,
-                            [&](const PagedPlace& place, int dim) { return TypedPages<T, Shape>{args, place, dim}; });
+  paged_attention_of<Shape>(args, ends, [&](const PagedPlace& place, int dim) {
+    return TypedPages<T, Shape>{args, place, dim};
+  });
 }
 
 }  // namespace rocmforge::gpu

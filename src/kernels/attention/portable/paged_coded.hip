@@ -61,9 +61,9 @@ __device__ void paged_coded(const CodedAttentionArgs& args) {
 }  // namespace
 
 // paged_coded_DIMS_GROUP: head_dim up to DIMS, GROUP query heads at once.
-#define ROCMFORGE_PAGED_CODED(lanes, dims, group)                                                                \
-  ROCMFORGE_KERNEL __launch_bounds__(4 * wave_size) paged_coded_##dims##_##group(CodedAttentionArgs args) {      \
-    paged_coded<PagedShape<lanes, group, dims / lanes / 8>>(args);                                               \
+#define ROCMFORGE_PAGED_CODED(lanes, dims, group)                                                           \
+  ROCMFORGE_KERNEL __launch_bounds__(4 * wave_size) paged_coded_##dims##_##group(CodedAttentionArgs args) { \
+    paged_coded<PagedShape<lanes, group, dims / lanes / 8>>(args);                                          \
   }
 #define ROCMFORGE_PAGED_CODED_GROUPS(lanes, dims) \
   ROCMFORGE_PAGED_CODED(lanes, dims, 1)           \

@@ -103,8 +103,7 @@ struct KvHead {
       *half(arrays.minima, token, first) = minimum;
     }
     for (std::int64_t i = 0; i < kv_quant_dims; ++i) {
-      store_code(coding, arrays, token, first + i,
-                 kv_code(coding, values[i], half_to_float(scale), half_to_float(minimum)));
+      store_code(coding, arrays, token, first + i, kv_code(coding, values[i], half_to_float(scale), half_to_float(minimum)));
     }
   }
   void store_code(const KvCoding& coding, const KvArrays& arrays, std::int64_t token, std::int64_t dim,

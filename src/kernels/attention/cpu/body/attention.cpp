@@ -337,20 +337,19 @@ void sum_values(const AttentionUnit& unit, const AttentionScratch& scratch, int3
   const int32_t rows = unit.row_end - unit.row_begin;
   const int32_t padded = padded_head_dim(unit.value_dim);
   const int64_t value_stride = padded_head_dim(unit.head_dim) + 16;
-  for_each_block<T>(
-      unit, chunk, unit.latent ? KeyRange{} : keys, unit.v_offset,
-      [&](int32_t key, int32_t count, const T* head, int32_t slot) {
-        if (copy) {
-          copy_values(unit, head, slot, count, scratch.values + key * value_stride, value_stride);
-        } else if constexpr (!is_coded<T>) {
-          const T* v = head + int64_t{slot} * unit.head_dim;
-          const int32_t after = chunk * attention_chunk + key + count;
-          const T* next = upcoming(unit, after, key + count < keys.end ? unit.v_offset : unit.k_offset, v);
-          multiply<T>(
-              {scratch.scores + key, attention_score_stride, v, unit.head_dim, sums, padded, count, key > keys.begin, next},
-              rows, unit.head_dim);
-        }
-      });
+  for_each_block<T>(unit, chunk, unit.latent ? KeyRange{} : keys, unit.v_offset,
+                    [&](int32_t key, int32_t count, const T* head, int32_t slot) {
+                      if (copy) {
+                        copy_values(unit, head, slot, count, scratch.values + key * value_stride, value_stride);
+                      } else if constexpr (!is_coded<T>) {
+                        const T* v = head + int64_t{slot} * unit.head_dim;
+                        const int32_t after = chunk * attention_chunk + key + count;
+                        const T* next = upcoming(unit, after, key + count < keys.end ? unit.v_offset : unit.k_offset, v);
+                        multiply<T>({scratch.scores + key, attention_score_stride, v, unit.head_dim, sums, padded, count,
+                                     key > keys.begin, next},
+                                    rows, unit.head_dim);
+                      }
+                    });
   if (copy) {
     const int32_t columns = (unit.value_dim + vec_width - 1) / vec_width * vec_width;
     multiply<float>({scratch.scores + keys.begin, attention_score_stride, scratch.values + keys.begin * value_stride,

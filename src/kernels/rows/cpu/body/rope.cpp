@@ -85,9 +85,7 @@ struct CodedToken {
   int64_t place(int64_t index, int64_t count) const {
     return target.by_dim ? index * target.block_tokens + target.slot : target.slot * count + index;
   }
-  void put_code(int32_t index, uint32_t byte) const {
-    head[place(index, arrays.code_bytes)] = static_cast<uint8_t>(byte);
-  }
+  void put_code(int32_t index, uint32_t byte) const { head[place(index, arrays.code_bytes)] = static_cast<uint8_t>(byte); }
   void put_fifths(int32_t index, uint32_t byte) const {
     head[arrays.fifths + place(index, arrays.fifth_bytes)] = static_cast<uint8_t>(byte);
   }
