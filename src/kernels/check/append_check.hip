@@ -86,41 +86,48 @@ __device__ bool is_padding(const PagesCheckArgs& pages, std::int64_t token) {
   return pages.kv_lengths[pages.sequence_of[token]] == 0;
 }
 
-/// Element `dim` of a head times the orthonormal Walsh-Hadamard matrix, by its definition.
+/// Element `dim` of a head times the orthonormal Walsh-Hadamard matrix, by its definition; a block of 1 leaves it as it is.
 template <class Value>
 __device__ double rotated_element(int dim, int block, const Value& value) {
   const int first = dim / block * block;
   double sum = 0.0;
+#pragma unroll 1
   for (int i = 0; i < block; ++i) {
-    sum += (__popc(static_cast<unsigned>(dim - first) & static_cast<unsigned>(i)) & 1) != 0 ? -value(first + i)
-                                                                                            : value(first + i);
+    const bool odd = (__popc(static_cast<unsigned>(dim - first) & static_cast<unsigned>(i)) & 1) != 0;
+    sum += (odd ? -1.0 : 1.0) * value(first + i);
   }
   return sum / sqrt(static_cast<double>(block));
 }
 
-/// A group of quants of a quantised type (ops/kv_codes.h).
-template <class Value>
-__device__ void store_group(const CodedPlane& plane, const gpu::CodedPlace& place, int head_dim, int first,
-                            const Value& element) {
-  const KvCoding coding = kv_coding(plane.type);
-  const KvArrays arrays = kv_arrays(coding, place.block_tokens, head_dim);
-  float least = element(first);
-  float largest = least;
-  for (int dim = first + 1; dim < first + kv_quant_dims; ++dim) {
-    least = fminf(least, element(dim));
-    largest = fmaxf(largest, element(dim));
-  }
-  const half scale = gpu::from_float<half>(kv_scale(coding, least, largest));
-  const half minimum = gpu::from_float<half>(least);
-  const std::int64_t group = place.at(first / kv_quant_dims, arrays.groups);
-  reinterpret_cast<half*>(place.head + arrays.scales)[group] = scale;
-  if (coding.minimum) {
-    reinterpret_cast<half*>(place.head + arrays.minima)[group] = minimum;
-  }
-  std::uint32_t before = 0;
+/// A group of dimensions of a quantised type (ops/kv_codes.h), one after another: first all for its ends, then all for their
+/// codes.
+struct GroupOfCodes {
+  const gpu::CodedPlace& place;
+  KvCoding coding;
+  KvArrays arrays;
+  float least = 0.0f;
+  float largest = 0.0f;
+  half scale{};
+  half minimum{};
+  std::uint32_t before = 0;  ///< the code of the dimension before
   std::uint32_t fifths = 0;
-  for (int dim = first; dim < first + kv_quant_dims; ++dim) {
-    const std::uint32_t code = kv_code(coding, element(dim), gpu::to_float(scale), gpu::to_float(minimum));
+
+  __device__ void see(int dim, float element) {
+    const bool is_first = dim % kv_quant_dims == 0;
+    least = is_first ? element : fminf(least, element);
+    largest = is_first ? element : fmaxf(largest, element);
+  }
+  __device__ void put(int dim, float element) {
+    if (dim % kv_quant_dims == 0) {
+      scale = gpu::from_float<half>(kv_scale(coding, least, largest));
+      minimum = gpu::from_float<half>(least);
+      const std::int64_t group = place.at(dim / kv_quant_dims, arrays.groups);
+      reinterpret_cast<half*>(place.head + arrays.scales)[group] = scale;
+      if (coding.minimum) {
+        reinterpret_cast<half*>(place.head + arrays.minima)[group] = minimum;
+      }
+    }
+    const std::uint32_t code = kv_code(coding, element, gpu::to_float(scale), gpu::to_float(minimum));
     if (coding.bits == 8) {
       place.head[place.at(dim, arrays.code_bytes)] = static_cast<std::uint8_t>(code);
     } else if (dim % 2 != 0) {
@@ -132,11 +139,11 @@ __device__ void store_group(const CodedPlane& plane, const gpu::CodedPlace& plac
       place.head[arrays.fifths + place.at(dim / 8, arrays.fifth_bytes)] = static_cast<std::uint8_t>(fifths);
     }
   }
-}
+};
 
 /// The elements value(dim) of a token's head become those of head `kv_head` of a plane of its page.
 template <class Value>
-__device__ void store_head(const PagesCheckArgs& pages, std::int64_t token, const CodedPlane& plane, int kv_head,
+__device__ void store_head(const PagesCheckArgs& pages, std::int64_t token, CodedPlane plane, int kv_head,
                            const Value& value) {
   const std::int32_t sequence = pages.sequence_of[token];
   const int cell = pages.kv_lengths[sequence] - pages.query_offsets[sequence + 1] + static_cast<int>(token);
@@ -144,17 +151,23 @@ __device__ void store_head(const PagesCheckArgs& pages, std::int64_t token, cons
   std::uint8_t* const head = pages.coded.data + pages.coded.block_tables[entry] * pages.coded.block_bytes + plane.first +
                              std::int64_t{kv_head} * plane.head_bytes;
   const gpu::CodedPlace place{head, cell % pages.block_tokens, pages.block_tokens, plane.by_dim != 0};
-  const auto element = [&](int dim) {
-    return static_cast<float>(plane.rotated != 0 ? rotated_element(dim, pages.hadamard_block, value) : value(dim));
-  };
-  if (is_kv_quant(plane.type)) {
-    for (int first = 0; first < pages.head_dim; first += kv_quant_dims) {
-      store_group(plane, place, pages.head_dim, first, element);
+  const int block = plane.rotated != 0 ? pages.hadamard_block : 1;
+  const bool quantised = is_kv_quant(plane.type);
+  const KvCoding coding = kv_coding(plane.type);
+  GroupOfCodes codes{place, coding, kv_arrays(coding, pages.block_tokens, pages.head_dim)};
+  // Each group twice where it is quantised. The element is computed in one place of the code: it is long.
+  const int passes = quantised ? 2 : 1;
+#pragma unroll 1
+  for (int i = 0; i < passes * pages.head_dim; ++i) {
+    const int dim = quantised ? i / (2 * kv_quant_dims) * kv_quant_dims + i % kv_quant_dims : i;
+    const auto element = static_cast<float>(rotated_element(dim, block, value));
+    if (!quantised) {
+      gpu::store_io(head, plane.type, place.at(dim, pages.head_dim), element);
+    } else if (i / kv_quant_dims % 2 == 0) {
+      codes.see(dim, element);
+    } else {
+      codes.put(dim, element);
     }
-    return;
-  }
-  for (int dim = 0; dim < pages.head_dim; ++dim) {
-    gpu::store_io(head, plane.type, place.at(dim, pages.head_dim), element(dim));
   }
 }
 
