@@ -143,7 +143,7 @@ struct GroupOfCodes {
 
 /// The elements value(dim) of a token's head become those of head `kv_head` of a plane of its page.
 template <class Value>
-__device__ void store_head(const PagesCheckArgs& pages, std::int64_t token, CodedPlane plane, int kv_head,
+__device__ void store_head(const PagesCheckArgs& pages, std::int64_t token, const CodedPlane& plane, int kv_head,
                            const Value& value) {
   const std::int32_t sequence = pages.sequence_of[token];
   const int cell = pages.kv_lengths[sequence] - pages.query_offsets[sequence + 1] + static_cast<int>(token);
@@ -197,7 +197,8 @@ __device__ TurnedHead head_at(const RopeCheckArgs& args, std::int64_t token, int
 
 }  // namespace
 
-ROCMFORGE_CHECK_KERNEL check_rope(RopeCheckArgs args) {
+// ptxas, left to choose, takes so few registers for it that some are spilled.
+extern "C" __global__ void __launch_bounds__(check_threads, 1) check_rope(RopeCheckArgs args) {
   const int heads = args.q_heads + 2 * args.kv_heads;
   for_each_element(args.pages.tokens * heads, [&](std::int64_t i) {
     const std::int64_t token = i / heads;
@@ -212,8 +213,8 @@ ROCMFORGE_CHECK_KERNEL check_rope(RopeCheckArgs args) {
     } else {
       const int kv_head = h - args.q_heads;
       const bool is_value = kv_head >= args.kv_heads;
-      store_head(args.pages, token, is_value ? args.pages.coded.v : args.pages.coded.k,
-                 is_value ? kv_head - args.kv_heads : kv_head, head);
+      const CodedPlane& plane = is_value ? args.pages.coded.v : args.pages.coded.k;
+      store_head(args.pages, token, plane, is_value ? kv_head - args.kv_heads : kv_head, head);
     }
   });
 }

@@ -399,7 +399,9 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
                           .n = static_cast<std::int32_t>(n),
                           .first_tile = 0,
                           .store = hopper::TilesStore::plain,
-                          .activation = hopper::Gate::none};
+                          .activation = hopper::Gate::none,
+                          .format = format,
+                          .unused = 0};
       launch.expert_bytes[i] = weight.expert_bytes;
       launch.finish[i] = expert_finish(weight);
     }
