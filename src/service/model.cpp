@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "models/vision/vision_model.h"
+#include "ops/kv_layout.h"
 #include "service/service_error.h"
 
 namespace rocmforge {
@@ -46,13 +47,13 @@ std::variant<Pooling, NoPooling> pooling_of(const ModelConfig& config) {
 
 Exposition::Labels cache_labels(Engine& engine) {
   const SequenceMemory& memory = engine.memory();
-  DType dtype = KvLayout{}.dtype;
+  KvTypes types = KvLayout{}.dtype;
   for (const KvGroup& group : memory.groups()) {
-    dtype = group.planes.empty() ? dtype : group.planes.front().dtype;
+    types = group.planes.empty() ? types : group.planes.front().dtype;
   }
   return {{"block_size", fmt::format("{}", memory.block_tokens())},
           {"num_blocks", fmt::format("{}", memory.pages().num_blocks())},
-          {"cache_dtype", std::string(name(dtype))}};
+          {"cache_dtype", name(types)}};
 }
 
 /// Tells the metrics whose engine it is, before the engine's loop begins.
