@@ -56,10 +56,20 @@ class EmulatedDriver : public testing::Test {
     device_->download(values.data(), buffer.data(), buffer.size_bytes());
     return values;
   }
+  static gpu::ScaleArgs arguments(float* address, std::int64_t scaled, float factor) {
+    return {.x = address,
+            .count = scaled,
+            .factor = factor,
+            .soft_cap = 0.0F,
+            .width = scaled,
+            .weights = nullptr,
+            .least = nullptr,
+            .most = nullptr};
+  }
   /// The error of scaling `scaled` numbers at `address`, empty when there is none.
   static std::string problem_of(float* address, std::int64_t scaled) {
     try {
-      scale.launch(device_->stream(), shape, {address, scaled, 3.0F, 0.0F});
+      scale.launch(device_->stream(), shape, arguments(address, scaled, 3.0F));
     } catch (const Error& error) {
       return error.what();
     }
@@ -72,7 +82,7 @@ class EmulatedDriver : public testing::Test {
 
 TEST_F(EmulatedDriver, RunsAKernel) {
   const DeviceBuffer numbers = filled();
-  scale.launch(device_->stream(), shape, {numbers.as<float>(), count - 1, 3.0F, 0.0F});
+  scale.launch(device_->stream(), shape, arguments(numbers.as<float>(), count - 1, 3.0F));
   const std::vector<float> values = read(numbers);
   EXPECT_EQ(values[0], 3.0F);
   EXPECT_EQ(values[count - 2], 3.0F * (count - 1));
@@ -81,9 +91,8 @@ TEST_F(EmulatedDriver, RunsAKernel) {
 
 TEST_F(EmulatedDriver, AGraphRunsWhenItIsLaunchedAndNotWhenItIsRecorded) {
   const DeviceBuffer numbers = filled();
-  const Graph graph = device_->stream().capture([&] {
-    scale.launch(device_->stream(), shape, {numbers.as<float>(), count, 2.0F, 0.0F});
-  });
+  const Graph graph = device_->stream().capture(
+      [&] { scale.launch(device_->stream(), shape, arguments(numbers.as<float>(), count, 2.0F)); });
   EXPECT_EQ(read(numbers)[0], 1.0F);
   device_->stream().launch(graph);
   device_->stream().launch(graph);
@@ -153,7 +162,7 @@ TEST_F(EmulatedDriver, FreedMemoryIsNobodys) {
 
 TEST_F(EmulatedDriver, ALaunchThatAGpuWouldRefuseIsRefused) {
   const DeviceBuffer numbers = filled();
-  const gpu::ScaleArgs args{numbers.as<float>(), count, 1.0F, 0.0F};
+  const gpu::ScaleArgs args = arguments(numbers.as<float>(), count, 1.0F);
   EXPECT_THROW(scale.launch(device_->stream(), {.grid = {1, 1, 1}, .block = {2048, 1, 1}}, args), Error);
   EXPECT_THROW(scale.launch(device_->stream(), {.shared_bytes = 65537}, args), Error);
   const auto bytes = std::as_bytes(std::span(&args, 1));

@@ -41,7 +41,7 @@ TEST(LoadModel, ImpossibleOptionsAreNamedBeforeAnythingIsRead) {
   EXPECT_EQ(message([](EngineOptions& o) { o.kv_tokens = -7; }), "kv_tokens is -7, must be at least 0");
   EXPECT_THAT(message([](EngineOptions& o) { o.isa = "sse9"; }),
               HasSubstr("'sse9' is not one of generic, neon, avx2, avxvnni, avx512"));
-  EXPECT_THAT(message([](EngineOptions& o) { o.model.kv_dtype = DType::q4_0; }), HasSubstr("Q4_0"));
+  EXPECT_THAT(message([](EngineOptions& o) { o.model.kv_dtype = DType::q4_k; }), HasSubstr("Q4_K"));
 }
 
 TEST(MemoryNeeds, OfAProcessorAreTheFilesBytesOrThoseOfItsCopiesIfThereAreMore) {

@@ -230,7 +230,7 @@ TEST(KvCache, TouchesMemoryOnlyWhenUsed) {
 
 TEST(KvCache, RefusesTypesItCannotHold) {
   Device device;
-  EXPECT_THROW(KvCache(device, planes(small_layout(DType::q4_0), 1), 1), LogicError);
+  EXPECT_THROW(KvCache(device, planes(small_layout(DType::q4_k), 1), 1), LogicError);
   EXPECT_THROW(KvCache(device, planes(small_layout(DType::f16), 1), 0), LogicError);
 }
 
