@@ -478,8 +478,8 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& wanted, st
     avoid_checked_kernels(*record, *registry);
     if (record->product_groups && planned.device->info().kind == DeviceKind::hip) {
       choose_product_groups(*planned.device, *record->product_groups);
-      for (const auto& device : planned.further) {
-        choose_product_groups(*device, *record->product_groups);
+      for (const auto& further : planned.further) {
+        choose_product_groups(*further, *record->product_groups);
       }
       planned.product_groups = *record->product_groups;
     }

@@ -1,5 +1,7 @@
 // Rows that see further than themselves: the tokens of an image that see each other in both directions.
 
+#include <gmock/gmock.h>
+
 #include "conformance/attention_cases.h"
 #include "conformance/attention_problem.h"
 

@@ -57,8 +57,16 @@ TEST(MemoryNeeds, OfAProcessorAreTheFilesBytesOrThoseOfItsCopiesIfThereAreMore) 
 
 constexpr std::int64_t gibibyte = std::int64_t{1} << 30;
 
+MemoryNeeds memory_of(std::int64_t weight_bytes, std::int64_t kv_bytes_per_token, std::int64_t available_bytes) {
+  MemoryNeeds needs;
+  needs.weight_bytes = weight_bytes;
+  needs.kv_bytes_per_token = kv_bytes_per_token;
+  needs.available_bytes = available_bytes;
+  return needs;
+}
+
 TEST(FittingContext, IsTheModelsWhereMemoryHasRoom) {
-  MemoryNeeds needs{.weight_bytes = 4 * gibibyte, .kv_bytes_per_token = 1 << 17, .available_bytes = 64 * gibibyte};
+  MemoryNeeds needs = memory_of(4 * gibibyte, 1 << 17, 64 * gibibyte);
   EXPECT_EQ(fitting_context(needs, true, 1, 0, 131'072), 131'072);
   EXPECT_EQ(fitting_context(needs, true, 3, 0, 131'072), 131'072);
   EXPECT_EQ(fitting_context(needs, true, 1, 0, 2048), 2048) << "never more";
@@ -67,7 +75,7 @@ TEST(FittingContext, IsTheModelsWhereMemoryHasRoom) {
 }
 
 TEST(FittingContext, IsTheUsualOneWhereMemoryHasNone) {
-  MemoryNeeds needs{.weight_bytes = 4 * gibibyte, .kv_bytes_per_token = 1 << 17, .available_bytes = 5 * gibibyte};
+  MemoryNeeds needs = memory_of(4 * gibibyte, 1 << 17, 5 * gibibyte);
   EXPECT_EQ(fitting_context(needs, true, 1, 0, 131'072), default_context_limit) << "512 MiB are 4,096 tokens";
   needs.available_bytes = 3 * gibibyte;
   EXPECT_EQ(fitting_context(needs, true, 1, 0, 131'072), default_context_limit) << "then the model is split, or refused";
@@ -77,13 +85,13 @@ TEST(FittingContext, IsTheUsualOneWhereMemoryHasNone) {
 }
 
 TEST(FittingContext, ACacheOfAGivenSizeIsOneContext) {
-  const MemoryNeeds needs{.kv_bytes_per_token = 1 << 17, .available_bytes = gibibyte};
+  const MemoryNeeds needs = memory_of(0, 1 << 17, gibibyte);
   EXPECT_EQ(fitting_context(needs, true, 4, 65'536, 131'072), 65'536);
   EXPECT_EQ(fitting_context(needs, true, 4, 1 << 20, 131'072), 131'072);
 }
 
 TEST(FittingContext, AStateNeedsNoMemoryForPositions) {
-  MemoryNeeds needs{.weight_bytes = gibibyte, .available_bytes = 4 * gibibyte};
+  MemoryNeeds needs = memory_of(gibibyte, 0, 4 * gibibyte);
   EXPECT_EQ(fitting_context(needs, true, 8, 0, 1 << 20), 1 << 20);
   needs.weight_bytes = 5 * gibibyte;
   EXPECT_EQ(fitting_context(needs, true, 8, 0, 1 << 20), default_context_limit);
