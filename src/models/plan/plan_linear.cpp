@@ -59,8 +59,12 @@ FusedLinear Planner::fused_linear(std::string_view operation, const std::optiona
 
 std::optional<LinearLimits> Planner::limits(const std::vector<LinearName>& names, std::int64_t k) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
-  std::vector<float> least_out;
-  std::vector<float> most_out;
+  struct Ends {
+    std::int64_t rows;
+    float least;
+    float most;
+  };
+  std::vector<Ends> outputs;
   float least_in = -infinity;
   float most_in = infinity;
   for (const LinearName& layer : names) {
@@ -76,14 +80,17 @@ std::optional<LinearLimits> Planner::limits(const std::vector<LinearName>& names
     }
     least_in = least;
     most_in = most;
-    const auto rows = static_cast<std::size_t>(layer.n);
-    least_out.insert(least_out.end(), rows, limit(".output_min", -infinity));
-    most_out.insert(most_out.end(), rows, limit(".output_max", infinity));
+    outputs.push_back({layer.n, limit(".output_min", -infinity), limit(".output_max", infinity)});
   }
-  const auto is = [](float value) { return [value](float other) { return other == value; }; };
-  if (least_in == -infinity && most_in == infinity && std::ranges::all_of(least_out, is(-infinity)) &&
-      std::ranges::all_of(most_out, is(infinity))) {
+  const auto is_open = [](const Ends& ends) { return ends.least == -infinity && ends.most == infinity; };
+  if (least_in == -infinity && most_in == infinity && std::ranges::all_of(outputs, is_open)) {
     return std::nullopt;
+  }
+  std::vector<float> least_out;
+  std::vector<float> most_out;
+  for (const Ends& ends : outputs) {
+    least_out.insert(least_out.end(), static_cast<std::size_t>(ends.rows), ends.least);
+    most_out.insert(most_out.end(), static_cast<std::size_t>(ends.rows), ends.most);
   }
   const auto inputs = static_cast<std::size_t>(k);
   LinearLimits limits{resolve_for_width<Scale>({}, 2 * k)};
