@@ -212,7 +212,7 @@ TEST_P(WrongEngineFlag, IsOneLineAndExitCodeTwo) {
 
 INSTANTIATE_TEST_SUITE_P(
     Flags, WrongEngineFlag,
-    testing::Values(WrongLine{{"-c", "-5"}, "--context is -5, must be at least 0 (0: the model's)"},
+    testing::Values(WrongLine{{"-c", "-5"}, "--context is -5, must be at least 0 (0: the default)"},
                     WrongLine{{"-b", "0"}, "--batch is 0, must be 1 to 65536"},
                     WrongLine{{"-t", "99999"}, "--threads is 99999, must be 0 to 1024"},
                     WrongLine{{"--kv-type", "q3_k"},

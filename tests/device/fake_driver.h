@@ -56,13 +56,14 @@ class FakeDriver final : public Driver {
 
   /// "sm_90" makes it one of NVIDIA. `vendor_runtime`: whether the vendor's libraries may be used with it.
   explicit FakeDriver(std::shared_ptr<Log> log, std::string architecture = "gfx1100:xnack-", bool vendor_runtime = false,
-                      int wave_size = 32)
+                      int wave_size = 32, int compute_units = 1)
       : log_(std::move(log)) {
     info_.kind = architecture.starts_with("sm_") ? DeviceKind::cuda : DeviceKind::hip;
     info_.vendor_runtime = vendor_runtime;
     info_.name = "Fake GPU";
     info_.architecture = std::move(architecture);
     info_.wave_size = wave_size;
+    info_.compute_units = compute_units;
     info_.shared_memory_bytes = 65536;
   }
   ~FakeDriver() override { log_->destroyed = true; }

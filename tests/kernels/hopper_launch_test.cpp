@@ -34,8 +34,9 @@ class HopperLaunch : public testing::Test {
                     "\x7f"
                     "ELF code");
     }
-    device_ =
-        std::make_unique<Device>(std::make_unique<FakeDriver>(log_, "sm_90"), KernelLibrary::from_folder(folder_.path()));
+    constexpr int multiprocessors = 132;
+    device_ = std::make_unique<Device>(std::make_unique<FakeDriver>(log_, "sm_90", false, 32, multiprocessors),
+                                       KernelLibrary::from_folder(folder_.path()));
   }
 
   /// The arguments of the last launch.
