@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "models/vision/vision_model.h"
-#include "ops/kv_layout.h"
 #include "service/service_error.h"
 
 namespace rocmforge {
@@ -47,7 +46,7 @@ std::variant<Pooling, NoPooling> pooling_of(const ModelConfig& config) {
 
 Exposition::Labels cache_labels(Engine& engine) {
   const SequenceMemory& memory = engine.memory();
-  KvTypes types = KvLayout{}.dtype;
+  auto types = KvLayout{}.dtype;
   for (const KvGroup& group : memory.groups()) {
     types = group.planes.empty() ? types : group.planes.front().dtype;
   }
