@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "comma_list.h"
+#include "engine/plan_model.h"
 #include "models/config/model_config.h"
 #include "server/access.h"
 #include "usage_error.h"
@@ -137,9 +138,8 @@ std::int32_t usual_contexts(const EngineOptions& options) {
 }
 
 std::int64_t usual_kv_tokens(const EngineOptions& options, const std::string& path) {
-  constexpr std::int64_t usual_tokens = 1024;
-  const std::int64_t context = context_length(options, ModelConfig::from_gguf(GgufFile(path)));
-  return std::max(context * usual_contexts(options), std::min(context, usual_tokens) * options.max_sequences);
+  const std::int32_t context = context_length(options, ModelConfig::from_gguf(GgufFile(path)));
+  return tokens_of_contexts(context, usual_contexts(options), options.max_sequences);
 }
 
 void ListenFlags::add_to(Command& command) {

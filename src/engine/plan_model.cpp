@@ -407,13 +407,9 @@ bool chooses_context(const EngineOptions& options, const ModelConfig& config) {
 
 /// The positions of a cache for contexts of that length.
 std::int64_t cache_tokens(const EngineOptions& options, std::int64_t context) {
-  constexpr std::int64_t usual_tokens = 1024;
-  if (options.kv_tokens > 0) {
-    return options.kv_tokens;
-  }
-  return options.fitting_contexts == 0
-             ? context
-             : std::max(context * options.fitting_contexts, std::min(context, usual_tokens) * options.max_sequences);
+  return options.kv_tokens > 0           ? options.kv_tokens
+         : options.fitting_contexts == 0 ? context
+                                         : tokens_of_contexts(context, options.fitting_contexts, options.max_sequences);
 }
 
 /// Splits the model over its device and the host. `plan` plans it anew with `model_options`.
@@ -546,6 +542,11 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& wanted, st
 std::int32_t step_tokens(const EngineOptions& options, const ModelConfig& config) {
   return config.encoder.is_encoder ? std::max(options.max_batch_tokens, context_length(options, config))
                                    : options.max_batch_tokens;
+}
+
+std::int64_t tokens_of_contexts(std::int64_t context, std::int32_t contexts, std::int32_t answers) {
+  constexpr std::int64_t usual_tokens = 1024;
+  return std::max(context * contexts, std::min(context, usual_tokens) * answers);
 }
 
 std::int32_t context_length(const EngineOptions& options, const ModelConfig& config) {

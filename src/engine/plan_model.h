@@ -102,6 +102,10 @@ struct PlannedModel {
 std::int32_t fitting_context(const MemoryNeeds& needs, bool on_gpu, std::int32_t contexts, std::int64_t kv_tokens,
                              std::int32_t own);
 
+/// The positions of a cache for `contexts` full contexts of `context` tokens, or 1,024 for each of `answers` if that is
+/// more.
+std::int64_t tokens_of_contexts(std::int64_t context, std::int32_t contexts, std::int32_t answers);
+
 /// Bytes of the image encoder's weights, as MemoryNeeds::weight_bytes counts them; 0 without one.
 std::int64_t encoder_weight_bytes(const PlannedModel& planned);
 
