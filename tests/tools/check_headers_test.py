@@ -55,17 +55,42 @@ class Headers(unittest.TestCase):
         self.assertEqual(self.check(), "0 files compile alone, 3 have before; of 5")
         self.assertEqual(self.check("--all"), "2 files compile alone, 3 have before; of 5")
 
-    def test_what_includes_a_changed_header_is_checked_too(self):
+    def test_a_changed_header_is_checked_alone(self):
         self.write("src/base/low.h", FILES["src/base/low.h"] + "// changed\n")
-        self.assertEqual(self.check(), "2 files compile alone, 0 have before; of 5")
+        self.assertEqual(self.check(), "1 files compile alone, 0 have before; of 5")
         self.git("commit", "-qam", "change")
-        self.assertEqual(self.check(cache="another"), "2 files compile alone, 0 have before; of 5")
+        self.assertEqual(self.check(cache="another"), "1 files compile alone, 0 have before; of 5")
+
+    def test_what_includes_a_header_that_has_lost_an_include_is_checked_too(self):
+        self.write("src/base/high.h", "#pragma once\nstruct High {};\n")
+        self.write("src/base/top.h", '#pragma once\n#include "base/high.h"\nstruct Top : Low {};\n')
+        self.git("add", ".")
+        self.git("commit", "-qm", "begin again")
+        self.git("update-ref", "refs/remotes/origin/main", "HEAD")
+        self.assertIn("src/base/top.h: does not compile alone:", self.check())
+        self.write("src/base/high.h", FILES["src/base/high.h"])
+        self.assertEqual(self.check(), "1 files compile alone, 0 have before; of 6")
+        self.git("commit", "-qam", "change")
+        self.git("update-ref", "refs/remotes/origin/main", "HEAD")
+        self.write("src/base/high.h", "#pragma once\nstruct High {};\n")
+        self.assertIn("src/base/top.h: does not compile alone:", self.check())
+
+    def test_recent_commits_where_there_is_no_other_checkout(self):
+        self.git("update-ref", "-d", "refs/remotes/origin/main")
+        for number in range(60):
+            self.write("note", f"{number}\n")
+            self.git("add", ".")
+            self.git("commit", "-qm", "note")
+        self.write("src/base/other.h", FILES["src/base/other.h"] + "// changed\n")
+        self.assertEqual(self.check(), "1 files compile alone, 0 have before; of 5")
+        self.git("commit", "-qam", "change")
+        self.assertEqual(self.check(cache="another"), "1 files compile alone, 0 have before; of 5")
 
     def test_a_broken_file_is_named_each_time(self):
         self.check()
-        self.write("src/base/low.h", "#pragma once\nstruct Lower {};\n")
+        self.write("src/base/low.h", "#pragma once\nstruct Low : Lower {};\n")
         for _ in range(2):
-            self.assertIn("src/base/high.h: does not compile alone:", self.check())
+            self.assertIn("src/base/low.h: does not compile alone:", self.check())
         self.write("src/base/low.h", FILES["src/base/low.h"])
         self.write("src/base/high.cpp", '#include "base/other.h"\nHigh high;\n')
         self.assertIn("src/base/high.cpp: does not compile alone:", self.check())
