@@ -11,7 +11,7 @@
 #include "chat/message_json.h"
 #include "paths.h"
 
-namespace rocmforge {
+namespace rocmforge::chat_rules_test {
 namespace {
 
 using nlohmann::ordered_json;
@@ -164,4 +164,4 @@ TEST(ChatRules, FieldsBesideAPartsTextReachTheTemplate) {
 }
 
 }  // namespace
-}  // namespace rocmforge
+}  // namespace rocmforge::chat_rules_test

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "chat/written_calls.h"
 
-namespace rocmforge::test {
+namespace rocmforge::test::tool_grammar_test {
 namespace {
 
 using nlohmann::ordered_json;
@@ -136,4 +136,4 @@ TEST(ToolGrammar, WhatFitsIsParsedBack) {
 }
 
 }  // namespace
-}  // namespace rocmforge::test
+}  // namespace rocmforge::test::tool_grammar_test

@@ -8,7 +8,7 @@
 
 #include "conformance/at_size.h"
 
-namespace rocmforge::test {
+namespace rocmforge::test::at_size_experts_test {
 namespace {
 
 /// The experts of a model that people run (tools/quant/synth_gguf.py).
@@ -250,4 +250,4 @@ INSTANTIATE_TEST_SUITE_P(HugeLayers, ExpertsOfModels, testing::ValuesIn(layers()
                          [](const auto& test) { return test.param.name; });
 
 }  // namespace
-}  // namespace rocmforge::test
+}  // namespace rocmforge::test::at_size_experts_test

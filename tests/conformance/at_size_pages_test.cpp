@@ -8,7 +8,7 @@
 #include "checks/problem.h"
 #include "conformance/at_size.h"
 
-namespace rocmforge::test {
+namespace rocmforge::test::at_size_pages_test {
 namespace {
 
 /// Q8_0 pages are compared on the processor.
@@ -197,4 +197,4 @@ INSTANTIATE_TEST_SUITE_P(HugeLayers, LatentAppendOfModels, testing::ValuesIn(lat
                          [](const auto& test) { return test.param.name; });
 
 }  // namespace
-}  // namespace rocmforge::test
+}  // namespace rocmforge::test::at_size_pages_test

@@ -7,7 +7,7 @@
 
 #include "conformance/at_size.h"
 
-namespace rocmforge::test {
+namespace rocmforge::test::at_size_recurrent_test {
 namespace {
 
 /// Kernels sum a chunk's rows in f32. In rows whose large terms cancel, their roundings are what remains.
@@ -210,4 +210,4 @@ TEST(HugeRecurrentLayers, CausalConv) {
 }
 
 }  // namespace
-}  // namespace rocmforge::test
+}  // namespace rocmforge::test::at_size_recurrent_test

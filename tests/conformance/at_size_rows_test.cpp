@@ -5,7 +5,7 @@
 
 #include "conformance/at_size.h"
 
-namespace rocmforge::test {
+namespace rocmforge::test::at_size_rows_test {
 namespace {
 
 constexpr std::int64_t tokens_of_steps[] = {1, 3, 32, 63, 257, 2048, 16384};
@@ -205,4 +205,4 @@ TEST(HugeRows, Embedding) {
 }
 
 }  // namespace
-}  // namespace rocmforge::test
+}  // namespace rocmforge::test::at_size_rows_test

@@ -12,7 +12,7 @@
 #include "conformance/at_size.h"
 #include "conformance/attention_cases.h"
 
-namespace rocmforge::test {
+namespace rocmforge::test::at_size_test {
 namespace {
 
 constexpr std::int64_t most_workspace_bytes = std::int64_t{8} << 30;
@@ -282,4 +282,4 @@ INSTANTIATE_TEST_SUITE_P(HugeFormats, MatmulOfModels, testing::ValuesIn(computin
                          [](const auto& test) { return std::string(name(test.param)); });
 
 }  // namespace
-}  // namespace rocmforge::test
+}  // namespace rocmforge::test::at_size_test

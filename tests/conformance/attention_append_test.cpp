@@ -5,7 +5,7 @@
 // RopeAppend as part of a decode call (AttentionBackend::takes), compared with two calls of the reference, and bit for bit
 // with two calls of the device's own kernels.
 
-namespace rocmforge::test {
+namespace rocmforge::test::attention_append_test {
 namespace {
 
 struct AppendCase {
@@ -210,4 +210,4 @@ TEST(AttentionAppendArguments, TinyAKernelThatTakesNoneRefusesIt) {
 }
 
 }  // namespace
-}  // namespace rocmforge::test
+}  // namespace rocmforge::test::attention_append_test

@@ -5,7 +5,7 @@
 #include "conformance/attention_cases.h"
 #include "conformance/attention_problem.h"
 
-namespace rocmforge::test {
+namespace rocmforge::test::attention_spans_test {
 namespace {
 
 Attention::Spec with_spans(Attention::Spec spec) {
@@ -144,4 +144,4 @@ TEST(AttentionSpansMeaning, TinyWrongEndsAreNamed) {
 }
 
 }  // namespace
-}  // namespace rocmforge::test
+}  // namespace rocmforge::test::attention_spans_test

@@ -10,7 +10,7 @@
 #include "conformance/harness.h"
 #include "conformance/paged_batch.h"
 
-namespace rocmforge::test {
+namespace rocmforge::test::attention_steps_test {
 namespace {
 
 constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
@@ -514,4 +514,4 @@ TEST(AttentionSteps, TinyReplicateKv) {
 TEST(AttentionSteps, ReplicateKv) { expect_replicate_dense(32, 8, 128, equal(3, 1, 100, 32)); }
 
 }  // namespace
-}  // namespace rocmforge::test
+}  // namespace rocmforge::test::attention_steps_test

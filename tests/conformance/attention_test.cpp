@@ -3,7 +3,7 @@
 
 #include "conformance/attention_cases.h"
 
-namespace rocmforge::test {
+namespace rocmforge::test::attention_test {
 namespace {
 
 /// For some specs the CPU has only the reference, which has tests of its own.
@@ -324,4 +324,4 @@ TEST(AttentionConformance, TinyKernelsAgreeWithEachOther) {
 }
 
 }  // namespace
-}  // namespace rocmforge::test
+}  // namespace rocmforge::test::attention_test

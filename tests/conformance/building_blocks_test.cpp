@@ -7,7 +7,7 @@
 #include "conformance/harness.h"
 #include "tensor/quant/dequantize.h"
 
-namespace rocmforge::test {
+namespace rocmforge::test::building_blocks_test {
 namespace {
 
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
@@ -214,4 +214,4 @@ TEST(BuildingBlocks, TinyAllReduceAddsTheRanksInTheirOrder) {
 }
 
 }  // namespace
-}  // namespace rocmforge::test
+}  // namespace rocmforge::test::building_blocks_test

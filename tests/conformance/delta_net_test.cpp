@@ -6,7 +6,7 @@
 
 #include "conformance/harness.h"
 
-namespace rocmforge::test {
+namespace rocmforge::test::delta_net_test {
 namespace {
 
 using Spec = GatedDeltaNet::Spec;
@@ -360,4 +360,4 @@ TEST(OutputGateConformance, TinyHeadsAreNormalisedAndGated) {
 }
 
 }  // namespace
-}  // namespace rocmforge::test
+}  // namespace rocmforge::test::delta_net_test

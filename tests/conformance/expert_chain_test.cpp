@@ -7,7 +7,7 @@
 
 #include "conformance/harness.h"
 
-namespace rocmforge::test {
+namespace rocmforge::test::expert_chain_test {
 namespace {
 
 /// The widths of a model with experts, and the formats of its weights.
@@ -156,4 +156,4 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 }  // namespace
-}  // namespace rocmforge::test
+}  // namespace rocmforge::test::expert_chain_test

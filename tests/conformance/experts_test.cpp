@@ -16,7 +16,7 @@
 #include "kernels/rows/reference/activation.h"
 #include "tensor/quant/dequantize.h"
 
-namespace rocmforge::test {
+namespace rocmforge::test::experts_test {
 namespace {
 
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
@@ -497,4 +497,4 @@ TEST(ExpertChecks, TinyArgumentsThatCannotBeAreNamed) {
 }
 
 }  // namespace
-}  // namespace rocmforge::test
+}  // namespace rocmforge::test::experts_test

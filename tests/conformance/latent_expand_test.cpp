@@ -11,7 +11,7 @@
 #include "tensor/quant/dequantize.h"
 #include "tensor/random_rows.h"
 
-namespace rocmforge::test {
+namespace rocmforge::test::latent_expand_test {
 namespace {
 
 struct ExpandCase {
@@ -213,4 +213,4 @@ TEST(CopyHeads, TinyCopiesThePartsOfTheTokens) {
 }
 
 }  // namespace
-}  // namespace rocmforge::test
+}  // namespace rocmforge::test::latent_expand_test

@@ -12,7 +12,7 @@
 #include "tensor/quant/dequantize.h"
 #include "tensor/random_rows.h"
 
-namespace rocmforge::test {
+namespace rocmforge::test::latent_test {
 namespace {
 
 struct AppendCase {
@@ -467,4 +467,4 @@ TEST(LatentSpecs, TinyWhatCannotBeIsRefusedWithTheReason) {
 }
 
 }  // namespace
-}  // namespace rocmforge::test
+}  // namespace rocmforge::test::latent_test

@@ -8,7 +8,7 @@
 #include "conformance/matmul_products.h"
 #include "kernels/rows/reference/activation.h"
 
-namespace rocmforge::test {
+namespace rocmforge::test::matmul_post_norm_test {
 namespace {
 
 constexpr float norm_eps = 1e-5f;
@@ -308,4 +308,4 @@ TEST(MatmulFusionsPostNorm, TinyWhatCantBeDoneIsRefused) {
 }
 
 }  // namespace
-}  // namespace rocmforge::test
+}  // namespace rocmforge::test::matmul_post_norm_test

@@ -2,7 +2,7 @@
 
 #include "conformance/harness.h"
 
-namespace rocmforge::test {
+namespace rocmforge::test::matmul_test {
 namespace {
 
 /// A weight in the kernel's layout, in host memory: packed, or the file's rows.
@@ -325,4 +325,4 @@ TEST(MatmulConformance, GroupsOfLayers) {
 }
 
 }  // namespace
-}  // namespace rocmforge::test
+}  // namespace rocmforge::test::matmul_test

@@ -7,7 +7,7 @@
 #include "conformance/harness.h"
 #include "kernels/check/arguments/arguments.h"
 
-namespace rocmforge::test {
+namespace rocmforge::test::selective_scan_test {
 namespace {
 
 /// The number of rows before a step, and of the rows that the step computes.
@@ -247,4 +247,4 @@ TEST(SelectiveScanConformance, TinyStepsGiveTheBitsOfTheWhole) {
 }
 
 }  // namespace
-}  // namespace rocmforge::test
+}  // namespace rocmforge::test::selective_scan_test

@@ -7,7 +7,7 @@
 #include "conformance/harness.h"
 #include "kernels/check/arguments/arguments.h"
 
-namespace rocmforge::test {
+namespace rocmforge::test::ssm_scan_test {
 namespace {
 
 /// The number of rows before a step, and of the rows that the step computes.
@@ -356,4 +356,4 @@ TEST(SsmScanChecks, TinySpecsThatCannotBeAreRefusedWithTheReason) {
 }
 
 }  // namespace
-}  // namespace rocmforge::test
+}  // namespace rocmforge::test::ssm_scan_test

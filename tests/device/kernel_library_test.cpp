@@ -12,7 +12,7 @@
 #include "error_of.h"
 #include "temporary_folder.h"
 
-namespace rocmforge {
+namespace rocmforge::kernel_library_test {
 namespace {
 
 using test::error_of;
@@ -146,4 +146,4 @@ TEST(KernelLibrary, names_a_folder_that_cannot_be_read_or_is_empty) {
 }
 
 }  // namespace
-}  // namespace rocmforge
+}  // namespace rocmforge::kernel_library_test

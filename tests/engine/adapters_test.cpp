@@ -13,11 +13,11 @@
 #include "engine/golden_model_file.h"
 #include "error_of.h"
 
-namespace rocmforge {
+namespace rocmforge::adapters_test {
 namespace {
 
 using test::error_of;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using Tokens = std::vector<std::int32_t>;
 
 struct Outcome {
@@ -59,7 +59,7 @@ Request request(const Adapters& adapters, std::int32_t first_token = 1) {
   return request;
 }
 
-class EngineWithAdapters : public testing::Test {
+class EngineWithAdapters : public ::testing::Test {
  protected:
   ~EngineWithAdapters() override { std::remove(path_.c_str()); }
 
@@ -181,4 +181,4 @@ TEST_F(EngineWithAdapters, FilesAndNamesThatAreRefused) {
 }
 
 }  // namespace
-}  // namespace rocmforge
+}  // namespace rocmforge::adapters_test

@@ -14,7 +14,7 @@
 namespace rocmforge {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 CheckRecord record() {
   return {.device = {.name = "A card",
@@ -31,9 +31,9 @@ CheckRecord record() {
 }
 
 /// A folder that is removed at the end.
-class CheckRecords : public testing::Test {
+class CheckRecords : public ::testing::Test {
  protected:
-  CheckRecords() : folder_(std::filesystem::path(testing::TempDir()) / ("checks-" + std::to_string(::getpid()))) {
+  CheckRecords() : folder_(std::filesystem::path(::testing::TempDir()) / ("checks-" + std::to_string(::getpid()))) {
     std::filesystem::remove_all(folder_);
   }
   ~CheckRecords() override { std::filesystem::remove_all(folder_); }
@@ -64,7 +64,7 @@ TEST_F(CheckRecords, AreReadAsTheyWereWritten) {
   EXPECT_EQ(first.product_groups, 1.5);
   EXPECT_FALSE(records[records[0].device.version == "1.1" ? 0 : 1].merged);
   EXPECT_FALSE(records[records[0].device.version == "1.1" ? 0 : 1].product_groups);
-  EXPECT_THAT(path.filename().string(), testing::StartsWith("gfx1100-"));
+  EXPECT_THAT(path.filename().string(), ::testing::StartsWith("gfx1100-"));
 }
 
 TEST_F(CheckRecords, ADamagedFileIsLeftOut) {

@@ -17,7 +17,7 @@
 #include "grammar/gbnf_parser.h"
 #include "grammar/grammar_constraint.h"
 
-namespace rocmforge {
+namespace rocmforge::drafts_test {
 namespace {
 
 using Tokens = std::vector<std::int32_t>;
@@ -41,7 +41,7 @@ struct Outcome {
 using Outcomes = std::map<RequestId, Outcome>;
 
 std::ostream& operator<<(std::ostream& out, const Outcome& outcome) {
-  return out << testing::PrintToString(outcome.tokens) << " \"" << outcome.text << "\", finish "
+  return out << ::testing::PrintToString(outcome.tokens) << " \"" << outcome.text << "\", finish "
              << static_cast<int>(outcome.finish) << ", " << outcome.logprobs.size() << " log probabilities";
 }
 
@@ -105,7 +105,7 @@ struct Setting {
   bool ahead;
 };
 
-class DraftedEngine : public testing::TestWithParam<Setting> {
+class DraftedEngine : public ::testing::TestWithParam<Setting> {
  protected:
   static FakeEngine make(const EngineOptions& options) {
     FakeEngine fake = make_fake_engine(options, true, GetParam().kind);
@@ -304,7 +304,7 @@ TEST_P(DraftedEngine, GivesTheSameAnswersUnderAGrammar) {
 
 INSTANTIATE_TEST_SUITE_P(
     , DraftedEngine,
-    testing::Values(Setting{"Attention", Kind::attention, false}, Setting{"AttentionAhead", Kind::attention, true},
+    ::testing::Values(Setting{"Attention", Kind::attention, false}, Setting{"AttentionAhead", Kind::attention, true},
                     Setting{"Recurrent", Kind::recurrent, false}, Setting{"RecurrentAhead", Kind::recurrent, true},
                     Setting{"StateAlone", Kind::state_alone, false}, Setting{"Windows", Kind::windows, false},
                     Setting{"WindowsAhead", Kind::windows, true}),
@@ -435,4 +435,4 @@ TEST(Drafts, DistributionsStayTheModelsOwn) {
 }
 
 }  // namespace
-}  // namespace rocmforge
+}  // namespace rocmforge::drafts_test

@@ -95,7 +95,7 @@ TEST(Dry, AVeryLongRepetitionStaysFinite) {
   EXPECT_GT(found.at(7), 1e20f);
 }
 
-class DryBreakers : public testing::Test {
+class DryBreakers : public ::testing::Test {
  protected:
   static Tokens encode(std::string_view text) { return byte_ids(text); }
   static std::int32_t token_of(char letter) { return byte_ids(std::string_view(&letter, 1)).front(); }

@@ -15,11 +15,11 @@
 #include "engine/engine.h"
 #include "engine/fake_model.h"
 
-namespace rocmforge {
+namespace rocmforge::engine_requests_test {
 namespace {
 
 using Tokens = std::vector<std::int32_t>;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
 
 struct Result {
@@ -483,4 +483,4 @@ TEST(TokenLogprobs, OfTokensThatAreAskedForInTheirOrder) {
 }
 
 }  // namespace
-}  // namespace rocmforge
+}  // namespace rocmforge::engine_requests_test

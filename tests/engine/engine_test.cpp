@@ -12,11 +12,11 @@
 
 #include "engine/fake_model.h"
 
-namespace rocmforge {
+namespace rocmforge::engine_test {
 namespace {
 
 using Tokens = std::vector<std::int32_t>;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 struct Result {
   Tokens tokens;
@@ -51,7 +51,7 @@ Results run(Engine& engine) {
   for (int steps = 0; engine.has_work(); ++steps) {
     EXPECT_LT(steps, 50'000) << "the work never ends";
     collect(engine, results);
-    if (testing::Test::HasFailure()) {
+    if (::testing::Test::HasFailure()) {
       break;
     }
   }
@@ -455,4 +455,4 @@ TEST(Engine, RandomRequestsAndCancelsLeaveNothingBehind) {
 }
 
 }  // namespace
-}  // namespace rocmforge
+}  // namespace rocmforge::engine_test

@@ -10,7 +10,7 @@ namespace rocmforge {
 namespace {
 
 using Tokens = std::vector<std::int32_t>;
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 const Tokens prompt = byte_ids("Q:");
 

@@ -218,7 +218,7 @@ void FakeModel::forward_mtp(std::int32_t block, const BatchPlan& batch, Sequence
     all.push_back(ids[static_cast<std::size_t>(row)]);
     std::vector<float> logits = logits_after(all);
     if (all.size() % 5 == 0) {
-      std::ranges::rotate(logits, logits.begin() + 1);
+      std::rotate(logits.begin(), logits.begin() + 1, logits.end());
     }
     logits_.insert(logits_.end(), logits.begin(), logits.end());
   }

@@ -52,7 +52,7 @@ inline std::string golden_model_file(const std::string& model) {
   bytes.insert(count_offset + sizeof count, added);
   std::string name = model;
   std::replace(name.begin(), name.end(), '/', '_');
-  const std::string path = testing::TempDir() + "engine_" + std::to_string(::getpid()) + "_" + name + ".gguf";
+  const std::string path = ::testing::TempDir() + "engine_" + std::to_string(::getpid()) + "_" + name + ".gguf";
   std::ofstream(path, std::ios::binary) << bytes;
   return path;
 }

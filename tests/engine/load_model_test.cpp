@@ -15,7 +15,7 @@
 namespace rocmforge {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 std::string message(const std::function<void(EngineOptions&)>& change) {
   EngineOptions options;

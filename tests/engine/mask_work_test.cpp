@@ -19,7 +19,7 @@
 namespace rocmforge {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 /// Units that were spent on the engine's thread, by step.
 struct Meter {

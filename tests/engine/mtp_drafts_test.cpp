@@ -126,7 +126,7 @@ std::vector<Tokens> answers(Engine& engine, unsigned count = 8) {
 
 DraftOptions no_drafts() { return {.mtp = MtpUse::off}; }
 
-class MtpModel : public testing::TestWithParam<std::string> {
+class MtpModel : public ::testing::TestWithParam<std::string> {
  protected:
   void TearDown() override {
     for (const std::string& path : {agreeing_, golden_}) {
@@ -204,7 +204,7 @@ TEST_P(MtpModel, EmbeddingsAreThoseWithoutIt) {
   EXPECT_EQ(with.begin()->second.size(), 32u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, MtpModel, testing::Values("deepseek-v3", "glm4moe", "qwen35moe"), [](const auto& instance) {
+INSTANTIATE_TEST_SUITE_P(Golden, MtpModel, ::testing::Values("deepseek-v3", "glm4moe", "qwen35moe"), [](const auto& instance) {
   std::string text = instance.param;
   std::ranges::replace(text, '-', '_');
   return text;

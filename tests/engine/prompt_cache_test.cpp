@@ -17,7 +17,7 @@
 #include "engine/prompt_cache.h"
 #include "paths.h"
 
-namespace rocmforge {
+namespace rocmforge::prompt_cache_test {
 namespace {
 
 using Tokens = std::vector<std::int32_t>;
@@ -209,4 +209,4 @@ TEST(PromptCache, TheLimitHolds) {
 }
 
 }  // namespace
-}  // namespace rocmforge
+}  // namespace rocmforge::prompt_cache_test

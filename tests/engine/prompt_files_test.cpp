@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "device/temporary_folder.h"
 
-namespace rocmforge {
+namespace rocmforge::prompt_files_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -174,4 +174,4 @@ TEST(PromptFiles, AFolderThatCannotBeUsedIsAnError) {
 }
 
 }  // namespace
-}  // namespace rocmforge
+}  // namespace rocmforge::prompt_files_test

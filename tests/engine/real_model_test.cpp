@@ -19,7 +19,7 @@
 #include "greedy_comparison.h"
 #include "test_device.h"
 
-namespace rocmforge {
+namespace rocmforge::real_model_test {
 namespace {
 
 using Tokens = std::vector<std::int32_t>;
@@ -56,7 +56,7 @@ std::map<RequestId, Tokens> run(Engine& engine) {
 }
 
 /// Models run on the device that ROCMFORGE_TEST_DEVICE names.
-class OnTestDevice : public testing::Test {
+class OnTestDevice : public ::testing::Test {
  protected:
   explicit OnTestDevice(const std::string& model) : path_(golden_model_file(model)) {}
   void SetUp() override {
@@ -93,7 +93,7 @@ class OnTestDevice : public testing::Test {
   test::TestDevice opened_;
 };
 
-class RealModel : public OnTestDevice, public testing::WithParamInterface<const char*> {
+class RealModel : public OnTestDevice, public ::testing::WithParamInterface<const char*> {
  protected:
   RealModel() : OnTestDevice(GetParam()) {}
 };
@@ -271,7 +271,7 @@ TEST_P(RealModel, EveryStepIsAllOnTheDevice) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(, RealModel, testing::Values("llama-gqa4", "qwen2", "qwen3"), [](const auto& parameter) {
+INSTANTIATE_TEST_SUITE_P(, RealModel, ::testing::Values("llama-gqa4", "qwen2", "qwen3"), [](const auto& parameter) {
   std::string name = parameter.param;
   std::erase(name, '-');
   return name;
@@ -335,9 +335,9 @@ TEST_F(LoadedModel, WhatAGpuCannotHoldIsRefusedBeforeAnythingIsCopied) {
     load_model(path_, options, gpu());
     FAIL() << "loaded";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("_qwen2.gguf: needs "), testing::HasSubstr("workspace "),
-                                             testing::HasSubstr("KV cache of 1024 tokens"),
-                                             testing::HasSubstr("are available: 1000 tokens would fit")));
+    EXPECT_THAT(error.what(), ::testing::AllOf(::testing::HasSubstr("_qwen2.gguf: needs "), ::testing::HasSubstr("workspace "),
+                                             ::testing::HasSubstr("KV cache of 1024 tokens"),
+                                             ::testing::HasSubstr("are available: 1000 tokens would fit")));
   }
   EXPECT_EQ(std::ranges::count(log->calls, "allocate") + std::ranges::count(log->calls, "copy_to_device"), 0);
   log->free_bytes = 10;
@@ -345,7 +345,7 @@ TEST_F(LoadedModel, WhatAGpuCannotHoldIsRefusedBeforeAnythingIsCopied) {
     load_model(path_, options, gpu());
     FAIL() << "loaded";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("no context would fit"));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("no context would fit"));
   }
 }
 
@@ -378,11 +378,11 @@ TEST_F(LoadedModel, TooLargeACacheIsRefusedWithTheNumbers) {
     load(options);
     FAIL() << "loaded";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("_qwen2.gguf: needs "),
-                                             testing::HasSubstr("KV cache of 1099511627776 tokens"),
-                                             testing::HasSubstr("are available: "), testing::HasSubstr("tokens would fit")));
+    EXPECT_THAT(error.what(), ::testing::AllOf(::testing::HasSubstr("_qwen2.gguf: needs "),
+                                             ::testing::HasSubstr("KV cache of 1099511627776 tokens"),
+                                             ::testing::HasSubstr("are available: "), ::testing::HasSubstr("tokens would fit")));
   }
 }
 
 }  // namespace
-}  // namespace rocmforge
+}  // namespace rocmforge::real_model_test

@@ -15,7 +15,7 @@
 #include "engine/engine.h"
 #include "engine/fake_model.h"
 
-namespace rocmforge {
+namespace rocmforge::recurrent_test {
 namespace {
 
 using Tokens = std::vector<std::int32_t>;
@@ -30,7 +30,7 @@ struct Outcome {
 using Outcomes = std::map<RequestId, Outcome>;
 
 std::ostream& operator<<(std::ostream& out, const Outcome& outcome) {
-  return out << testing::PrintToString(outcome.tokens) << ", finish " << static_cast<int>(outcome.finish);
+  return out << ::testing::PrintToString(outcome.tokens) << ", finish " << static_cast<int>(outcome.finish);
 }
 
 void take(Engine& engine, Outcomes& outcomes) {
@@ -79,7 +79,7 @@ Request seeded(Tokens prompt, std::int32_t max_tokens, std::uint64_t seed) {
 }
 
 /// With steps that are started ahead, or one by one.
-class RecurrentEngine : public testing::TestWithParam<std::tuple<Kind, bool>> {
+class RecurrentEngine : public ::testing::TestWithParam<std::tuple<Kind, bool>> {
  protected:
   [[nodiscard]] FakeEngine make(const EngineOptions& options) const {
     FakeEngine fake = make_fake_engine(options, true, std::get<0>(GetParam()));
@@ -272,8 +272,8 @@ TEST_P(RecurrentEngine, ARestartFindsPromptsInFiles) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, RecurrentEngine,
-                         testing::Combine(testing::Values(Kind::recurrent, Kind::state_alone, Kind::windows),
-                                          testing::Bool()),
+                         ::testing::Combine(::testing::Values(Kind::recurrent, Kind::state_alone, Kind::windows),
+                                          ::testing::Bool()),
                          [](const auto& instance) {
                            const Kind kind = std::get<0>(instance.param);
                            return std::string(kind == Kind::windows       ? "Windows"
@@ -283,4 +283,4 @@ INSTANTIATE_TEST_SUITE_P(Kinds, RecurrentEngine,
                          });
 
 }  // namespace
-}  // namespace rocmforge
+}  // namespace rocmforge::recurrent_test

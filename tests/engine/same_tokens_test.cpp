@@ -16,7 +16,7 @@
 #include "error_of.h"
 #include "paths.h"
 
-namespace rocmforge {
+namespace rocmforge::same_tokens_test {
 namespace {
 
 using Tokens = std::vector<std::int32_t>;
@@ -34,7 +34,7 @@ constexpr KvTypes rotated_types = [] {
   return types;
 }();
 
-class SameTokens : public testing::TestWithParam<Setting> {
+class SameTokens : public ::testing::TestWithParam<Setting> {
  protected:
   SameTokens()
       : golden_(*GetParam().model != '\0' ? golden_model_file(GetParam().model) : ""),
@@ -131,7 +131,7 @@ std::vector<std::string> models_of_several_blocks() {
   return names;
 }
 
-class PreemptedModel : public testing::TestWithParam<std::string> {};
+class PreemptedModel : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(PreemptedModel, GivesTheSameTokens) {
   const std::string path = golden_model_file(GetParam());
@@ -168,7 +168,7 @@ TEST_P(PreemptedModel, GivesTheSameTokens) {
   std::remove(path.c_str());
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, PreemptedModel, testing::ValuesIn(models_of_several_blocks()), [](const auto& instance) {
+INSTANTIATE_TEST_SUITE_P(Golden, PreemptedModel, ::testing::ValuesIn(models_of_several_blocks()), [](const auto& instance) {
   std::string text = instance.param;
   std::replace(text.begin(), text.end(), '-', '_');
   return text;
@@ -287,11 +287,11 @@ TEST_P(SameTokens, EmbeddingsAgreeWithEachOther) {
 
 INSTANTIATE_TEST_SUITE_P(
     , SameTokens,
-    testing::Values(Setting{"f32", "llama-gqa4", DType::f32}, Setting{"q8_0", "", DType::f16},
+    ::testing::Values(Setting{"f32", "llama-gqa4", DType::f32}, Setting{"q8_0", "", DType::f16},
                     Setting{"q8_0_cache", "", DType::q8_0}, Setting{"q5_1_and_q4_0_cache", "", rotated_types},
                     Setting{"recurrent", "lfm2", DType::f32}, Setting{"no_pages", "lfm2-conv", DType::f32},
                     Setting{"scans", "granitehybrid", DType::f32}, Setting{"single_parts", "nemotron_h", DType::f32}),
     [](const auto& parameter) { return std::string(parameter.param.name); });
 
 }  // namespace
-}  // namespace rocmforge
+}  // namespace rocmforge::same_tokens_test

@@ -10,7 +10,7 @@
 #include "schedule/sampling_numbers.h"
 #include "weights/gguf_builder.h"
 
-namespace rocmforge {
+namespace rocmforge::sampling_defaults_test {
 namespace {
 
 SamplingParams defaults_of(GgufBuilder builder) {
@@ -95,4 +95,4 @@ TEST(SamplingNumbers, ChoicesLeaveTheRestAlone) {
 }
 
 }  // namespace
-}  // namespace rocmforge
+}  // namespace rocmforge::sampling_defaults_test

@@ -19,10 +19,10 @@
 namespace rocmforge {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using Tokens = std::vector<std::int32_t>;
 
-class SplitModel : public testing::TestWithParam<std::string> {
+class SplitModel : public ::testing::TestWithParam<std::string> {
  protected:
   void TearDown() override { std::remove(path_.c_str()); }
 
@@ -140,7 +140,7 @@ TEST_P(SplitModel, IsChosenWhereTheDeviceIsTooSmallAndFits) {
   EXPECT_GT(before, 0) << "at least one of the sizes is enough for a part";
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, SplitModel, testing::Values("llama-gqa4", "lfm2", "qwen3moe", "nemotron_h", "gemma4"),
+INSTANTIATE_TEST_SUITE_P(Golden, SplitModel, ::testing::Values("llama-gqa4", "lfm2", "qwen3moe", "nemotron_h", "gemma4"),
                          [](const auto& instance) {
                            std::string text = instance.param;
                            std::replace(text.begin(), text.end(), '-', '_');

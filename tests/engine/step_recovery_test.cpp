@@ -12,7 +12,7 @@
 #include "engine/engine.h"
 #include "engine/fake_model.h"
 
-namespace rocmforge {
+namespace rocmforge::step_recovery_test {
 namespace {
 
 constexpr std::int32_t letter_x = 3 + 'x';
@@ -40,7 +40,7 @@ std::map<RequestId, Outcome> run(Engine& engine) {
   return outcomes;
 }
 
-class NoMemoryForAStep : public testing::Test {
+class NoMemoryForAStep : public ::testing::Test {
  protected:
   RequestId ask(const std::string& prompt) { return fake_.engine->submit(make_request(byte_ids(prompt), 4)); }
 
@@ -161,4 +161,4 @@ TEST(StepRecovery, TellsNobodyToEndWhereNothingCouldBeChosen) {
 }
 
 }  // namespace
-}  // namespace rocmforge
+}  // namespace rocmforge::step_recovery_test

@@ -11,7 +11,7 @@
 namespace rocmforge {
 namespace {
 
-class ToySamplers : public testing::Test {
+class ToySamplers : public ::testing::Test {
  protected:
   ToySamplers() {
     register_all_kernels(registry_);

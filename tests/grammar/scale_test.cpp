@@ -14,7 +14,7 @@
 #include "grammar_testing.h"
 #include "small_stack.h"
 
-namespace rocmforge {
+namespace rocmforge::scale_test {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -369,4 +369,4 @@ TEST(SchemaScale, NamesThatLookLikeRulesCostNoSearch) {
 }
 
 }  // namespace
-}  // namespace rocmforge
+}  // namespace rocmforge::scale_test

@@ -10,7 +10,7 @@
 #include "grammar/json_schema.h"
 #include "grammar_testing.h"
 
-namespace rocmforge {
+namespace rocmforge::schema_limits_test {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -127,4 +127,4 @@ TEST(JsonSchemaLimits, ManyChoices) {
 }
 
 }  // namespace
-}  // namespace rocmforge
+}  // namespace rocmforge::schema_limits_test

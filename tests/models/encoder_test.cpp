@@ -17,7 +17,7 @@
 #include "paths.h"
 
 // Encoders: golden rows are hidden states of all tokens, or the scores of texts (tools/goldens/encoder_golden.py).
-namespace rocmforge::testing {
+namespace rocmforge::testing::encoder_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -251,4 +251,4 @@ TEST(Encoder, AStepHasWholeTextsAndNoLogits) {
 }
 
 }  // namespace
-}  // namespace rocmforge::testing
+}  // namespace rocmforge::testing::encoder_test

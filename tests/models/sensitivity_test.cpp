@@ -9,7 +9,7 @@
 #include "models/runner.h"
 
 // Golden logits are useful only if every error in the model changes them. These tests make such errors one by one.
-namespace rocmforge::testing {
+namespace rocmforge::testing::sensitivity_test {
 namespace {
 
 constexpr double allowed = 1e-4;  // what the golden tests allow
@@ -250,4 +250,4 @@ TEST(WeightFormats, MayDifferWithinAGroupAndGiveTheDequantisedModel) {
 }
 
 }  // namespace
-}  // namespace rocmforge::testing
+}  // namespace rocmforge::testing::sensitivity_test

@@ -12,7 +12,7 @@
 
 #include "protocols/protocol.h"
 
-namespace rocmforge {
+namespace rocmforge::arrival_test {
 namespace {
 
 using protocol::Actor;
@@ -144,4 +144,4 @@ TEST(ArrivalProtocol, NeedsTheFenceTheBarriersAndTheZero) {
 }
 
 }  // namespace
-}  // namespace rocmforge
+}  // namespace rocmforge::arrival_test

@@ -13,7 +13,7 @@
 
 #include "protocols/protocol.h"
 
-namespace rocmforge {
+namespace rocmforge::chain_test {
 namespace {
 
 using protocol::Actor;
@@ -152,4 +152,4 @@ TEST(ChainProtocol, NeedsTheWaitTheFenceTheZerosAndTheOrder) {
 }
 
 }  // namespace
-}  // namespace rocmforge
+}  // namespace rocmforge::chain_test

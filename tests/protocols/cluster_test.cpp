@@ -11,7 +11,7 @@
 #include "kernels/matmul/hopper/matmul_cluster_args.h"
 #include "protocols/protocol.h"
 
-namespace rocmforge::hopper {
+namespace rocmforge::hopper::cluster_test {
 namespace {
 
 using protocol::Actor;
@@ -264,4 +264,4 @@ TEST(ClusterProtocol, NeedsEachBarrier) {
 }
 
 }  // namespace
-}  // namespace rocmforge::hopper
+}  // namespace rocmforge::hopper::cluster_test

@@ -14,7 +14,7 @@
 #include "kernels/attention/hopper/attention_decode_args.h"
 #include "protocols/protocol.h"
 
-namespace rocmforge::hopper {
+namespace rocmforge::hopper::decode_test {
 namespace {
 
 using protocol::Actor;
@@ -251,4 +251,4 @@ TEST(DecodeProtocol, AWindowsGivenUpPagesHaveNoScales) {
 }
 
 }  // namespace
-}  // namespace rocmforge::hopper
+}  // namespace rocmforge::hopper::decode_test

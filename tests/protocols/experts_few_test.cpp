@@ -9,7 +9,7 @@
 #include "kernels/experts/hopper/experts_args.h"
 #include "protocols/protocol.h"
 
-namespace rocmforge::hopper {
+namespace rocmforge::hopper::experts_few_test {
 namespace {
 
 using protocol::Actor;
@@ -246,4 +246,4 @@ TEST(ExpertsSortProtocol, NeedsEachBarrier) {
 }
 
 }  // namespace
-}  // namespace rocmforge::hopper
+}  // namespace rocmforge::hopper::experts_few_test

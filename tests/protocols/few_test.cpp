@@ -15,7 +15,7 @@
 #include "kernels/matmul/hopper/matmul_tiles_args.h"
 #include "protocols/protocol.h"
 
-namespace rocmforge::hopper {
+namespace rocmforge::hopper::few_test {
 namespace {
 
 using protocol::Actor;
@@ -412,4 +412,4 @@ TEST(FewProtocol, SpansTakeEachTileOnce) {
 }
 
 }  // namespace
-}  // namespace rocmforge::hopper
+}  // namespace rocmforge::hopper::few_test

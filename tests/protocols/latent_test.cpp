@@ -9,7 +9,7 @@
 #include "kernels/attention/hopper/latent_decode_args.h"
 #include "protocols/protocol.h"
 
-namespace rocmforge::hopper {
+namespace rocmforge::hopper::latent_test {
 namespace {
 
 using protocol::Actor;
@@ -240,4 +240,4 @@ TEST(LatentProtocol, TheMergeHasNoFault) {
 }
 
 }  // namespace
-}  // namespace rocmforge::hopper
+}  // namespace rocmforge::hopper::latent_test

@@ -11,7 +11,7 @@
 
 #include "protocols/protocol.h"
 
-namespace rocmforge {
+namespace rocmforge::launch_order_test {
 namespace {
 
 using protocol::Actor;
@@ -219,4 +219,4 @@ TEST(LaunchOrderProtocol, TheLibraryDoesNotOverlapWithACallersKernels) {
 }
 
 }  // namespace
-}  // namespace rocmforge
+}  // namespace rocmforge::launch_order_test

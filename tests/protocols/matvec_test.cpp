@@ -9,7 +9,7 @@
 #include "kernels/matmul/hopper/matmul_args.h"
 #include "protocols/protocol.h"
 
-namespace rocmforge::hopper {
+namespace rocmforge::hopper::matvec_test {
 namespace {
 
 using protocol::Actor;
@@ -198,4 +198,4 @@ TEST(MatvecProtocol, NeedsEachArrivalAndWait) {
 }
 
 }  // namespace
-}  // namespace rocmforge::hopper
+}  // namespace rocmforge::hopper::matvec_test

@@ -13,7 +13,7 @@
 
 #include "protocols/protocol.h"
 
-namespace rocmforge {
+namespace rocmforge::rank_exchange_test {
 namespace {
 
 using protocol::Actor;
@@ -152,4 +152,4 @@ TEST(RankExchangeProtocol, NeedsTwoPlacesMarksAnswersAndTheOrderOfLaunches) {
 }
 
 }  // namespace
-}  // namespace rocmforge
+}  // namespace rocmforge::rank_exchange_test

@@ -12,7 +12,7 @@
 #include "kernels/matmul/hopper/matmul_tiles_args.h"
 #include "protocols/protocol.h"
 
-namespace rocmforge::hopper {
+namespace rocmforge::hopper::tiles_test {
 namespace {
 
 using protocol::Actor;
@@ -251,4 +251,4 @@ TEST(TilesProtocol, NeedsEachArrivalAndWait) {
 }
 
 }  // namespace
-}  // namespace rocmforge::hopper
+}  // namespace rocmforge::hopper::tiles_test

@@ -8,7 +8,7 @@
 #include "server/local_server.h"
 #include "server/running_server.h"
 
-namespace rocmforge {
+namespace rocmforge::fields_test {
 namespace {
 
 TestServerOptions options_with_template() {
@@ -263,4 +263,4 @@ TEST(SpecialTokens, MayBeLeftOut) {
 }
 
 }  // namespace
-}  // namespace rocmforge
+}  // namespace rocmforge::fields_test

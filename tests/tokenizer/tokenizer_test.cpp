@@ -13,7 +13,7 @@
 #include "tokenizer/pre_tokenizer.h"
 #include "tokenizer/vocabulary_files.h"
 
-namespace rocmforge::test {
+namespace rocmforge::test::tokenizer_test {
 namespace {
 
 using testing::ElementsAre;
@@ -460,4 +460,4 @@ TEST(MarkedBpe, AVocabularyWithoutMergesIsRefused) {
 }
 
 }  // namespace
-}  // namespace rocmforge::test
+}  // namespace rocmforge::test::tokenizer_test

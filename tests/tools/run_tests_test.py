@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -224,6 +225,15 @@ class Parts(unittest.TestCase):
                               env={**os.environ, "FORGE_TEST_MINUTES": "0"})
         count = len(run_tests.read_parts()[1])
         self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (1, f"0 passed, 0 failed, {count} skipped"))
+
+    def test_a_part_that_would_end_too_late_does_not_begin(self):
+        suite = run_tests.Suite({}, [])
+        run = run_tests.PartRun(run_tests.Part("one", {"command": "true", "minutes": "20"}, {}))
+        suite.most_minutes = 70
+        for passed, expected, late in ((0, 0, False), (45, 45, False), (55, 55, True), (36, 20, True), (30, 20, False), (5, 20, False)):
+            suite.begun, suite.expected = time.monotonic() - 60 * passed, expected
+            self.assertEqual(suite.out_of_time(run), late, (passed, expected))
+        self.assertEqual(run.tally.skipped, 2)
 
     def test_the_last_line_counts_and_a_failed_script_fails(self):
         for words, code, counts in (("echo '2 passed, 0 failed, 1 skipped'", 0, "2 passed, 0 failed, 1 skipped"),

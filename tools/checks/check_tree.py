@@ -14,6 +14,9 @@ JSON, JSON_HEADER = "#include <nlohmann/json.hpp>", pathlib.Path("src/base/json.
 # The process belongs to the application: a library neither ends it, nor prints, nor reads its environment.
 PROCESS = re.compile(r"\b(std::)?(printf|fprintf|puts|exit|abort|getenv)\s*\(|std::c(out|err)\b")
 
+# What returns a std::ranges::subrange, which Clang 14 refuses with GCC 12's library.
+SUBRANGE = re.compile(r"\bstd::ranges::(search(_n)?|find_end|unique|remove(_if)?|(stable_)?partition|rotate|equal_range|subrange)\b")
+
 
 def tracked():
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
@@ -35,6 +38,8 @@ def problems():
                 yield f"{relative}:{number}: leftover note"
             if relative.parts[0] == "src" and file.suffix != ".js" and PROCESS.search(line.split("//")[0]):
                 yield f"{relative}:{number}: belongs in apps/: {line.strip()}"
+            if file.suffix in (".h", ".cpp") and SUBRANGE.search(line.split("//")[0]):
+                yield f"{relative}:{number}: Clang 14 refuses this algorithm of std::ranges, take that of std: {line.strip()}"
             if relative.parts[0] in ("src", "apps") and line == JSON and relative != JSON_HEADER:
                 yield f"{relative}:{number}: include base/json.h for it"
 

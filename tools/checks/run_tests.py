@@ -4,7 +4,8 @@
 A case that passed in an earlier run with the same program, data, environment and machine counts as passed (tools/checks/suite/record.py). --all, and
 CI (the variable of that name), run every test.
 
-FORGE_JOBS: processors to use. FORGE_TEST_MINUTES: no part begins after so many minutes, and those that are left count as skipped.
+FORGE_JOBS: processors to use. FORGE_TEST_MINUTES: a part that would end after so many minutes, by the pace of those before it, does not
+begin and counts as skipped.
 """
 import configparser
 import contextlib
@@ -23,7 +24,7 @@ from suite.schedule import run_all
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PARTS = ROOT / "tools/checks/parts.ini"
-KEYS = {"prepare", "needs", "preset", "targets", "select", "script", "command", "environment", "beside", "within"}
+KEYS = {"prepare", "needs", "preset", "targets", "select", "script", "command", "environment", "beside", "within", "minutes"}
 MODEL = "models/forge-demo.gguf"
 SHOWN = 8000  # bytes of a failed test's output
 JOBS = int(os.environ.get("FORGE_JOBS") or len(os.sched_getaffinity(0)))
@@ -47,6 +48,7 @@ class Part:
         self.prepare, self.needs, self.targets = (settings.get(key, "").split() for key in ("prepare", "needs", "targets"))
         self.preset, self.beside, self.within = (settings.get(key) for key in ("preset", "beside", "within"))
         self.script, self.command = settings.get("script"), settings.get("command")
+        self.minutes = float(settings.get("minutes", 0))
         self.selections = [Selection(line, groups) for line in lines_of(settings.get("select"))]
         self.environment = dict(line.replace("{root}", str(ROOT)).split("=", 1) for line in lines_of(settings.get("environment")))
 
@@ -173,7 +175,8 @@ class Suite:
         self.total, self.summary = Tally(), []
         self.lock = threading.Lock()
         minutes = os.environ.get("FORGE_TEST_MINUTES")
-        self.most_seconds = float(minutes) * 60 if minutes else None
+        self.most_minutes = float(minutes) if minutes else None
+        self.expected = 0.0  # minutes of the parts that have ended, by parts.ini
 
     def add(self, run):
         with self.lock:
@@ -182,9 +185,13 @@ class Suite:
                 setattr(self.total, count, getattr(self.total, count) + getattr(run.tally, count))
 
     def out_of_time(self, run):
-        if self.most_seconds is None or time.monotonic() - self.begun < self.most_seconds:
+        """Whether the part would end too late on this machine, which may be slower than the one whose minutes parts.ini tells."""
+        passed = (time.monotonic() - self.begun) / 60
+        pace = passed / self.expected if self.expected else 1.0
+        if self.most_minutes is None or passed + pace * run.part.minutes < self.most_minutes:
             return False
-        run.tally.skip(f"all of {run.part.name}: this machine took {self.most_seconds / 60:.0f} minutes for the parts before it")
+        run.tally.skip(f"all of {run.part.name}: after {passed:.0f} minutes it would take about {pace * run.part.minutes:.0f} more "
+                       f"on this machine, of {self.most_minutes:.0f}")
         return True
 
     def run_part(self, part, at_once=True):
@@ -198,6 +205,8 @@ class Suite:
                 run.build()
             beside = []
             run.run()
+            if at_once:
+                self.expected += part.minutes
         for each in beside:  # nothing was built beside which they could run
             self.run_part(each)
         self.add(run)

@@ -10,7 +10,7 @@
 #include "models/model_file.h"
 #include "models/runner.h"
 
-namespace rocmforge::testing {
+namespace rocmforge::testing::gemma4_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -177,4 +177,4 @@ TEST(Gemma4, DamagedTensorsAreNamed) {
 }
 
 }  // namespace
-}  // namespace rocmforge::testing
+}  // namespace rocmforge::testing::gemma4_test

@@ -10,7 +10,7 @@
 namespace rocmforge {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 struct Keys {
   std::string architecture, type, key, tensor;

@@ -15,7 +15,7 @@
 #include "models/error_text.h"
 #include "models/model_file.h"
 
-namespace rocmforge::testing {
+namespace rocmforge::testing::model_config_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -570,4 +570,4 @@ TEST(RopeFrequencies, YarnsRampMayBeginBetweenPairs) {
 }
 
 }  // namespace
-}  // namespace rocmforge::testing
+}  // namespace rocmforge::testing::model_config_test

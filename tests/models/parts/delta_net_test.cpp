@@ -12,7 +12,7 @@
 #include "models/model_file.h"
 #include "models/runner.h"
 
-namespace rocmforge::testing {
+namespace rocmforge::testing::delta_net_test {
 namespace {
 
 const std::vector<std::string>& names() {
@@ -117,4 +117,4 @@ TEST(DeltaNet, TensorsOfAnotherShapeAreRefused) {
 }
 
 }  // namespace
-}  // namespace rocmforge::testing
+}  // namespace rocmforge::testing::delta_net_test

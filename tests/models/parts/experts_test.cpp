@@ -13,7 +13,7 @@
 #include "tensor/quant/dequantize.h"
 #include "tensor/random_rows.h"
 
-namespace rocmforge::testing {
+namespace rocmforge::testing::experts_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -411,4 +411,4 @@ TEST(Experts, OnAGpuGateAndUpHaveOneFormat) {
 }
 
 }  // namespace
-}  // namespace rocmforge::testing
+}  // namespace rocmforge::testing::experts_test

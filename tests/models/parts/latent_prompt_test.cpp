@@ -7,7 +7,7 @@
 
 #include "models/runner.h"
 
-namespace rocmforge::testing {
+namespace rocmforge::testing::latent_prompt_test {
 namespace {
 
 ModelOptions options_of(DType kv_dtype) {
@@ -125,4 +125,4 @@ INSTANTIATE_TEST_SUITE_P(Models, LatentPrompt, ::testing::Values("deepseek-v3", 
                          });
 
 }  // namespace
-}  // namespace rocmforge::testing
+}  // namespace rocmforge::testing::latent_prompt_test

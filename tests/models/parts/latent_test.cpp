@@ -12,7 +12,7 @@
 #include "models/model_file.h"
 #include "models/runner.h"
 
-namespace rocmforge::testing {
+namespace rocmforge::testing::latent_test {
 namespace {
 
 constexpr double allowed = 1e-4;  // what the golden tests allow
@@ -207,4 +207,4 @@ TEST(Latent, TensorsOfAnotherShapeAreRefused) {
 }
 
 }  // namespace
-}  // namespace rocmforge::testing
+}  // namespace rocmforge::testing::latent_test

@@ -16,7 +16,7 @@
 #include "models/runner.h"
 
 // Blocks of multi-token prediction: golden logits are those of the block, not of the model.
-namespace rocmforge::testing {
+namespace rocmforge::testing::mtp_test {
 namespace {
 
 using Tokens = std::vector<std::int32_t>;
@@ -298,4 +298,4 @@ TEST(Mtp, WhatDoesNotFitIsRefusedByName) {
 }
 
 }  // namespace
-}  // namespace rocmforge::testing
+}  // namespace rocmforge::testing::mtp_test

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string>
 
-namespace rocmforge::testing {
+namespace rocmforge::testing::choose_placement_test {
 namespace {
 
 constexpr std::int64_t mib = std::int64_t{1} << 20;
@@ -146,4 +146,4 @@ TEST(ChoosePlacement, LayersThatShareKeysStayTogether) {
 }
 
 }  // namespace
-}  // namespace rocmforge::testing
+}  // namespace rocmforge::testing::choose_placement_test

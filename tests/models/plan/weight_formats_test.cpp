@@ -18,7 +18,7 @@
 #include "tensor/random_rows.h"
 
 // Models whose matrices have formats of 64 and 256 elements a block: a golden model made wider, with random weights.
-namespace rocmforge::testing {
+namespace rocmforge::testing::weight_formats_test {
 namespace {
 
 constexpr std::int64_t hidden = 256;
@@ -273,4 +273,4 @@ TEST(WeightFormats, ScalesThatCantBeAppliedAreRefused) {
 }
 
 }  // namespace
-}  // namespace rocmforge::testing
+}  // namespace rocmforge::testing::weight_formats_test

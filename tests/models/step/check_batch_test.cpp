@@ -13,7 +13,7 @@ namespace rocmforge {
 namespace {
 
 /// Steps of a model without layers, of two sequences with three tokens and one.
-class CheckBatch : public testing::Test {
+class CheckBatch : public ::testing::Test {
  protected:
   CheckBatch() : memory_(Devices(cpu_), groups_, {.blocks = {8}, .block_tokens = 16}) {
     config_.vocab = 100;

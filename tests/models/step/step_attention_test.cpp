@@ -10,7 +10,7 @@
 namespace rocmforge {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 /// Records its calls.
 class RecordingBackend final : public AttentionBackend {
@@ -43,7 +43,7 @@ class RecordingBackend final : public AttentionBackend {
   std::vector<std::string>& calls_;
 };
 
-class StepAttentionTest : public testing::Test {
+class StepAttentionTest : public ::testing::Test {
  protected:
   std::vector<std::string> run(const AttentionBackend& prefill, const AttentionBackend& decode, bool single, bool several) {
     calls_.clear();

@@ -10,7 +10,7 @@
 namespace rocmforge {
 namespace {
 
-class StepGraphsTest : public testing::Test {
+class StepGraphsTest : public ::testing::Test {
  protected:
   StepGraphsTest() {
     folder_.write("gfx1100/a.hsaco",

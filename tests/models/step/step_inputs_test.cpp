@@ -12,10 +12,10 @@
 namespace rocmforge {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 /// Arrays in the memory of a GPU that is made of host memory.
-class StepInputsTest : public testing::Test {
+class StepInputsTest : public ::testing::Test {
  protected:
   StepInputsTest() {
     folder_.write("gfx1100/any.hsaco",
@@ -147,7 +147,7 @@ TEST_F(StepInputsTest, PositionsAndEndsAreUploaded) {
   bool moved = false;
   const StepArrays arrays = inputs_->upload(plan, StepInputs::shape_of(plan), moved);
   EXPECT_EQ(arrays.batch.position_axes, 3);
-  EXPECT_THAT(read(arrays.batch.positions, 9), testing::ElementsAreArray(places));
+  EXPECT_THAT(read(arrays.batch.positions, 9), ::testing::ElementsAreArray(places));
   EXPECT_THAT(read(arrays.batch.visible_end, 3), ElementsAre(18, 18, 19));
   plan.clear();
   plan.add_sequence(tokens, 16, blocks, true);

@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 
-namespace rocmforge {
+namespace rocmforge::sequence_cache_test {
 namespace {
 
 using testing::HasSubstr;
@@ -202,4 +202,4 @@ TEST(SequenceCache, NoPositionsAreRolledForward) {
 }
 
 }  // namespace
-}  // namespace rocmforge
+}  // namespace rocmforge::sequence_cache_test
