@@ -66,7 +66,7 @@ nlohmann::ordered_json read_schema(const std::string& flag, const std::string& t
 }  // namespace
 
 void SamplingFlags::add_to(Command& command) {
-  for (std::size_t i = 0; i < num_sampling_numbers; ++i) {
+  for (std::size_t i = 0; i < sampling_numbers().size(); ++i) {
     const SamplingNumber& number = sampling_numbers()[i];
     // Whole numbers are limited only by their type, and help does not show that limit.
     const bool bounded = !number.is_whole();
@@ -104,7 +104,7 @@ SamplingChoices SamplingFlags::choices() const {
     choices.order = naming_flag("--sampler-seq", [&] { return sampler_order_of_letters(sampler_letters_); });
   }
   if (greedy_) {
-    for (std::size_t i = 0; i < num_sampling_numbers; ++i) {
+    for (std::size_t i = 0; i < sampling_numbers().size(); ++i) {
       if (sampling_numbers()[i].name == "temperature") {
         choices.values[i] = 0.0;
       }
@@ -240,7 +240,7 @@ void GenerationFlags::write(nlohmann::ordered_json& request) const {
     request.emplace(std::string(name), std::move(value));
   };
   const SamplingChoices choices = sampling_.choices();
-  for (std::size_t i = 0; i < num_sampling_numbers; ++i) {
+  for (std::size_t i = 0; i < sampling_numbers().size(); ++i) {
     const SamplingNumber& number = sampling_numbers()[i];
     if (const std::optional<double>& value = choices.values[i]) {
       number.is_whole() ? write_one(number.name, static_cast<std::int64_t>(*value)) : write_one(number.name, *value);
