@@ -12,7 +12,7 @@
 #include "kernels/experts/hopper/experts_args.h"
 #include "kernels/experts/kernels.h"
 #include "kernels/formats/hopper/weight_layout.h"
-#include "kernels/launch/token_kernels.h"
+#include "kernels/launch/kernel_table.h"
 #include "kernels/matmul/hopper/matmul_tiles_args.h"
 #include "kernels/matmul/kernels.h"
 
@@ -190,10 +190,10 @@ TEST_F(HopperLaunch, ExpertsTakeTheKernelOfTheirForm) {
   }
 }
 
-TEST(TokenKernels, KnowTheirTokens) {
-  constexpr TokenKernels<int, 2> kernels{{{{16, {"object", "of_16"}}, {32, {"object", "of_32"}}}}};
-  EXPECT_EQ(&kernels.of(32), &kernels.entries[1].kernel);
-  EXPECT_THROW((void)kernels.of(24), LogicError);
+TEST(KernelTable, KnowsItsForms) {
+  constexpr TokenKernels<int, 2> kernels{{{16, {"object", "of_16"}}, {32, {"object", "of_32"}}}};
+  EXPECT_EQ(&kernel_of(kernels, 32), &kernels[1].kernel);
+  EXPECT_THROW((void)kernel_of(kernels, 24), LogicError);
 }
 
 }  // namespace

@@ -9,12 +9,39 @@
 #include "kernels/attention/kernels.h"
 #include "kernels/attention/portable/attention_launch.h"
 #include "kernels/launch/amd/architectures.h"
+#include "kernels/launch/kernel_table.h"
 #include "kernels/rows/portable/rope_launch.h"
 
 namespace rocmforge {
 namespace {
 
 using amd::DecodeArgs;
+
+/// What a kernel of attention_decode.hip is compiled for: the type of K and V, elements of a head at most, and query heads
+/// of a work-group.
+struct DecodeForm {
+  DType type;
+  std::int32_t dims;
+  std::int32_t heads;
+
+  friend constexpr bool operator==(const DecodeForm&, const DecodeForm&) = default;
+};
+constexpr FormKernel<DecodeForm, DecodeArgs> decode_kernels[] = {
+#define ROCMFORGE_KERNEL(type, dims, heads) \
+  {{DType::type, dims, heads}, {"attention_decode", "attention_decode_" #type "_" #dims "_" #heads, LaunchOrder::by_kernel}},
+#define ROCMFORGE_HEADS(type, dims) \
+  ROCMFORGE_KERNEL(type, dims, 1)   \
+  ROCMFORGE_KERNEL(type, dims, 4)   \
+  ROCMFORGE_KERNEL(type, dims, 8)
+#define ROCMFORGE_DIMS(type) \
+  ROCMFORGE_HEADS(type, 64)  \
+  ROCMFORGE_HEADS(type, 128) \
+  ROCMFORGE_HEADS(type, 256)
+    ROCMFORGE_DIMS(f16) ROCMFORGE_DIMS(bf16) ROCMFORGE_DIMS(q8_0)
+#undef ROCMFORGE_DIMS
+#undef ROCMFORGE_HEADS
+#undef ROCMFORGE_KERNEL
+};
 
 /// Query heads of a work-group, and work-groups for the query heads of one KV head.
 struct Grouping {
@@ -158,12 +185,12 @@ class AmdAttentionDecode final : public gpu::GpuAttention {
     shape.block[0] = static_cast<std::uint32_t>(amd::decode_threads(group.heads, padded_dim(spec), device.wave_size));
     shape.grid[0] = static_cast<std::uint32_t>(pieces);
     shape.grid[1] = static_cast<std::uint32_t>(spec.kv_heads * group.tiles);
-    const std::string_view type = spec.kv_dtype == DType::f16 ? "f16" : spec.kv_dtype == DType::bf16 ? "bf16" : "q8_0";
-    const std::string kernel = fmt::format("attention_decode_{}_{}_{}", type, padded_dim(spec), group.heads);
+    const DecodeForm form{spec.kv_dtype.k, padded_dim(spec), group.heads};
+    const Kernel<DecodeArgs>& kernel = kernel_of(decode_kernels, form);
     for (std::int64_t first = 0; first < sequences; first += at_once) {
       call.first_item = static_cast<std::int32_t>(first);
       shape.grid[2] = static_cast<std::uint32_t>(std::min(at_once, sequences - first));
-      Kernel<DecodeArgs>("attention_decode", kernel, LaunchOrder::by_kernel).launch(*context.stream, shape, kernel_args);
+      kernel.launch(*context.stream, shape, kernel_args);
     }
   }
 };

@@ -9,6 +9,7 @@
 #include "kernels/attention/kernels.h"
 #include "kernels/check/arguments/arguments.h"
 #include "kernels/launch/hopper/architecture.h"
+#include "kernels/launch/kernel_table.h"
 
 namespace rocmforge {
 namespace {
@@ -16,6 +17,30 @@ namespace {
 using hopper::AttentionDecodeArgs;
 using hopper::DecodeShape;
 using hopper::DecodeSplit;
+
+/// What a kernel of attention_decode.cu is compiled for: the type of K and V, and of DecodeShape `padded` and `heads`.
+struct DecodeForm {
+  DType type;
+  std::int32_t padded;
+  std::int32_t heads;
+
+  friend constexpr bool operator==(const DecodeForm&, const DecodeForm&) = default;
+};
+constexpr FormKernel<DecodeForm, AttentionDecodeArgs> decode_kernels[] = {
+#define ROCMFORGE_KERNEL(type, padded, heads) \
+  {{DType::type, padded, heads},              \
+   {"attention_decode", "attention_decode_" #type "_" #padded "_" #heads, LaunchOrder::by_kernel}},
+#define ROCMFORGE_KERNELS(type)   \
+  ROCMFORGE_KERNEL(type, 64, 8)   \
+  ROCMFORGE_KERNEL(type, 64, 16)  \
+  ROCMFORGE_KERNEL(type, 128, 8)  \
+  ROCMFORGE_KERNEL(type, 128, 16) \
+  ROCMFORGE_KERNEL(type, 256, 8)  \
+  ROCMFORGE_KERNEL(type, 256, 16)
+    ROCMFORGE_KERNELS(f16) ROCMFORGE_KERNELS(bf16) ROCMFORGE_KERNELS(q8_0)
+#undef ROCMFORGE_KERNELS
+#undef ROCMFORGE_KERNEL
+};
 
 constexpr std::int32_t multiprocessors_of_sm_90 = 132;
 /// The list of tiles is counted in 32 bits.
@@ -156,10 +181,8 @@ class HopperAttentionDecode final : public AttentionBackend {
         std::min<std::int64_t>({entries, context.stream->device().info().compute_units, work_groups_at_most}));
     shape.block[0] = static_cast<std::uint32_t>(variant.threads());
     shape.shared_bytes = static_cast<std::uint32_t>(variant.shared_bytes());
-    const std::string_view type = spec.kv_dtype == DType::f16 ? "f16" : spec.kv_dtype == DType::bf16 ? "bf16" : "q8_0";
-    const std::string kernel = fmt::format("attention_decode_{}_{}_{}", type, variant.padded, variant.heads);
-    Kernel<AttentionDecodeArgs>("attention_decode", kernel, LaunchOrder::by_kernel)
-        .launch(*context.stream, shape, kernel_args);
+    const DecodeForm form{spec.kv_dtype.k, variant.padded, variant.heads};
+    kernel_of(decode_kernels, form).launch(*context.stream, shape, kernel_args);
   }
 
  private:

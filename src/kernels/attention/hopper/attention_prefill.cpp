@@ -14,6 +14,7 @@
 #include "kernels/attention/portable/attention_launch.h"
 #include "kernels/check/arguments/arguments.h"
 #include "kernels/launch/hopper/architecture.h"
+#include "kernels/launch/kernel_table.h"
 
 namespace rocmforge {
 namespace {
@@ -22,6 +23,44 @@ using hopper::AttentionPrefillArgs;
 using hopper::prefill::rows_per_consumer;
 using hopper::prefill::Variant;
 using hopper::prefill::variant_of;
+
+/// What a kernel of attention_prefill.cu is compiled for: the type of K and V, Variant::padded, and whether scores need more
+/// than a factor.
+struct PrefillForm {
+  DType type;
+  int padded;
+  bool special;
+
+  friend constexpr bool operator==(const PrefillForm&, const PrefillForm&) = default;
+};
+constexpr FormKernel<PrefillForm, AttentionPrefillArgs> prefill_kernels[] = {
+#define ROCMFORGE_KERNEL(type, padded) \
+  {{DType::type, padded, false}, {"attention_prefill", "attention_prefill_" #type "_" #padded}},
+#define ROCMFORGE_SPECIAL(type, padded) \
+  {{DType::type, padded, true}, {"attention_prefill", "attention_prefill_" #type "_" #padded "_special"}},
+#define ROCMFORGE_KERNELS(type) \
+  ROCMFORGE_KERNEL(type, 64)    \
+  ROCMFORGE_KERNEL(type, 128)   \
+  ROCMFORGE_KERNEL(type, 256)   \
+  ROCMFORGE_KERNEL(type, 512)   \
+  ROCMFORGE_SPECIAL(type, 64)   \
+  ROCMFORGE_SPECIAL(type, 128)  \
+  ROCMFORGE_SPECIAL(type, 256)
+    ROCMFORGE_KERNELS(f16) ROCMFORGE_KERNELS(bf16)
+#undef ROCMFORGE_KERNELS
+#undef ROCMFORGE_SPECIAL
+#undef ROCMFORGE_KERNEL
+};
+
+/// By the type of the numbers that are written.
+constexpr FormKernel<DType, hopper::AttentionUnpackArgs> unpack_kernels[] = {
+    {DType::f16, {"attention_unpack", "attention_unpack_f16"}},
+    {DType::bf16, {"attention_unpack", "attention_unpack_bf16"}},
+};
+constexpr FormKernel<DType, hopper::AttentionUnpackCodedArgs> unpack_coded_kernels[] = {
+    {DType::f16, {"attention_unpack", "attention_unpack_coded_f16"}},
+    {DType::bf16, {"attention_unpack", "attention_unpack_coded_bf16"}},
+};
 
 /// Size of the K and V of heads computed at the same time: half of the L2 cache; the rest is for streamed data.
 constexpr std::int64_t section_bytes = std::int64_t{24} << 20;
@@ -218,13 +257,11 @@ class HopperAttentionPrefill final : public AttentionBackend {
     shape.grid = {static_cast<std::uint32_t>((batch.max_kv_len + hopper::unpack_keys - 1) / hopper::unpack_keys),
                   static_cast<std::uint32_t>(2 * spec.kv_heads), static_cast<std::uint32_t>(batch.num_sequences)};
     shape.block[0] = hopper::unpack_threads;
-    const std::string_view out = spec.kv_dtype == DType::f16 ? "f16" : "bf16";
     if (!gpu::uses_coded_pages(layout.dtype)) {
-      Kernel<hopper::AttentionUnpackArgs>("attention_unpack", fmt::format("attention_unpack_{}", out))
-          .launch(*context.stream, shape, args);
+      kernel_of(unpack_kernels, spec.kv_dtype.k).launch(*context.stream, shape, args);
       return;
     }
-    Kernel<hopper::AttentionUnpackCodedArgs>("attention_unpack", fmt::format("attention_unpack_coded_{}", out))
+    kernel_of(unpack_coded_kernels, spec.kv_dtype.k)
         .launch(*context.stream, shape, {args, gpu::coded_pages(layout, part.cache, args.block_tables, batch.max_blocks)});
   }
 
@@ -287,10 +324,8 @@ class HopperAttentionPrefill final : public AttentionBackend {
     shape.grid[0] = static_cast<std::uint32_t>(std::min<std::int64_t>(work, context.stream->device().info().compute_units));
     shape.block[0] = static_cast<std::uint32_t>(variant.consumers + 1) * 128;
     shape.shared_bytes = static_cast<std::uint32_t>(hopper::prefill::shared_bytes(variant));
-    const bool special = is_special(spec);
-    const std::string kernel = fmt::format("attention_prefill_{}_{}{}", spec.kv_dtype == DType::f16 ? "f16" : "bf16",
-                                           variant.padded, special ? "_special" : "");
-    Kernel<AttentionPrefillArgs>("attention_prefill", kernel).launch(*context.stream, shape, kernel_args);
+    const PrefillForm form{spec.kv_dtype.k, variant.padded, is_special(spec)};
+    kernel_of(prefill_kernels, form).launch(*context.stream, shape, kernel_args);
   }
 };
 

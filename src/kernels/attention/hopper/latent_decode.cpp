@@ -9,11 +9,35 @@
 #include "kernels/attention/kernels.h"
 #include "kernels/check/arguments/arguments.h"
 #include "kernels/launch/hopper/architecture.h"
+#include "kernels/launch/kernel_table.h"
 
 namespace rocmforge {
 namespace {
 
 using hopper::LatentDecodeArgs;
+
+/// What a kernel of latent_decode.cu is compiled for: the type of the rows, and their elements.
+struct LatentForm {
+  DType type;
+  std::int32_t dims;
+
+  friend constexpr bool operator==(const LatentForm&, const LatentForm&) = default;
+};
+constexpr FormKernel<LatentForm, LatentDecodeArgs> latent_kernels[] = {
+    {{DType::f16, 576}, {"latent_decode", "latent_decode_f16_576", LaunchOrder::by_kernel}},
+    {{DType::f16, 320}, {"latent_decode", "latent_decode_f16_320", LaunchOrder::by_kernel}},
+    {{DType::bf16, 576}, {"latent_decode", "latent_decode_bf16_576", LaunchOrder::by_kernel}},
+    {{DType::bf16, 320}, {"latent_decode", "latent_decode_bf16_320", LaunchOrder::by_kernel}},
+};
+/// By the elements of a value: one warp, or a work-group, adds up the pieces of a head.
+constexpr FormKernel<std::int32_t, LatentDecodeArgs> merge_few_kernels[] = {
+    {512, {"latent_decode", "latent_merge_few_512", LaunchOrder::by_kernel}},
+    {256, {"latent_decode", "latent_merge_few_256", LaunchOrder::by_kernel}},
+};
+constexpr FormKernel<std::int32_t, LatentDecodeArgs> merge_kernels[] = {
+    {512, {"latent_decode", "latent_merge_512", LaunchOrder::by_kernel}},
+    {256, {"latent_decode", "latent_merge_256", LaunchOrder::by_kernel}},
+};
 
 /// Floats of the parts of one sequence's pieces.
 std::int64_t sequence_floats(const Attention::Spec& spec, std::int32_t pieces) {
@@ -125,10 +149,8 @@ class HopperLatentDecode final : public AttentionBackend {
                    static_cast<std::uint32_t>(sequences)};
     decode.block[0] = hopper::latent_decode_warps * 32;
     decode.shared_bytes = static_cast<std::uint32_t>(hopper::latent_decode_shared(spec.head_dim).bytes);
-    const std::string_view type = spec.kv_dtype == DType::f16 ? "f16" : "bf16";
-    Kernel<LatentDecodeArgs>("latent_decode", fmt::format("latent_decode_{}_{}", type, spec.head_dim),
-                             LaunchOrder::by_kernel)
-        .launch(stream, decode, args);
+    const LatentForm form{spec.kv_dtype.k, spec.head_dim};
+    kernel_of(latent_kernels, form).launch(stream, decode, args);
     // A work-group for each run of values ends soonest while all of them run at once: four fit on a multiprocessor.
     const std::int64_t runs = std::int64_t{spec.q_heads} * spec.value_dim / hopper::latent_merge_values;
     const bool few = args.pieces <= hopper::most_few_latent_pieces &&
@@ -137,9 +159,7 @@ class HopperLatentDecode final : public AttentionBackend {
     merge.grid = {static_cast<std::uint32_t>(few ? divide_up(runs, hopper::latent_merge_threads / 32) : runs),
                   static_cast<std::uint32_t>(sequences), 1};
     merge.block[0] = hopper::latent_merge_threads;
-    Kernel<LatentDecodeArgs>("latent_decode", fmt::format("latent_merge_{}{}", few ? "few_" : "", spec.value_dim),
-                             LaunchOrder::by_kernel)
-        .launch(stream, merge, args);
+    kernel_of(few ? merge_few_kernels : merge_kernels, spec.value_dim).launch(stream, merge, args);
   }
 };
 

@@ -10,10 +10,10 @@
 #include "kernels/formats/hopper/weight_layout.h"
 #include "kernels/launch/hopper/architecture.h"
 #include "kernels/launch/hopper/launch_fit.h"
+#include "kernels/launch/kernel_table.h"
 #include "kernels/launch/packed_support.h"
 #include "kernels/launch/parallel.h"
 #include "kernels/launch/places.h"
-#include "kernels/launch/token_kernels.h"
 
 namespace rocmforge {
 namespace {
@@ -29,14 +29,14 @@ constexpr Kernel<hopper::ExpertConvertArgs> convert_long_kernel{"matmul_tiles_co
 constexpr Kernel<hopper::ExpertFewConvertArgs> few_codes_kernel{"experts_few", "expert_few_codes",
                                                                 LaunchOrder::by_kernel_in_turn};
 /// The kernels of one form. Gate and up come before down; few slots' kernels are whole and in parts.
-struct FormKernels {
+struct ExpertKernels {
   Kernel<hopper::ExpertVectorArgs> vectors[2];
   Kernel<hopper::ExpertFewArgs> few[2][2];
   TokenKernels<hopper::ExpertTilesArgs, 2> tiles;
 };
 
 /// By WeightFormat.
-constexpr FormKernels form_kernels[] = {
+constexpr ExpertKernels expert_kernels[] = {
 #define ROCMFORGE_EXPERT_KERNELS(format)                                                       \
   {{{"experts_vectors", "expert_gate_up_" #format, LaunchOrder::by_kernel_in_turn},            \
     {"experts_vectors", "expert_down_" #format, LaunchOrder::by_kernel}},                      \
@@ -44,12 +44,12 @@ constexpr FormKernels form_kernels[] = {
      {"experts_few", "expert_few_gate_up_in_parts_" #format, LaunchOrder::by_kernel_in_turn}}, \
     {{"experts_few", "expert_few_down_" #format, LaunchOrder::by_kernel},                      \
      {"experts_few", "expert_few_down_in_parts_" #format, LaunchOrder::by_kernel}}},           \
-   {{{{32, {"matmul_tiles_" #format, "expert_tiles_" #format "_32", LaunchOrder::by_kernel}},  \
-      {128, {"matmul_tiles_" #format, "expert_tiles_" #format "_128", LaunchOrder::by_kernel}}}}}},
+   {{{32, {"matmul_tiles_" #format, "expert_tiles_" #format "_32", LaunchOrder::by_kernel}},   \
+     {128, {"matmul_tiles_" #format, "expert_tiles_" #format "_128", LaunchOrder::by_kernel}}}}},
     ROCMFORGE_HOPPER_FORMATS(ROCMFORGE_EXPERT_KERNELS)
 #undef ROCMFORGE_EXPERT_KERNELS
 };
-const FormKernels& kernels_of(WeightFormat format) { return form_kernels[static_cast<std::size_t>(format)]; }
+const ExpertKernels& kernels_of(WeightFormat format) { return expert_kernels[static_cast<std::size_t>(format)]; }
 
 constexpr int record_columns = 256;  ///< the longest record: activations are padded to whole ones
 
@@ -423,7 +423,7 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
         std::min<std::int64_t>(space.most_tiles * row_tiles, stream.device().info().compute_units));
     shape.block[0] = static_cast<std::uint32_t>(tile.threads());
     shape.shared_bytes = static_cast<std::uint32_t>(hopper::tiles_rings(tile, format).bytes);
-    kernels_of(format).tiles.of(tokens).launch(stream, shape, launch);
+    kernel_of(kernels_of(format).tiles, tokens).launch(stream, shape, launch);
   }
 };
 

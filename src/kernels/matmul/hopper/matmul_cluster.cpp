@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/math.h"
 #include "kernels/formats/hopper/weight_layout.h"
-#include "kernels/launch/token_kernels.h"
+#include "kernels/launch/kernel_table.h"
 #include "kernels/matmul/hopper/matmul_cluster_args.h"
 #include "kernels/matmul/hopper/matmul_many.h"
 #include "kernels/matmul/hopper/tuning.h"
@@ -14,8 +14,8 @@ namespace rocmforge::hopper {
 namespace {
 
 constexpr TokenKernels<MatmulClusterArgs, 2> cluster_kernels{
-    {{{16, {"matmul_cluster", "matmul_cluster_16", LaunchOrder::by_kernel}},
-      {most_cluster_tokens, {"matmul_cluster", "matmul_cluster_32", LaunchOrder::by_kernel}}}}};
+    {{16, {"matmul_cluster", "matmul_cluster_16", LaunchOrder::by_kernel}},
+     {most_cluster_tokens, {"matmul_cluster", "matmul_cluster_32", LaunchOrder::by_kernel}}}};
 static_assert(most_cluster_tokens == 32);
 
 int tile_tokens(std::int64_t tokens) { return tokens <= 16 ? 16 : most_cluster_tokens; }
@@ -68,7 +68,7 @@ void run_matmul_cluster(const Matmul::Args& call, Stream& stream) {
   shape.grid = {shape.cluster, static_cast<std::uint32_t>(tiles), 1};
   shape.block[0] = cluster_threads;
   shape.shared_bytes = static_cast<std::uint32_t>(cluster_shared(tokens, args.weight_bytes).bytes);
-  cluster_kernels.of(tokens).launch(stream, shape, args);
+  kernel_of(cluster_kernels, tokens).launch(stream, shape, args);
 }
 
 }  // namespace rocmforge::hopper

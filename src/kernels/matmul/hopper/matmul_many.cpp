@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/math.h"
 #include "kernels/formats/hopper/weight_layout.h"
-#include "kernels/launch/token_kernels.h"
+#include "kernels/launch/kernel_table.h"
 #include "kernels/matmul/hopper/matmul_cluster.h"
 #include "kernels/matmul/hopper/matmul_tiles_args.h"
 #include "kernels/matmul/hopper/tuning.h"
@@ -41,23 +41,19 @@ constexpr ManyKernels many_kernels[] = {
   {                                                                                                               \
     tokens, { "matmul_tiles_" #format, "matmul_" #kernel "_" #format "_" #tokens ending, LaunchOrder::by_kernel } \
   }
-#define ROCMFORGE_THREE(kernel, format, ending)                                                     \
-  {                                                                                                 \
-    {                                                                                               \
-      {                                                                                             \
-        ROCMFORGE_KERNEL(kernel, format, 16, ending), ROCMFORGE_KERNEL(kernel, format, 32, ending), \
-            ROCMFORGE_KERNEL(kernel, format, 64, ending)                                            \
-      }                                                                                             \
-    }                                                                                               \
+#define ROCMFORGE_THREE(kernel, format, ending)                                                   \
+  {                                                                                               \
+    {                                                                                             \
+      ROCMFORGE_KERNEL(kernel, format, 16, ending), ROCMFORGE_KERNEL(kernel, format, 32, ending), \
+          ROCMFORGE_KERNEL(kernel, format, 64, ending)                                            \
+    }                                                                                             \
   }
-#define ROCMFORGE_FOUR(kernel, format)                                                           \
-  {                                                                                              \
-    {                                                                                            \
-      {                                                                                          \
-        ROCMFORGE_KERNEL(kernel, format, 32, ""), ROCMFORGE_KERNEL(kernel, format, 64, ""),      \
-            ROCMFORGE_KERNEL(kernel, format, 128, ""), ROCMFORGE_KERNEL(kernel, format, 256, "") \
-      }                                                                                          \
-    }                                                                                            \
+#define ROCMFORGE_FOUR(kernel, format)                                                         \
+  {                                                                                            \
+    {                                                                                          \
+      ROCMFORGE_KERNEL(kernel, format, 32, ""), ROCMFORGE_KERNEL(kernel, format, 64, ""),      \
+          ROCMFORGE_KERNEL(kernel, format, 128, ""), ROCMFORGE_KERNEL(kernel, format, 256, "") \
+    }                                                                                          \
   }
 #define ROCMFORGE_MANY(format)                                                                              \
   {ROCMFORGE_THREE(few, format, ""), ROCMFORGE_THREE(few, format, "_gated"), ROCMFORGE_FOUR(tiles, format), \
@@ -79,13 +75,11 @@ constexpr MixedKernels mixed_kernels[] = {
   {                                                                                                      \
     tokens, { "matmul_tiles_mixed", "matmul_high_" #form "_" #also "_" #tokens, LaunchOrder::by_kernel } \
   }
-#define ROCMFORGE_MIXED(form, also)                                                                              \
-  {                                                                                                              \
-    {WeightFormat::form, WeightFormat::also}, {                                                                  \
-      {                                                                                                          \
-        { ROCMFORGE_KERNEL(form, also, 16), ROCMFORGE_KERNEL(form, also, 32), ROCMFORGE_KERNEL(form, also, 64) } \
-      }                                                                                                          \
-    }                                                                                                            \
+#define ROCMFORGE_MIXED(form, also)                                                                            \
+  {                                                                                                            \
+    {WeightFormat::form, WeightFormat::also}, {                                                                \
+      { ROCMFORGE_KERNEL(form, also, 16), ROCMFORGE_KERNEL(form, also, 32), ROCMFORGE_KERNEL(form, also, 64) } \
+    }                                                                                                          \
   }
     ROCMFORGE_MIXED(q4_k, q6_k), ROCMFORGE_MIXED(q5_k, q6_k)};
 #undef ROCMFORGE_MIXED
@@ -93,9 +87,9 @@ constexpr MixedKernels mixed_kernels[] = {
 
 /// Adds up the segments that matmul_high leaves.
 constexpr TokenKernels<MatmulTilesArgs, 3> add_kernels{
-    {{{16, {"matmul_add_segments", "matmul_add_segments_16", LaunchOrder::by_kernel}},
-      {32, {"matmul_add_segments", "matmul_add_segments_32", LaunchOrder::by_kernel}},
-      {64, {"matmul_add_segments", "matmul_add_segments_64", LaunchOrder::by_kernel}}}}};
+    {{16, {"matmul_add_segments", "matmul_add_segments_16", LaunchOrder::by_kernel}},
+     {32, {"matmul_add_segments", "matmul_add_segments_32", LaunchOrder::by_kernel}},
+     {64, {"matmul_add_segments", "matmul_add_segments_64", LaunchOrder::by_kernel}}}};
 
 /// The call's kernel and its tiles of tokens.
 struct Choice {
@@ -312,7 +306,7 @@ class Launcher {
       adding.block[0] = add_segments_threads;
       const std::int64_t outputs = args_.row_tiles * args_.token_tiles * std::int64_t{rows_of_tile_} * choice_.tile_tokens;
       adding.grid[0] = static_cast<std::uint32_t>(divide_up(outputs, std::int64_t{4 * add_segments_threads}));
-      add_kernels.of(choice_.tile_tokens).launch(*stream_, adding, args_);
+      kernel_of(add_kernels, choice_.tile_tokens).launch(*stream_, adding, args_);
     }
     args_.num_parts = 0;
     args_.row_tiles = 0;
@@ -321,18 +315,18 @@ class Launcher {
  private:
   [[nodiscard]] const Kernel<MatmulTilesArgs>& kernel() const {
     if (mixed_ != nullptr) {
-      return mixed_->high.of(choice_.tile_tokens);
+      return kernel_of(mixed_->high, choice_.tile_tokens);
     }
     const ManyKernels& kernels = many_kernels[static_cast<std::size_t>(form_)];
     switch (choice_.kernel) {
       case ManyKernel::few:
-        return (gated_ ? kernels.few_gated : kernels.few).of(choice_.tile_tokens);
+        return kernel_of(gated_ ? kernels.few_gated : kernels.few, choice_.tile_tokens);
       case ManyKernel::tiles:
-        return kernels.tiles.of(choice_.tile_tokens);
+        return kernel_of(kernels.tiles, choice_.tile_tokens);
       case ManyKernel::high:
         break;
     }
-    return kernels.high.of(choice_.tile_tokens);
+    return kernel_of(kernels.high, choice_.tile_tokens);
   }
 
   const Matmul::Args* call_;
