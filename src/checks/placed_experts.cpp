@@ -54,13 +54,13 @@ ExpertWeight PlacedExperts::place(const ExpertMatmul::Spec& spec, const std::vec
                                   ExecutionContext& host) {
   const auto experts = static_cast<std::size_t>(spec.experts);
   const std::size_t file_bytes = rows.size() / experts;
-  const std::size_t packed_bytes = kernel_->packed_bytes(spec);
-  std::vector<std::byte> packed(packed_bytes * experts);
-  for (std::size_t e = 0; packed_bytes > 0 && e < experts; ++e) {
-    kernel_->pack(spec, rows.data() + e * file_bytes, packed.data() + e * packed_bytes, host);
+  const std::size_t bytes = kernel_->stored_bytes(spec);
+  std::vector<std::byte> stored(bytes * experts);
+  for (std::size_t e = 0; e < experts; ++e) {
+    kernel_->store(spec, rows.data() + e * file_bytes, stored.data() + e * bytes, host);
   }
-  memory_.push_back(placed(*device_, packed.empty() ? rows : packed, experts_purpose));
-  return {spec.weight, memory_.back().data(), spec.n, static_cast<std::int64_t>(packed.empty() ? file_bytes : packed_bytes)};
+  memory_.push_back(placed(*device_, stored, experts_purpose));
+  return {spec.weight, memory_.back().data(), spec.n, static_cast<std::int64_t>(bytes)};
 }
 
 void PlacedExperts::run(const ExpertMatmul::Spec& spec, std::span<const ExpertWeight> weights, const float* x, float* out,

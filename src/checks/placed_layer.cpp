@@ -133,12 +133,9 @@ std::int64_t PlacedLayer::launches() const { return stream() == nullptr ? 0 : de
 
 DeviceBuffer PlacedLayer::place_weight(const Matmul::Spec& spec, const std::vector<std::byte>& rows,
                                        ExecutionContext& host) {
-  std::vector<std::byte> packed(kernel_->packed_bytes(spec));
-  if (packed.empty()) {
-    return placed(*device_, rows, layer_purpose);
-  }
-  kernel_->pack(spec, rows.data(), packed.data(), host);
-  return placed(*device_, packed, layer_purpose);
+  std::vector<std::byte> stored(kernel_->stored_bytes(spec));
+  kernel_->store(spec, rows.data(), stored.data(), host);
+  return placed(*device_, stored, layer_purpose);
 }
 
 void PlacedLayer::write(const DeviceBuffer& to, const std::vector<float>& values) {

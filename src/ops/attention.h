@@ -89,14 +89,8 @@ struct KernelUse<Attention> {
 
 /// A token's output has the same bits whatever else is in the batch and however its sequence was split into steps. A fully
 /// masked row gives zeros.
-class AttentionBackend {
+class AttentionBackend : public RegisteredKernel<Attention> {
  public:
-  virtual ~AttentionBackend() = default;
-  [[nodiscard]] virtual std::string_view name() const = 0;
-  [[nodiscard]] virtual DeviceKind device() const = 0;
-  [[nodiscard]] virtual KernelPriority priority() const = 0;
-  [[nodiscard]] virtual Support supports(const Attention::Spec& spec, const DeviceInfo& device) const = 0;
-
   /// The cache layout this backend reads; `block_tokens` is its default and may be replaced by another power of two >= 16.
   [[nodiscard]] virtual KvLayout layout(const Attention::Spec& spec) const = 0;
 

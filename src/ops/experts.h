@@ -6,6 +6,7 @@
 #include <string>
 
 #include "ops/activation.h"
+#include "ops/packed_product.h"
 #include "ops/registry.h"
 #include "tensor/dtype.h"
 
@@ -170,24 +171,15 @@ struct ExpertMatmul {
 std::string to_string(const ExpertMatmul::Spec& spec);
 
 /// Sums depend on k alone, as those of MatmulKernel do: a token's result has the same bits whatever else is in the call.
-class ExpertMatmulKernel {
+class ExpertMatmulKernel : public PackedProduct<ExpertMatmul> {
  public:
-  virtual ~ExpertMatmulKernel() = default;
-  [[nodiscard]] virtual std::string_view name() const = 0;
-  [[nodiscard]] virtual DeviceKind device() const = 0;
-  [[nodiscard]] virtual KernelPriority priority() const = 0;
-  [[nodiscard]] virtual Support supports(const ExpertMatmul::Spec& spec, const DeviceInfo& device) const = 0;
-
   /// Whether gate and up may be of different formats.
   [[nodiscard]] virtual bool mixes_formats() const { return true; }
 
-  /// Bytes of one expert's repacked matrix, a multiple of 64; 0 when the kernel reads the file's rows.
-  [[nodiscard]] virtual std::size_t packed_bytes(const ExpertMatmul::Spec& spec) const = 0;
-  /// Repacks one expert's `rows` [n, k] into `packed` (64-byte aligned, packed_bytes long). Runs once for each, at load.
-  virtual void pack(const ExpertMatmul::Spec& spec, const void* rows, void* packed, ExecutionContext& context) const = 0;
-
-  /// Scratch memory that a call with this weight and that many tokens needs.
-  [[nodiscard]] virtual std::size_t workspace_bytes(const ExpertMatmul::Spec& spec, std::int64_t tokens) const = 0;
+  /// Scratch memory that a call with this weight and that many tokens needs; none unless the kernel says otherwise.
+  [[nodiscard]] virtual std::size_t workspace_bytes(const ExpertMatmul::Spec& /*spec*/, std::int64_t /*tokens*/) const {
+    return 0;
+  }
 
   /// Memory for the order of the slots of that many tokens, which the caller keeps unchanged from one call to the next.
   [[nodiscard]] virtual std::size_t order_bytes(const ExpertMatmul::Spec& /*spec*/, std::int64_t /*tokens*/) const {

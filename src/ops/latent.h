@@ -2,10 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <string>
 
 #include "ops/kv_layout.h"
+#include "ops/packed_product.h"
 #include "ops/registry.h"
 #include "ops/rope.h"
 
@@ -75,25 +75,13 @@ struct HeadMatmul {
 
 std::string to_string(const HeadMatmul::Spec& spec);
 
-/// Sums depend on k alone, and on the number of tokens only as few_tokens says: a token's result has the same bits in all
-/// calls on one side of it.
-class HeadMatmulKernel {
+/// A token's result has the same bits in all calls on one side of few_tokens().
+class HeadMatmulKernel : public PackedProduct<HeadMatmul> {
  public:
-  virtual ~HeadMatmulKernel() = default;
-  [[nodiscard]] virtual std::string_view name() const = 0;
-  [[nodiscard]] virtual DeviceKind device() const = 0;
-  [[nodiscard]] virtual KernelPriority priority() const = 0;
-  [[nodiscard]] virtual Support supports(const HeadMatmul::Spec& spec, const DeviceInfo& device) const = 0;
-
-  /// Bytes of one head's repacked matrix, a multiple of 64; 0 when the kernel reads the file's rows.
-  [[nodiscard]] virtual std::size_t packed_bytes(const HeadMatmul::Spec& spec) const = 0;
-  /// Repacks one head's `rows` [n, k] into `packed` (64-byte aligned, packed_bytes long). Runs once for each, at load.
-  virtual void pack(const HeadMatmul::Spec& spec, const void* rows, void* packed, ExecutionContext& context) const = 0;
-
-  [[nodiscard]] virtual std::size_t workspace_bytes(const HeadMatmul::Spec& spec, std::int64_t tokens) const = 0;
-
-  /// Calls with more tokens than this may sum in another order, and with activations of 16 bits.
-  [[nodiscard]] virtual std::int64_t few_tokens() const { return std::numeric_limits<std::int64_t>::max(); }
+  /// Scratch memory that a call with that many tokens needs; none unless the kernel says otherwise.
+  [[nodiscard]] virtual std::size_t workspace_bytes(const HeadMatmul::Spec& /*spec*/, std::int64_t /*tokens*/) const {
+    return 0;
+  }
 
   virtual void run(const HeadMatmul::Spec& spec, const HeadMatmul::Args& args, ExecutionContext& context) const = 0;
 };

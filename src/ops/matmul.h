@@ -1,11 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <string>
 
 #include "ops/elementwise.h"
+#include "ops/packed_product.h"
 #include "ops/registry.h"
 #include "tensor/tensor.h"
 
@@ -87,24 +87,10 @@ std::string to_string(const Matmul::Spec& spec);
 /// Every output element is summed in an order that depends only on k, not on the number of threads or the other weights of
 /// the group; few_tokens says how it depends on the number of tokens. So a token's logits are the same bits whether it is
 /// decoded alone or in a small batch.
-class MatmulKernel {
+class MatmulKernel : public PackedProduct<Matmul> {
  public:
-  virtual ~MatmulKernel() = default;
-  [[nodiscard]] virtual std::string_view name() const = 0;
-  [[nodiscard]] virtual DeviceKind device() const = 0;
-  [[nodiscard]] virtual KernelPriority priority() const = 0;
-  [[nodiscard]] virtual Support supports(const Matmul::Spec& spec, const DeviceInfo& device) const = 0;
-
-  /// Bytes of the repacked weight, 0 when the kernel reads the file's own layout (no copy is made then).
-  [[nodiscard]] virtual std::size_t packed_bytes(const Matmul::Spec& spec) const = 0;
-  /// Repacks `rows` [n, k] as the file stores them into `packed` (64-byte aligned, packed_bytes long). Runs once, at load.
-  virtual void pack(const Matmul::Spec& spec, const void* rows, void* packed, ExecutionContext& context) const = 0;
-
   /// Scratch memory that a call with that many tokens needs (quantised activations).
   [[nodiscard]] virtual std::size_t workspace_bytes(std::int64_t tokens, std::int64_t k) const = 0;
-
-  /// A token's result has the same bits in all calls with up to this many tokens. More may be summed in another order.
-  [[nodiscard]] virtual std::int64_t few_tokens() const { return std::numeric_limits<std::int64_t>::max(); }
 
   /// The fusions that a call may request; a call that requests more is refused (LogicError).
   [[nodiscard]] virtual MatmulFusions fusions() const { return {}; }

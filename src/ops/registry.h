@@ -50,15 +50,21 @@ struct ExecutionContext {
 };
 
 /// One implementation of the operation `Op`, which names a Spec (shapes and types known when a model loads) and an Args
-/// (pointers and sizes of one call). Implementations are immutable and may be shared by threads.
+/// (pointers and sizes of one call): what the registry asks it. Implementations are immutable and may be shared by threads.
 template <class Op>
-class OpKernel {
+class RegisteredKernel {
  public:
-  virtual ~OpKernel() = default;
+  virtual ~RegisteredKernel() = default;
   [[nodiscard]] virtual std::string_view name() const = 0;
   [[nodiscard]] virtual DeviceKind device() const = 0;
   [[nodiscard]] virtual KernelPriority priority() const = 0;
   [[nodiscard]] virtual Support supports(const typename Op::Spec& spec, const DeviceInfo& device) const = 0;
+};
+
+/// The interface of most operations' kernels.
+template <class Op>
+class OpKernel : public RegisteredKernel<Op> {
+ public:
   /// What a call with up to `tokens` rows needs as Args::workspace, where Args has one.
   [[nodiscard]] virtual std::size_t workspace_bytes(const typename Op::Spec& /*spec*/, std::int64_t /*tokens*/) const {
     return 0;

@@ -24,9 +24,6 @@ ExpertsCheckArgs::Part part_of(const ExpertWeight& weight, std::int64_t k) {
 class CheckExpertMatmul final : public AnyCheckKernel<ExpertMatmul> {
  public:
   using AnyCheckKernel::AnyCheckKernel;
-  [[nodiscard]] std::size_t packed_bytes(const ExpertMatmul::Spec&) const override { return 0; }
-  void pack(const ExpertMatmul::Spec&, const void*, void*, ExecutionContext&) const override {}
-  [[nodiscard]] std::size_t workspace_bytes(const ExpertMatmul::Spec&, std::int64_t) const override { return 0; }
 
   void run(const ExpertMatmul::Args& call, ExecutionContext& context) const override {
     check_arguments(call, device());

@@ -60,9 +60,6 @@ class CheckLatentExpand final : public CheckKernel<OpKernel<LatentExpand>> {
 class CheckHeadMatmul final : public AnyCheckKernel<HeadMatmul> {
  public:
   using AnyCheckKernel::AnyCheckKernel;
-  [[nodiscard]] std::size_t packed_bytes(const HeadMatmul::Spec&) const override { return 0; }
-  void pack(const HeadMatmul::Spec&, const void*, void*, ExecutionContext&) const override {}
-  [[nodiscard]] std::size_t workspace_bytes(const HeadMatmul::Spec&, std::int64_t) const override { return 0; }
   void run(const HeadMatmul::Spec& spec, const HeadMatmul::Args& args, ExecutionContext& context) const override {
     check_arguments(spec, args);
     if (args.tokens == 0) {

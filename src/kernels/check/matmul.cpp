@@ -27,8 +27,6 @@ MatmulCheckArgs::Part part_of(const MatmulOutput& output, std::int64_t k) {
 class CheckMatmul final : public AnyCheckKernel<Matmul> {
  public:
   using AnyCheckKernel::AnyCheckKernel;
-  [[nodiscard]] std::size_t packed_bytes(const Matmul::Spec&) const override { return 0; }
-  void pack(const Matmul::Spec&, const void*, void*, ExecutionContext&) const override {}
   /// The factors of the norms.
   [[nodiscard]] std::size_t workspace_bytes(std::int64_t tokens, std::int64_t) const override {
     return static_cast<std::size_t>(tokens) * sizeof(double);

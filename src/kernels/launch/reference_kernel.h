@@ -18,7 +18,7 @@ class ReferenceKernel : public Interface {
 
 /// A reference kernel that supports every spec that check_spec() accepts.
 template <class Op>
-class AnyReference : public ReferenceKernel<OpKernel<Op>> {
+class AnyReference : public ReferenceKernel<typename KernelInterfaceOf<Op>::type> {
  public:
   [[nodiscard]] Support supports(const typename Op::Spec& spec, const DeviceInfo&) const override {
     return check_spec(spec);

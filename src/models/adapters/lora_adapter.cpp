@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <span>
 #include <utility>
 
@@ -62,9 +61,7 @@ LoraAdapter::LoraAdapter(std::shared_ptr<const LoraFile> file, const std::deque<
     if (Target target{&weight, pieces_of(weight)}; !target.pieces.empty()) {
       plan(target, where);
       for (const Matrix* matrix : {&target.pair.a, &target.pair.b}) {
-        const std::size_t packed = matrix->kernel->packed_bytes(matrix->spec);
-        const auto plain = static_cast<std::size_t>(matrix->spec.n * matrix->spec.k) * sizeof(float);
-        total += WeightStore::copy_bytes(packed > 0 ? packed : plain);
+        total += WeightStore::copy_bytes(matrix->kernel->stored_bytes(matrix->spec));
       }
       targets.push_back(std::move(target));
     }
@@ -182,15 +179,9 @@ const void* LoraAdapter::store(const Matrix& matrix, const Target& target, const
   for (const Piece& piece : target.pieces) {
     tensors.insert(tensors.end(), {piece.pair->a, piece.pair->b});
   }
-  const std::size_t packed = matrix.kernel->packed_bytes(matrix.spec);
-  const std::size_t plain = rows.size() * sizeof(float);
-  return store_.assemble(tensors, packed > 0 ? packed : plain, [&](std::byte* to) {
-    if (packed > 0) {
-      ExecutionContext context{pool};
-      matrix.kernel->pack(matrix.spec, rows.data(), to, context);
-    } else {
-      std::memcpy(to, rows.data(), plain);
-    }
+  return store_.assemble(tensors, matrix.kernel->stored_bytes(matrix.spec), [&](std::byte* to) {
+    ExecutionContext context{pool};
+    matrix.kernel->store(matrix.spec, rows.data(), to, context);
   });
 }
 

@@ -3,15 +3,8 @@
 namespace rocmforge {
 
 std::int64_t ExpertMatrix::expert_bytes() const {
-  if (const std::size_t packed = kernel->packed_bytes(spec); packed > 0) {
-    return static_cast<std::int64_t>(packed);
-  }
-  return (in_place() ? tensor_rows : spec.n) * static_cast<std::int64_t>(row_bytes(spec.weight, spec.k));
-}
-
-std::size_t ExpertMatrix::slot_bytes() const {
-  const std::size_t packed = kernel->packed_bytes(spec);
-  return packed > 0 ? packed : slot_file_bytes();
+  return in_place() ? tensor_rows * static_cast<std::int64_t>(row_bytes(spec.weight, spec.k))
+                    : static_cast<std::int64_t>(kernel->stored_bytes(spec));
 }
 
 const std::byte* ExpertMatrix::rows(std::int64_t expert) const {

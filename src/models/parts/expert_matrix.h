@@ -33,7 +33,7 @@ struct ExpertMatrix {
   /// Bytes from one expert to the next, in the kernel's layout.
   [[nodiscard]] std::int64_t expert_bytes() const;
   /// Bytes of weights that a slot reads.
-  [[nodiscard]] std::size_t slot_bytes() const;
+  [[nodiscard]] std::size_t slot_bytes() const { return kernel->stored_bytes(spec); }
   /// Bytes of a copy of all experts.
   [[nodiscard]] std::size_t bytes() const { return static_cast<std::size_t>(spec.experts * expert_bytes()); }
   /// Bytes of one expert in the file's format.

@@ -1,6 +1,5 @@
 #include "models/parts/head_matrix.h"
 
-#include <cstring>
 #include <vector>
 
 #include "tensor/quant/dequantize.h"
@@ -8,10 +7,8 @@
 namespace rocmforge {
 
 std::int64_t HeadMatrix::head_bytes() const {
-  if (const std::size_t packed = kernel->packed_bytes(spec); packed > 0) {
-    return static_cast<std::int64_t>(packed);
-  }
-  return (transposed ? spec.n : tensor_rows) * static_cast<std::int64_t>(row_bytes(spec.weight, spec.k));
+  return in_place() ? tensor_rows * static_cast<std::int64_t>(row_bytes(spec.weight, spec.k))
+                    : static_cast<std::int64_t>(kernel->stored_bytes(spec));
 }
 
 std::size_t HeadMatrix::skipped_bytes() const {
@@ -32,7 +29,6 @@ void HeadMatrix::transpose(std::int64_t head, float* to) const {
 }
 
 void HeadMatrix::copy(std::byte* to, ExecutionContext& context) const {
-  const bool packed = kernel->packed_bytes(spec) > 0;
   std::vector<float> turned(transposed ? static_cast<std::size_t>(spec.n * spec.k) : 0);
   const auto* rows = static_cast<const std::byte*>(tensor->tensor.data) + skipped_bytes();
   const std::int64_t apart = tensor_rows * static_cast<std::int64_t>(row_bytes(spec.weight, spec.k));
@@ -42,11 +38,7 @@ void HeadMatrix::copy(std::byte* to, ExecutionContext& context) const {
       transpose(head, turned.data());
       from = turned.data();
     }
-    if (packed) {
-      kernel->pack(spec, from, to, context);
-    } else {
-      std::memcpy(to, from, static_cast<std::size_t>(head_bytes()));
-    }
+    kernel->store(spec, from, to, context);
   }
 }
 

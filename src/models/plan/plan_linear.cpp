@@ -8,14 +8,6 @@
 #include "models/plan/weight_choice.h"
 
 namespace rocmforge {
-namespace {
-
-std::size_t stored_bytes(const MatmulWeight& weight) {
-  const std::size_t packed = weight.kernel->packed_bytes(weight.spec);
-  return packed > 0 ? packed : weight.bytes();
-}
-
-}  // namespace
 
 Linear Planner::linear(std::string_view operation, const std::vector<LinearName>& names, std::int64_t k) {
   auto [linear, planned] = choose_linear(operation, names, k);
@@ -114,7 +106,7 @@ std::pair<Linear, PlannedOperation> Planner::choose_linear(std::string_view oper
     const MatmulWeight* weight = matmul_weight(layer, k, refusals);
     parts.push_back(with_bias(*weight, layer));
     activations += weight->spec.n;
-    weight_bytes += stored_bytes(*weight);
+    weight_bytes += weight->kernel->stored_bytes(weight->spec);
     specs.push_back(to_string(weight->spec));
     uses.emplace_back(KernelUse<Matmul>{weight->spec, weight->kernel});
     if (const std::string kernel(weight->kernel->name()); kernels.empty() || kernels.back() != kernel) {

@@ -77,7 +77,6 @@ const void* load_matrix(const MatmulWeight& weight, WeightStore& store, Executio
 }
 
 const void* load_experts(const ExpertMatrix& matrix, WeightStore& store, ExecutionContext& context) {
-  const std::size_t packed_bytes = matrix.kernel->packed_bytes(matrix.spec);
   if (matrix.in_place()) {
     const auto skipped = static_cast<std::size_t>(matrix.first_row) * row_bytes(matrix.spec.weight, matrix.spec.k);
     return static_cast<const std::byte*>(store.view(*matrix.tensors[0])) + skipped;
@@ -87,19 +86,14 @@ const void* load_experts(const ExpertMatrix& matrix, WeightStore& store, Executi
     tensors.push_back(matrix.shared);
   }
   return store.assemble(tensors, matrix.bytes(), [&](std::byte* to) {
-    std::vector<std::byte> part(matrix.cut() && packed_bytes > 0 ? matrix.slot_file_bytes() : 0);
+    std::vector<std::byte> part(matrix.cut() ? matrix.slot_file_bytes() : 0);
     for (std::int64_t e = 0; e < matrix.spec.experts; ++e, to += matrix.expert_bytes()) {
       const void* rows = matrix.rows(e);
       if (matrix.cut()) {
-        std::byte* const taken = packed_bytes > 0 ? part.data() : to;
-        matrix.copy(e, taken);
-        rows = taken;
+        matrix.copy(e, part.data());
+        rows = part.data();
       }
-      if (packed_bytes > 0) {
-        matrix.kernel->pack(matrix.spec, rows, to, context);
-      } else if (!matrix.cut()) {
-        std::memcpy(to, rows, static_cast<std::size_t>(matrix.expert_bytes()));
-      }
+      matrix.kernel->store(matrix.spec, rows, to, context);
     }
   });
 }

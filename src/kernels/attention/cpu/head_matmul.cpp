@@ -4,9 +4,8 @@
 #include "base/error.h"
 #include "kernels/attention/kernels.h"
 #include "kernels/check/arguments/arguments.h"
-#include "kernels/formats/cpu/matmul_pack.h"
 #include "kernels/launch/parallel.h"
-#include "kernels/matmul/cpu/matmul_inputs.h"
+#include "kernels/matmul/cpu/cpu_product.h"
 
 namespace rocmforge {
 namespace {
@@ -14,34 +13,9 @@ namespace {
 /// Rows of a head's matrix that one thread takes at a time.
 constexpr std::int64_t most_head_rows = 128;
 
-class CpuHeadMatmul final : public HeadMatmulKernel {
+class CpuHeadMatmul final : public CpuProduct<HeadMatmul> {
  public:
-  explicit CpuHeadMatmul(const CpuMatmulBodies& bodies) : bodies_(bodies) {}
-
-  [[nodiscard]] std::string_view name() const override { return bodies_.kernel_name; }
-  [[nodiscard]] DeviceKind device() const override { return DeviceKind::cpu; }
-  [[nodiscard]] KernelPriority priority() const override { return bodies_.priority; }
-
-  [[nodiscard]] Support supports(const HeadMatmul::Spec& spec, const DeviceInfo& device) const override {
-    if (Support support = check_matmul_device(bodies_, device); !support.ok) {
-      return support;
-    }
-    if (Support support = check_spec(spec); !support.ok) {
-      return support;
-    }
-    return check_packed_format(spec.weight);
-  }
-
-  [[nodiscard]] std::size_t packed_bytes(const HeadMatmul::Spec& spec) const override {
-    return packed_matmul_bytes(spec.weight, spec.n, spec.k);
-  }
-
-  void pack(const HeadMatmul::Spec& spec, const void* rows, void* packed_weight, ExecutionContext& context) const override {
-    for_each_range(context, divide_up(spec.n, packed::group_rows), 4, [&](std::int64_t begin, std::int64_t end) {
-      pack_matmul_groups(spec.weight, static_cast<const std::uint8_t*>(rows), spec.n, spec.k, begin, end,
-                         static_cast<std::uint8_t*>(packed_weight));
-    });
-  }
+  using CpuProduct::CpuProduct;
 
   [[nodiscard]] std::size_t workspace_bytes(const HeadMatmul::Spec& spec, std::int64_t tokens) const override {
     return inputs_of(spec, tokens, nullptr).bytes;
@@ -71,7 +45,7 @@ class CpuHeadMatmul final : public HeadMatmulKernel {
 
  private:
   [[nodiscard]] MatmulInputs inputs_of(const HeadMatmul::Spec& spec, std::int64_t tokens, std::byte* memory) const {
-    return {spec.heads * tokens, spec.k, bodies_.quantised, bodies_.plain, memory};
+    return {spec.heads * tokens, spec.k, bodies().quantised, bodies().plain, memory};
   }
 
   /// Brings one head's input into the form that the products read, and copies its tails.
@@ -81,11 +55,11 @@ class CpuHeadMatmul final : public HeadMatmulKernel {
     InputPanel panel{x, args.x_stride, spec.k, args.tokens, 0, 0, args.tokens};
     if (is_quantised(spec.weight)) {
       for (; panel.panel * packed::panel_columns < spec.k; ++panel.panel) {
-        bodies_.quantised.quantise(panel, inputs.quantised);
+        bodies().quantised.quantise(panel, inputs.quantised);
       }
     } else {
       for (; panel.panel * packed::plain_panel_columns < spec.k; ++panel.panel) {
-        bodies_.plain.prepare(panel, inputs.plain);
+        bodies().plain.prepare(panel, inputs.plain);
       }
     }
     for (std::int64_t t = 0; t < args.tokens; ++t) {
@@ -110,11 +84,9 @@ class CpuHeadMatmul final : public HeadMatmulKernel {
                                    spec.heads * width,
                                    false,
                                    1.0f};
-    const auto multiply = is_quantised(spec.weight) ? bodies_.quantised.multiply : bodies_.plain.multiply;
+    const auto multiply = is_quantised(spec.weight) ? bodies().quantised.multiply : bodies().plain.multiply;
     multiply(product, {row, std::min(row + most_head_rows, spec.n), 0, args.tokens});
   }
-
-  CpuMatmulBodies bodies_;
 };
 
 }  // namespace

@@ -196,9 +196,6 @@ class GpuHeadMatmul final : public GpuKernel<HeadMatmulKernel> {
     return Support::yes();
   }
 
-  [[nodiscard]] std::size_t packed_bytes(const HeadMatmul::Spec&) const override { return 0; }
-  void pack(const HeadMatmul::Spec&, const void*, void*, ExecutionContext&) const override {}
-  [[nodiscard]] std::size_t workspace_bytes(const HeadMatmul::Spec&, std::int64_t) const override { return 0; }
   [[nodiscard]] std::int64_t few_tokens() const override { return gpu::most_group_tokens; }
 
   void run(const HeadMatmul::Spec& spec, const HeadMatmul::Args& args, ExecutionContext& context) const override {

@@ -12,10 +12,8 @@
 namespace rocmforge {
 namespace {
 
-class ReferenceAttention final : public ReferenceKernel<AttentionBackend> {
+class ReferenceAttention final : public AnyReference<Attention> {
  public:
-  [[nodiscard]] Support supports(const Attention::Spec& spec, const DeviceInfo&) const override { return check_spec(spec); }
-
   [[nodiscard]] KvLayout layout(const Attention::Spec& spec) const override {
     return {.dtype = spec.kv_dtype,
             .block_tokens = 32,

@@ -91,13 +91,8 @@ class ReferenceLatentAppend final : public AnyReference<LatentAppend> {
 };
 
 /// Expands each row of each head to float and takes its product with every token's input.
-class ReferenceHeadMatmul final : public ReferenceKernel<HeadMatmulKernel> {
+class ReferenceHeadMatmul final : public AnyReference<HeadMatmul> {
  public:
-  [[nodiscard]] Support supports(const HeadMatmul::Spec& spec, const DeviceInfo&) const override { return check_spec(spec); }
-  [[nodiscard]] std::size_t packed_bytes(const HeadMatmul::Spec&) const override { return 0; }
-  void pack(const HeadMatmul::Spec&, const void*, void*, ExecutionContext&) const override {}
-  [[nodiscard]] std::size_t workspace_bytes(const HeadMatmul::Spec&, std::int64_t) const override { return 0; }
-
   void run(const HeadMatmul::Spec& spec, const HeadMatmul::Args& args, ExecutionContext& context) const override {
     check_arguments(spec, args);
     for_each_range(context, spec.heads, 1, [&](std::int64_t begin, std::int64_t end) {

@@ -7,10 +7,9 @@
 #include "kernels/experts/amd/experts_chain_launch.h"
 #include "kernels/experts/kernels.h"
 #include "kernels/experts/portable/experts_tiles.h"
-#include "kernels/formats/amd/pack.h"
+#include "kernels/formats/amd/amd_product.h"
 #include "kernels/launch/amd/architectures.h"
 #include "kernels/launch/packed_support.h"
-#include "kernels/launch/parallel.h"
 
 namespace rocmforge {
 namespace {
@@ -31,11 +30,8 @@ const std::uint8_t* bytes_of(const ExpertWeight& weight) { return static_cast<co
 
 /// "amd": quantised experts, repacked at load (weight_layout.h). Up to 8 tokens: every slot by itself (experts_packed.h).
 /// More: slots sorted by expert, through the tiles of matmul_packed.h.
-class AmdExpertMatmul final : public ExpertMatmulKernel {
+class AmdExpertMatmul final : public amd::AmdProduct<ExpertMatmul> {
  public:
-  [[nodiscard]] std::string_view name() const override { return "amd"; }
-  [[nodiscard]] DeviceKind device() const override { return DeviceKind::hip; }
-  [[nodiscard]] KernelPriority priority() const override { return KernelPriority::architecture; }
   [[nodiscard]] bool mixes_formats() const override { return false; }
 
   [[nodiscard]] Support supports(const ExpertMatmul::Spec& spec, const DeviceInfo& device) const override {
@@ -43,19 +39,6 @@ class AmdExpertMatmul final : public ExpertMatmulKernel {
     const Support packed = check_packed(spec, amd::check_architecture(device), amd::has_weight_layout(spec.weight), "AMD",
                                         amd::most_matrix_rows, most_columns);
     return packed.ok ? check_expert_room(spec, amd::most_expert_rows) : packed;
-  }
-
-  [[nodiscard]] std::size_t packed_bytes(const ExpertMatmul::Spec& spec) const override {
-    if (!amd::has_weight_layout(spec.weight)) {
-      return 0;
-    }
-    return round_up(amd::packed_weight_bytes(spec.weight, spec.n, spec.k), std::size_t{64});
-  }
-
-  void pack(const ExpertMatmul::Spec& spec, const void* rows, void* packed, ExecutionContext& context) const override {
-    for_each_range(context, amd::weight_tiles(spec.n), 8, [&](std::int64_t begin, std::int64_t end) {
-      amd::pack_tiles(spec.weight, rows, spec.n, spec.k, begin, end, packed);
-    });
   }
 
   [[nodiscard]] std::size_t workspace_bytes(const ExpertMatmul::Spec& spec, std::int64_t tokens) const override {

@@ -4,9 +4,8 @@
 #include "base/error.h"
 #include "kernels/check/arguments/arguments.h"
 #include "kernels/experts/kernels.h"
-#include "kernels/formats/cpu/matmul_pack.h"
 #include "kernels/launch/parallel.h"
-#include "kernels/matmul/cpu/matmul_inputs.h"
+#include "kernels/matmul/cpu/cpu_product.h"
 
 namespace rocmforge {
 namespace {
@@ -64,39 +63,13 @@ void add_scaled(const float* y, float factor, std::int64_t count, float* sum) {
   }
 }
 
-class CpuExpertMatmul final : public ExpertMatmulKernel {
+class CpuExpertMatmul final : public CpuProduct<ExpertMatmul> {
  public:
-  explicit CpuExpertMatmul(const CpuMatmulBodies& bodies) : bodies_(bodies) {}
-
-  [[nodiscard]] std::string_view name() const override { return bodies_.kernel_name; }
-  [[nodiscard]] DeviceKind device() const override { return DeviceKind::cpu; }
-  [[nodiscard]] KernelPriority priority() const override { return bodies_.priority; }
-
-  [[nodiscard]] Support supports(const ExpertMatmul::Spec& spec, const DeviceInfo& device) const override {
-    if (Support support = check_matmul_device(bodies_, device); !support.ok) {
-      return support;
-    }
-    if (Support support = check_spec(spec); !support.ok) {
-      return support;
-    }
-    return check_packed_format(spec.weight);
-  }
-
-  [[nodiscard]] std::size_t packed_bytes(const ExpertMatmul::Spec& spec) const override {
-    return packed_matmul_bytes(spec.weight, spec.n, spec.k);
-  }
-
-  void pack(const ExpertMatmul::Spec& spec, const void* rows, void* packed_weight,
-            ExecutionContext& context) const override {
-    for_each_range(context, divide_up(spec.n, packed::group_rows), 4, [&](std::int64_t begin, std::int64_t end) {
-      pack_matmul_groups(spec.weight, static_cast<const std::uint8_t*>(rows), spec.n, spec.k, begin, end,
-                         static_cast<std::uint8_t*>(packed_weight));
-    });
-  }
+  using CpuProduct::CpuProduct;
 
   [[nodiscard]] std::size_t workspace_bytes(const ExpertMatmul::Spec& spec, std::int64_t tokens) const override {
     const std::int64_t slots = tokens * spec.used;
-    return MatmulInputs(slots, spec.k, bodies_.quantised, bodies_.plain, nullptr).bytes +
+    return MatmulInputs(slots, spec.k, bodies().quantised, bodies().plain, nullptr).bytes +
            static_cast<std::size_t>(slots * spec.n) * sizeof(float);
   }
 
@@ -108,7 +81,7 @@ class CpuExpertMatmul final : public ExpertMatmulKernel {
     check(args.workspace != nullptr, "expert_matmul: no workspace for the activations");
     const SortedSlots sorted(args);
     auto* base = static_cast<std::byte*>(args.workspace);
-    const MatmulInputs inputs(sorted.inputs, args.k, bodies_.quantised, bodies_.plain, base);
+    const MatmulInputs inputs(sorted.inputs, args.k, bodies().quantised, bodies().plain, base);
     auto* products = reinterpret_cast<float*>(base + inputs.bytes);
     prepare(args, sorted, inputs, context);
     multiply(args, sorted, inputs, products, context);
@@ -155,13 +128,13 @@ class CpuExpertMatmul final : public ExpertMatmulKernel {
       const MatmulInputs to = inputs.from(tile.input, args.k);
       InputPanel panel{x, 0, args.k, tile.count, 0, row, row + 1};
       for (; slot == first && any_quantised && panel.panel * packed::panel_columns < args.k; ++panel.panel) {
-        bodies_.quantised.quantise(panel, to.quantised);
+        bodies().quantised.quantise(panel, to.quantised);
       }
       if (slot != first && any_quantised) {
         copy_quantised(quantised_row, {to.quantised, tile.count, row}, args.k);
       }
       for (panel.panel = 0; any_plain && panel.panel * packed::plain_panel_columns < args.k; ++panel.panel) {
-        bodies_.plain.prepare(panel, to.plain);
+        bodies().plain.prepare(panel, to.plain);
       }
     }
   }
@@ -201,7 +174,7 @@ class CpuExpertMatmul final : public ExpertMatmulKernel {
         inputs.plain, weight.bias != nullptr ? weight.bias + tile.expert * weight.bias_stride + row : nullptr,
         out,          stride,
         false,        weight.scale != nullptr ? weight.scale[tile.expert] : 1.0f};
-    const auto multiply = is_quantised(weight.dtype) ? bodies_.quantised.multiply : bodies_.plain.multiply;
+    const auto multiply = is_quantised(weight.dtype) ? bodies().quantised.multiply : bodies().plain.multiply;
     multiply(product, {0, count, 0, tile.count});
   }
 
@@ -213,10 +186,10 @@ class CpuExpertMatmul final : public ExpertMatmulKernel {
       multiply_rows(args, args.weights.front(), tile, inputs, row, count, gate, count);
     }
     multiply_rows(args, args.weights.back(), tile, inputs, row, count, up, count);
-    const auto activate = args.activation == Activation::silu           ? bodies_.table.silu_gate
-                          : args.activation == Activation::gelu_tanh    ? bodies_.table.gelu_tanh_gate
-                          : args.activation == Activation::relu_squared ? bodies_.table.relu_squared
-                                                                        : bodies_.table.clamped_swiglu_gate;
+    const auto activate = args.activation == Activation::silu           ? bodies().table.silu_gate
+                          : args.activation == Activation::gelu_tanh    ? bodies().table.gelu_tanh_gate
+                          : args.activation == Activation::relu_squared ? bodies().table.relu_squared
+                                                                        : bodies().table.clamped_swiglu_gate;
     for (std::int64_t i = 0; i < tile.count; ++i) {
       const std::int64_t slot = sorted.slots[static_cast<std::size_t>(tile.first + i)];
       activate(args.alone ? nullptr : gate + i * count, up + i * count, count, args.out + slot * args.weights[0].n + row);
@@ -242,8 +215,6 @@ class CpuExpertMatmul final : public ExpertMatmulKernel {
       }
     });
   }
-
-  CpuMatmulBodies bodies_;
 };
 
 }  // namespace

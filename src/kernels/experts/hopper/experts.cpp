@@ -6,13 +6,11 @@
 #include "kernels/experts/hopper/experts_args.h"
 #include "kernels/experts/kernels.h"
 #include "kernels/experts/portable/experts_tiles.h"
-#include "kernels/formats/hopper/pack.h"
-#include "kernels/formats/hopper/weight_layout.h"
+#include "kernels/formats/hopper/hopper_product.h"
 #include "kernels/launch/hopper/architecture.h"
 #include "kernels/launch/hopper/launch_fit.h"
 #include "kernels/launch/kernel_table.h"
 #include "kernels/launch/packed_support.h"
-#include "kernels/launch/parallel.h"
 #include "kernels/launch/places.h"
 
 namespace rocmforge {
@@ -124,11 +122,8 @@ const std::uint8_t* bytes_of(const ExpertWeight& weight) { return static_cast<co
 
 /// "hopper": quantised experts, repacked at load (weight_layout.h). Up to four tokens: every slot by itself
 /// (experts_vectors.h). More: slots sorted by expert, few of each (experts_few.h) or through the tiles of matmul_tiles.h.
-class HopperExpertMatmul final : public ExpertMatmulKernel {
+class HopperExpertMatmul final : public hopper::HopperProduct<ExpertMatmul> {
  public:
-  [[nodiscard]] std::string_view name() const override { return "hopper"; }
-  [[nodiscard]] DeviceKind device() const override { return DeviceKind::cuda; }
-  [[nodiscard]] KernelPriority priority() const override { return KernelPriority::architecture; }
   [[nodiscard]] bool mixes_formats() const override { return false; }
 
   [[nodiscard]] Support supports(const ExpertMatmul::Spec& spec, const DeviceInfo& device) const override {
@@ -139,17 +134,6 @@ class HopperExpertMatmul final : public ExpertMatmulKernel {
     const Support packed = check_packed(spec, hopper::check_architecture(device), hopper::has_weight_layout(spec.weight),
                                         "Hopper", most_rows, hopper::most_expert_columns);
     return packed.ok ? check_expert_room(spec, gpu::most_experts_used) : packed;
-  }
-
-  [[nodiscard]] std::size_t packed_bytes(const ExpertMatmul::Spec& spec) const override {
-    const WeightLayout layout = hopper::weight_layout(hopper::weight_format(spec.weight));
-    return static_cast<std::size_t>(round_up(hopper::weight_tiles(spec.n) * hopper::weight_tile_bytes(layout, spec.k), 64));
-  }
-
-  void pack(const ExpertMatmul::Spec& spec, const void* rows, void* packed, ExecutionContext& context) const override {
-    for_each_range(context, hopper::weight_tiles(spec.n), 4, [&](std::int64_t begin, std::int64_t end) {
-      hopper::pack_tiles(spec.weight, rows, spec.n, spec.k, begin, end, packed);
-    });
   }
 
   [[nodiscard]] std::size_t workspace_bytes(const ExpertMatmul::Spec& spec, std::int64_t tokens) const override {

@@ -99,8 +99,6 @@ class GpuExpertMatmul final : public GpuKernel<ExpertMatmulKernel> {
   }
 
   [[nodiscard]] bool mixes_formats() const override { return false; }
-  [[nodiscard]] std::size_t packed_bytes(const ExpertMatmul::Spec&) const override { return 0; }
-  void pack(const ExpertMatmul::Spec&, const void*, void*, ExecutionContext&) const override {}
 
   [[nodiscard]] std::size_t workspace_bytes(const ExpertMatmul::Spec& spec, std::int64_t tokens) const override {
     if (takes_vectors(spec.weight, tokens)) {

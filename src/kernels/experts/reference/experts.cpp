@@ -113,9 +113,8 @@ class ReferenceRouteTokens final : public AnyReference<RouteTokens> {
   }
 };
 
-class ReferenceRouteRows final : public ReferenceKernel<RouteRowsKernel> {
+class ReferenceRouteRows final : public AnyReference<RouteRows> {
  public:
-  [[nodiscard]] Support supports(const RouteRows::Spec& spec, const DeviceInfo&) const override { return check_spec(spec); }
   [[nodiscard]] std::int64_t most_tokens() const override { return std::numeric_limits<std::int64_t>::max(); }
   void run(const RouteRows::Spec& spec, const RouteRows::Args& args, ExecutionContext&) const override {
     check_arguments(spec, args, *this);
@@ -148,15 +147,8 @@ class ReferenceRouteRows final : public ReferenceKernel<RouteRowsKernel> {
 };
 
 /// Expands each row of each expert to float and takes its product with the input of every slot that chose the expert.
-class ReferenceExpertMatmul final : public ReferenceKernel<ExpertMatmulKernel> {
+class ReferenceExpertMatmul final : public AnyReference<ExpertMatmul> {
  public:
-  [[nodiscard]] Support supports(const ExpertMatmul::Spec& spec, const DeviceInfo&) const override {
-    return check_spec(spec);
-  }
-  [[nodiscard]] std::size_t packed_bytes(const ExpertMatmul::Spec&) const override { return 0; }
-  void pack(const ExpertMatmul::Spec&, const void*, void*, ExecutionContext&) const override {}
-  [[nodiscard]] std::size_t workspace_bytes(const ExpertMatmul::Spec&, std::int64_t) const override { return 0; }
-
   void run(const ExpertMatmul::Args& args, ExecutionContext& context) const override {
     check_arguments(args);
     std::vector<std::vector<std::int64_t>> slots(static_cast<std::size_t>(args.experts));

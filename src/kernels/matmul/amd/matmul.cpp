@@ -1,10 +1,9 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "kernels/formats/amd/pack.h"
+#include "kernels/formats/amd/amd_product.h"
 #include "kernels/launch/amd/architectures.h"
 #include "kernels/launch/packed_support.h"
-#include "kernels/launch/parallel.h"
 #include "kernels/matmul/amd/matmul_tiles.h"
 #include "kernels/matmul/amd/matvec.h"
 #include "kernels/matmul/amd/matvec_args.h"
@@ -34,27 +33,13 @@ void run_packed_tiles(const Matmul::Args& call, DType dtype, const ConvertedRows
                    {cdna ? amd::cdna_matmul_tile : amd::rdna_matmul_tile, 2});
 }
 
-class AmdMatmul final : public MatmulKernel {
+class AmdMatmul final : public amd::AmdProduct<Matmul> {
  public:
-  [[nodiscard]] std::string_view name() const override { return "amd"; }
-  [[nodiscard]] DeviceKind device() const override { return DeviceKind::hip; }
-  [[nodiscard]] KernelPriority priority() const override { return KernelPriority::architecture; }
-
   [[nodiscard]] Support supports(const Matmul::Spec& spec, const DeviceInfo& device) const override {
     constexpr std::int64_t most_rows = std::int64_t{1} << 22;
     constexpr std::int64_t most_columns = 65536;  // the values of each record fit into shared memory
     return check_packed(spec, amd::check_architecture(device), amd::has_weight_layout(spec.weight), "AMD", most_rows,
                         most_columns);
-  }
-
-  [[nodiscard]] std::size_t packed_bytes(const Matmul::Spec& spec) const override {
-    return amd::has_weight_layout(spec.weight) ? amd::packed_weight_bytes(spec.weight, spec.n, spec.k) : 0;
-  }
-
-  void pack(const Matmul::Spec& spec, const void* rows, void* packed, ExecutionContext& context) const override {
-    for_each_range(context, amd::weight_tiles(spec.n), 8, [&](std::int64_t begin, std::int64_t end) {
-      amd::pack_tiles(spec.weight, rows, spec.n, spec.k, begin, end, packed);
-    });
   }
 
   [[nodiscard]] std::size_t workspace_bytes(std::int64_t tokens, std::int64_t k) const override {

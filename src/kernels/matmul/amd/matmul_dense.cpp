@@ -40,9 +40,6 @@ class AmdDenseMatmul final : public MatmulKernel {
     return Support::yes();
   }
 
-  [[nodiscard]] std::size_t packed_bytes(const Matmul::Spec&) const override { return 0; }
-  void pack(const Matmul::Spec&, const void*, void*, ExecutionContext&) const override {}
-
   [[nodiscard]] std::size_t workspace_bytes(std::int64_t tokens, std::int64_t k) const override {
     return tokens <= few_tokens() ? 0 : blas_->workspace_bytes(tokens, k);
   }

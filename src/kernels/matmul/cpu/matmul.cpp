@@ -4,9 +4,8 @@
 
 #include "base/math.h"
 #include "kernels/check/arguments/arguments.h"
-#include "kernels/formats/cpu/matmul_pack.h"
 #include "kernels/launch/parallel.h"
-#include "kernels/matmul/cpu/matmul_inputs.h"
+#include "kernels/matmul/cpu/cpu_product.h"
 #include "kernels/matmul/kernels.h"
 
 namespace rocmforge {
@@ -56,39 +55,19 @@ Partition cut(const Matmul::Args& args, int tile_rows, int tile_tokens, int thre
   return partition;
 }
 
-class CpuMatmul final : public MatmulKernel {
+class CpuMatmul final : public CpuProduct<Matmul> {
  public:
-  explicit CpuMatmul(const CpuMatmulBodies& bodies) : bodies_(bodies), quantised_(bodies.quantised), plain_(bodies.plain) {}
-
-  [[nodiscard]] std::string_view name() const override { return bodies_.kernel_name; }
-  [[nodiscard]] DeviceKind device() const override { return DeviceKind::cpu; }
-  [[nodiscard]] KernelPriority priority() const override { return bodies_.priority; }
+  explicit CpuMatmul(const CpuMatmulBodies& bodies)
+      : CpuProduct(bodies), quantised_(bodies.quantised), plain_(bodies.plain) {}
 
   [[nodiscard]] Support supports(const Matmul::Spec& spec, const DeviceInfo& device) const override {
-    if (Support spec_support = check_matmul_device(bodies_, device); !spec_support.ok) {
-      return spec_support;
+    if (Support support = CpuProduct::supports(spec, device); !support.ok || !plain_.bfloats) {
+      return support;
     }
-    if (Support spec_support = check_spec(spec); !spec_support.ok) {
-      return spec_support;
-    }
-    if (plain_.bfloats && !device.fast_bfloat_pairs) {
+    if (!device.fast_bfloat_pairs) {
       return Support::no("this processor multiplies F32 numbers faster than pairs of BF16");
     }
-    if (plain_.bfloats && spec.weight != DType::bf16) {
-      return Support::no("for BF16 weights only");
-    }
-    return check_packed_format(spec.weight);
-  }
-
-  [[nodiscard]] std::size_t packed_bytes(const Matmul::Spec& spec) const override {
-    return packed_matmul_bytes(spec.weight, spec.n, spec.k);
-  }
-
-  void pack(const Matmul::Spec& spec, const void* rows, void* packed_weight, ExecutionContext& context) const override {
-    const auto* from = static_cast<const std::uint8_t*>(rows);
-    for_each_range(context, divide_up(spec.n, packed::group_rows), 4, [&](std::int64_t begin, std::int64_t end) {
-      pack_matmul_groups(spec.weight, from, spec.n, spec.k, begin, end, static_cast<std::uint8_t*>(packed_weight));
-    });
+    return spec.weight == DType::bf16 ? Support::yes() : Support::no("for BF16 weights only");
   }
 
   [[nodiscard]] std::size_t workspace_bytes(std::int64_t tokens, std::int64_t k) const override {
@@ -147,7 +126,6 @@ class CpuMatmul final : public MatmulKernel {
     }
   }
 
-  CpuMatmulBodies bodies_;
   const QuantisedBody& quantised_;
   const PlainBody& plain_;
 };

@@ -4,11 +4,9 @@
 #include <limits>
 
 #include "kernels/check/arguments/arguments.h"
-#include "kernels/formats/hopper/pack.h"
-#include "kernels/formats/hopper/weight_layout.h"
+#include "kernels/formats/hopper/hopper_product.h"
 #include "kernels/launch/hopper/architecture.h"
 #include "kernels/launch/packed_support.h"
-#include "kernels/launch/parallel.h"
 #include "kernels/matmul/hopper/matmul_args.h"
 #include "kernels/matmul/hopper/matmul_many.h"
 #include "kernels/matmul/hopper/matvec.h"
@@ -21,14 +19,12 @@ using hopper::MatvecKind;
 
 /// Few tokens: the mat-vec kernels. More: quantised weights by matmul_many.h, which takes neighbours of any number of
 /// tokens; F16 and BF16 by cuBLASLt, which takes none. That difference makes them two kernels.
-class HopperMatmul final : public MatmulKernel {
+class HopperMatmul final : public hopper::HopperProduct<Matmul> {
  public:
   HopperMatmul(bool quantised, Device* device)
       : quantised_(quantised), blas_(make_gpu_blas_matmul(DeviceKind::cuda, device)) {}
 
   [[nodiscard]] std::string_view name() const override { return quantised_ ? "hopper" : "hopper_dense"; }
-  [[nodiscard]] DeviceKind device() const override { return DeviceKind::cuda; }
-  [[nodiscard]] KernelPriority priority() const override { return KernelPriority::architecture; }
 
   [[nodiscard]] Support supports(const Matmul::Spec& spec, const DeviceInfo& device) const override {
     const MatvecKind kind = hopper::matvec_kind(spec.weight);
@@ -41,24 +37,6 @@ class HopperMatmul final : public MatmulKernel {
     const Support packed =
         check_packed(spec, hopper::check_architecture(device), has_layout, "Hopper", most_rows, most_columns);
     return quantised_ || !packed.ok ? packed : blas_->supports(spec, device);
-  }
-
-  [[nodiscard]] std::size_t packed_bytes(const Matmul::Spec& spec) const override {
-    if (!hopper::has_weight_layout(spec.weight)) {
-      return 0;
-    }
-    return static_cast<std::size_t>(
-        hopper::weight_tiles(spec.n) *
-        hopper::weight_tile_bytes(hopper::weight_layout(hopper::weight_format(spec.weight)), spec.k));
-  }
-
-  void pack(const Matmul::Spec& spec, const void* rows, void* packed, ExecutionContext& context) const override {
-    if (!hopper::has_weight_layout(spec.weight)) {
-      return;
-    }
-    for_each_range(context, hopper::weight_tiles(spec.n), 4, [&](std::int64_t begin, std::int64_t end) {
-      hopper::pack_tiles(spec.weight, rows, spec.n, spec.k, begin, end, packed);
-    });
   }
 
   [[nodiscard]] std::size_t workspace_bytes(std::int64_t tokens, std::int64_t k) const override {

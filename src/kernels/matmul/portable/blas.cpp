@@ -33,8 +33,6 @@ class GpuBlasMatmul final : public GpuKernel<MatmulKernel> {
   [[nodiscard]] std::string_view name() const override { return "gpu_blas"; }
   [[nodiscard]] KernelPriority priority() const override { return KernelPriority::family; }
   [[nodiscard]] Support supports(const Matmul::Spec& spec, const DeviceInfo& device) const override;
-  [[nodiscard]] std::size_t packed_bytes(const Matmul::Spec&) const override { return 0; }
-  void pack(const Matmul::Spec&, const void*, void*, ExecutionContext&) const override {}
   [[nodiscard]] std::size_t workspace_bytes(std::int64_t tokens, std::int64_t k) const override;
   [[nodiscard]] std::int64_t few_tokens() const override { return portable_->few_tokens(); }
   void run(const Matmul::Args& args, ExecutionContext& context) const override;

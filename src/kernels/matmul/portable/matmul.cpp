@@ -123,9 +123,6 @@ class GpuMatmul final : public GpuKernel<MatmulKernel> {
     return Support::yes();
   }
 
-  [[nodiscard]] std::size_t packed_bytes(const Matmul::Spec&) const override { return 0; }
-  void pack(const Matmul::Spec&, const void*, void*, ExecutionContext&) const override {}
-
   [[nodiscard]] std::size_t workspace_bytes(std::int64_t tokens, std::int64_t k) const override {
     return tokens <= gpu::most_matvec_tokens ? 0 : converted_bytes(tokens, k);
   }

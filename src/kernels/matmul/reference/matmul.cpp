@@ -83,11 +83,8 @@ class RowProducts {
 };
 
 /// Expands each weight row to float and takes its product with every token's input.
-class ReferenceMatmul final : public ReferenceKernel<MatmulKernel> {
+class ReferenceMatmul final : public AnyReference<Matmul> {
  public:
-  [[nodiscard]] Support supports(const Matmul::Spec& spec, const DeviceInfo&) const override { return check_spec(spec); }
-  [[nodiscard]] std::size_t packed_bytes(const Matmul::Spec&) const override { return 0; }
-  void pack(const Matmul::Spec&, const void*, void*, ExecutionContext&) const override {}
   [[nodiscard]] std::size_t workspace_bytes(std::int64_t, std::int64_t) const override { return 0; }
   [[nodiscard]] MatmulFusions fusions() const override {
     constexpr std::int64_t any = std::numeric_limits<std::int64_t>::max();
