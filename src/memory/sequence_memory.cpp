@@ -26,16 +26,24 @@ SequenceMemory::SequenceMemory(const Devices& devices, const KvGroups& groups, c
     }
     pages_.emplace_back(devices, groups[index], size.blocks[index]);
   }
-  check(size.slots >= 0 && (size.slots > 0) == (size.slot_bytes + size.host_slot_bytes > 0),
-        "slots have a size, and a size has slots");
+  check(size.slots > 0 || size.slot_bytes + size.host_slot_bytes == 0, "what has a size has slots");
   for (const Side side : {Side::device, Side::host}) {
     allocate_states(devices, side);
   }
-  Size of_other = size;
-  of_other.ranks = 1;
-  for (std::int32_t rank = 1; rank < size.ranks; ++rank) {
-    const Devices own = devices.of_rank(static_cast<std::size_t>(rank));
-    others_.push_back(std::make_unique<SequenceMemory>(own, groups, of_other));
+  add_others(devices, size);
+}
+
+void SequenceMemory::add_others(const Devices& devices, const Size& size) {
+  const auto alike = static_cast<std::size_t>(std::max(size.ranks, 1) - 1);
+  const std::vector<Rank> others =
+      size.others.empty() ? std::vector<Rank>(alike, Rank{groups_, size.slot_bytes, size.host_slot_bytes}) : size.others;
+  for (const Rank& other : others) {
+    const Size own{.blocks = size.blocks,
+                   .block_tokens = block_tokens_,
+                   .slot_bytes = other.slot_bytes,
+                   .host_slot_bytes = other.host_slot_bytes,
+                   .slots = size.slots};
+    others_.push_back(std::make_unique<SequenceMemory>(devices.of_rank(others_.size() + 1), other.groups, own));
   }
 }
 
@@ -50,7 +58,13 @@ std::size_t SequenceMemory::own_copy_bytes(std::size_t kind) const {
   return kind < pages_.size() ? pages_[kind].block_bytes() : slot_bytes_[0] + slot_bytes_[1];
 }
 
-std::size_t SequenceMemory::copy_bytes(std::size_t kind) const { return own_copy_bytes(kind) * (1 + others_.size()); }
+std::size_t SequenceMemory::copy_bytes(std::size_t kind) const {
+  std::size_t bytes = own_copy_bytes(kind);
+  for (const auto& other : others_) {
+    bytes += other->own_copy_bytes(kind);
+  }
+  return bytes;
+}
 
 void SequenceMemory::keep_on_host(std::span<const std::int64_t> max_bytes) {
   check(max_bytes.size() == num_kinds() && host_copies_.empty(), "each kind of copies has a limit");
@@ -65,17 +79,19 @@ void SequenceMemory::save(std::size_t kind, std::int32_t from, std::int32_t to) 
 }
 
 void SequenceMemory::save(std::size_t kind, std::int32_t from, std::byte* to) {
-  for (std::size_t rank = 0; rank <= others_.size(); ++rank, to += own_copy_bytes(kind)) {
+  for (std::size_t rank = 0; rank <= others_.size(); ++rank) {
     SequenceMemory& memory = of_rank(rank);
     kind < pages_.size() ? memory.pages_[kind].save_block(from, to) : memory.save_slot(from, to);
+    to += memory.own_copy_bytes(kind);
   }
 }
 
 void SequenceMemory::load(std::size_t kind, std::int32_t from, std::int32_t to) {
   const std::byte* copy = host_copies_.at(kind).block(from);
-  for (std::size_t rank = 0; rank <= others_.size(); ++rank, copy += own_copy_bytes(kind)) {
+  for (std::size_t rank = 0; rank <= others_.size(); ++rank) {
     SequenceMemory& memory = of_rank(rank);
     kind < pages_.size() ? memory.pages_[kind].load_block(copy, to) : memory.load_slot(copy, to);
+    copy += memory.own_copy_bytes(kind);
   }
 }
 

@@ -18,13 +18,20 @@ namespace rocmforge {
 /// in groups, and slots of a fixed size for the recurrent state of layers without pages.
 class SequenceMemory {
  public:
+  /// What a rank has that differs from the first one: the same groups with other planes, and other slots.
+  struct Rank {
+    KvGroups groups;
+    std::size_t slot_bytes = 0;
+    std::size_t host_slot_bytes = 0;
+  };
   struct Size {
     std::vector<std::int32_t> blocks;  ///< of each group
     std::int32_t block_tokens = 0;     ///< 0: the largest of the planes' layouts
     std::size_t slot_bytes = 0;        ///< of a slot on the device
     std::size_t host_slot_bytes = 0;   ///< and on the host
-    std::int32_t slots = 0;
-    std::int32_t ranks = 1;  ///< that each have memory of this size, on devices of their own where `devices` has these
+    std::int32_t slots = 0;            ///< of each rank, also of one whose slots have no bytes
+    std::int32_t ranks = 1;      ///< that each have memory of this size, on devices of their own where `devices` has these
+    std::vector<Rank> others{};  ///< the ranks behind the first, where they differ from it; then `ranks` is not read
   };
 
   /// Throws Error with the sizes when the memory can't be allocated. `devices` must outlive it.
@@ -67,6 +74,7 @@ class SequenceMemory {
   [[nodiscard]] std::size_t state_bytes() const { return states_[0].size_bytes(); }
 
  private:
+  void add_others(const Devices& devices, const Size& size);
   void allocate_states(const Devices& devices, Side side);
   [[nodiscard]] std::size_t own_copy_bytes(std::size_t kind) const;
   void save_slot(std::int32_t from, std::byte* to);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "models/adapters/lora_file.h"
+#include "models/layer_pipeline.h"
 #include "models/process_rank.h"
 #include "models/tensor_parallel.h"
 #include "models/transformer.h"
@@ -27,6 +28,10 @@ std::unique_ptr<Model> Model::plan(const GgufFile& file, const KernelRegistry& r
   if (options.processes != nullptr) {
     return std::make_unique<ProcessRank>(std::move(config), file, registry, device, num_threads, options);
   }
+  if (!options.stage_ends.empty()) {
+    check(options.ranks == 1, "ranks share each layer or the layers");
+    return std::make_unique<LayerPipeline>(config, file, registry, device, num_threads, options);
+  }
   if (options.ranks > 1) {
     return std::make_unique<TensorParallel>(config, file, registry, device, num_threads, options);
   }
@@ -38,6 +43,23 @@ std::unique_ptr<Model> Model::load(const GgufFile& file, const KernelRegistry& r
   auto model = plan(file, registry, devices.at(Side::device).info(), pool.num_threads(), options);
   model->load(devices, pool);
   return model;
+}
+
+SequenceMemory::Size memory_size(const Model& model, std::vector<std::int32_t> blocks, std::int32_t slots) {
+  const Model& first = model.of_rank(0);
+  SequenceMemory::Size size{.blocks = std::move(blocks),
+                            .block_tokens = block_tokens_of(model.kv_groups()),
+                            .slot_bytes = first.state_bytes(),
+                            .host_slot_bytes = first.host_state_bytes(),
+                            .slots = slots,
+                            .ranks = model.ranks()};
+  if (!model.stage_ends().empty()) {
+    for (std::size_t rank = 1; rank < static_cast<std::size_t>(model.ranks()); ++rank) {
+      const Model& other = model.of_rank(rank);
+      size.others.push_back({other.kv_groups(), other.state_bytes(), other.host_state_bytes()});
+    }
+  }
+  return size;
 }
 
 }  // namespace rocmforge

@@ -39,7 +39,11 @@ struct ModelOptions {
   bool small_weights =
       false;               ///< no layout of weights that takes more than 9/8 of the file's bytes, where there is a choice
   std::int32_t ranks = 1;  ///< that share each layer, see TensorParallel
-  RankProcesses* processes = nullptr;    ///< that share each layer, this one among them: see ProcessRank; outlives the model
+  RankProcesses* processes = nullptr;  ///< that share each layer, this one among them: see ProcessRank; outlives the model
+  /// Each device has some of the layers (LayerPipeline): the ends of those of each, ascending, the last one the number of
+  /// layers. Empty: one device, or one of several ranks, has all.
+  std::vector<std::int32_t> stage_ends{};
+  std::int32_t pending_steps = 2;        ///< GPU: steps that are begun before the first of them has ended
   Communicator* communicator = nullptr;  ///< with the other ranks, in the options of one of several; outlives the model
   Placement placement{};                 ///< which parts the host computes beside a device
   CpuIsa host_isa = CpuIsa::avx512;      ///< limits the host's instruction set then
@@ -69,7 +73,7 @@ struct PlannedOperation {
   [[nodiscard]] bool is_part(std::int64_t tokens) const { return !part_of.empty() && tokens <= part_tokens; }
 };
 
-/// The memory of one of the ranks that share a model.
+/// The memory of one of the ranks of a model.
 struct RankBytes {
   std::size_t weights = 0;  ///< those that a CPU reads from the file in place included
   std::size_t workspace = 0;
@@ -97,9 +101,13 @@ class Model {
                                      ThreadPool& pool, const ModelOptions& options = {});
   virtual ~Model() = default;
 
-  /// How many ranks share each layer (ModelOptions::ranks). Each of them has pages and slots of state of its own, of the
-  /// sizes that the model tells.
+  /// How many ranks share each layer (ModelOptions::ranks), or the layers (ModelOptions::stage_ends). Each of them has pages
+  /// and slots of state of its own.
   [[nodiscard]] virtual std::int32_t ranks() const { return 1; }
+  /// The layers of each rank, where ranks share these; empty where each rank has a part of every layer.
+  [[nodiscard]] virtual std::vector<std::int32_t> stage_ends() const { return {}; }
+  /// What tells of itself what one of the ranks has: of ranks that share each layer the model, as they are alike.
+  [[nodiscard]] virtual const Model& of_rank(std::size_t) const { return *this; }
   /// What each of several ranks has; empty for one.
   [[nodiscard]] virtual std::vector<RankBytes> rank_bytes() const { return {}; }
 
@@ -179,5 +187,8 @@ class Model {
   /// without the copies and waits of a step. The memory and the step's results are undefined afterwards.
   [[nodiscard]] virtual std::vector<OperationTime> time_operations(const BatchPlan& batch, SequenceMemory& memory) = 0;
 };
+
+/// The size of a model's memory of sequences, on all of its ranks, with these numbers of blocks and slots.
+SequenceMemory::Size memory_size(const Model& model, std::vector<std::int32_t> blocks, std::int32_t slots);
 
 }  // namespace rocmforge

@@ -14,46 +14,60 @@
 namespace rocmforge {
 namespace {
 
-ModelOptions complete(ModelOptions options, const ModelConfig& config) {
+ModelOptions complete(ModelOptions options, const ModelConfig& config, const Stage& stage) {
   check(options.max_batch_tokens >= 1 && options.max_logit_rows >= 1 && options.max_sequences >= 1,
         "a step has at least one token, one sequence and one row of logits");
   check(options.most_rows >= 1 && options.most_rows <= 8, "steps of few rows have at most 8 of a sequence");
   if (options.context_length == 0) {
     options.context_length = config.context_length;
   }
+  options.placement = options.placement.of_layers(stage.first, stage.end, stage.end == config.layers);
   return options;
+}
+
+/// What a device or a side needs for rows that others have computed.
+void plan_row_buffers(BufferPlan& buffers, const ModelConfig& config, const ModelOptions& options) {
+  for (const BufferName rows : {BufferName::hidden, BufferName::normed, BufferName::projected}) {
+    buffers.need(rows, config.hidden);
+  }
+  buffers.need(BufferName::per_layer, std::int64_t{config.per_layer_width} * config.layers);
+  buffers.need_rows(BufferName::sampled, options.max_logit_rows, 1);
 }
 
 }  // namespace
 
 Transformer::Transformer(ModelConfig config, const GgufFile& file, const KernelRegistry& registry, const DeviceInfo& device,
-                         int num_threads, const ModelOptions& options)
+                         int num_threads, const ModelOptions& options, const std::optional<Stage>& stage)
     : config_(std::move(config)),
-      options_(complete(options, config_)),
+      stage_(stage.value_or(Stage{0, config_.layers})),
+      options_(complete(options, config_, stage_)),
       registry_(&registry),
       on_gpu_(device.is_gpu()),
-      plan_{WeightTable(file), BufferPlan(options_.max_batch_tokens, options_.max_logit_rows)} {
+      plan_{stage_.before != nullptr ? stage_.before->plan_.weights.beside() : WeightTable(file),
+            BufferPlan(options_.max_batch_tokens, options_.max_logit_rows)} {
   check(options_.placement.layers.empty() || std::ssize(options_.placement.layers) == config_.layers,
         "a placement places each layer");
+  check_context(file);
   Planner planner(plan_, registry, device, num_threads, options_);
-  plan_input(planner, file);
+  if (stage) {
+    plan_stage();
+  }
+  if (plan_.host) {
+    plan_crossings();
+  }
+  if (begins()) {
+    plan_input(planner);
+  }
   plan_blocks(planner);
-  if (config_.encoder.is_encoder) {
-    planner.place_layer({.side = options_.placement.output});
-    const PartCounter counter(plan_);
-    encoder_output_.emplace(planner, config_);
-    parts_.output = counter.counted().own;
-  } else {
-    plan_output(planner);
+  if (ends()) {
+    config_.encoder.is_encoder ? plan_encoder_output(planner) : plan_output(planner);
   }
   plan_mtp(planner, file);
   kv_groups_ = plan_.memory.groups();
   plan_.position_axes = config_.position_axes;
 }
 
-void Transformer::plan_input(Planner& planner, const GgufFile& file) {
-  planner.use(options_.placement.embedding);
-  const PartCounter counter(plan_);
+void Transformer::check_context(const GgufFile& file) const {
   if (config_.learned_positions && options_.context_length > config_.context_length) {
     throw Error(fmt::format("{}: a context of {} positions, but the model has learned {} and knows no others",
                             file.path().string(), options_.context_length, config_.context_length));
@@ -64,40 +78,59 @@ void Transformer::plan_input(Planner& planner, const GgufFile& file) {
                     "positions are supported",
                     file.path().string(), options_.context_length, config_.architecture, config_.most_positions));
   }
+}
+
+void Transformer::plan_input(Planner& planner) {
+  planner.use(options_.placement.embedding);
+  const PartCounter counter(plan_);
   input_.emplace(planner, config_, options_);
   parts_.embedding = counter.counted().own;
-  if (plan_.host) {
-    plan_crossings();
+}
+
+void Transformer::plan_stage() {
+  check(!config_.encoder.is_encoder, "an encoder is on one device");
+  check(stage_.first >= 0 && stage_.first < stage_.end && stage_.end <= config_.layers, "a stage has layers of the model");
+  plan_row_buffers(plan_.buffers, config_, options_);
+  for (int index = 0; index < config_.layers + (options_.load_mtp ? config_.mtp_blocks : 0); ++index) {
+    const LayerConfig& layer = config_.layer(index);
+    plan_.states_elsewhere = plan_.states_elsewhere || (layer.has_mixer() && layer.mixer != MixerKind::attention);
+    if (layer.attends() && layer.attention.has_keys()) {
+      plan_.memory.add_group(cache_window(layer.attention.window, options_.context_length));
+    }
   }
 }
 
 void Transformer::plan_crossings() {
-  const std::int64_t per_layer = std::int64_t{config_.per_layer_width} * config_.layers;
-  crossing_.emplace(config_.hidden, per_layer);
+  crossing_.emplace(config_.hidden, per_layer_elements());
   for (const Side side : {Side::device, Side::host}) {
-    BufferPlan& buffers = plan_.buffers_of(side);
-    for (const BufferName rows : {BufferName::hidden, BufferName::normed, BufferName::projected}) {
-      buffers.need(rows, config_.hidden);
-    }
-    buffers.need(BufferName::per_layer, per_layer);
-    buffers.need_rows(BufferName::sampled, options_.max_logit_rows, 1);
+    plan_row_buffers(plan_.buffers_of(side), config_, options_);
   }
 }
 
 void Transformer::plan_blocks(Planner& planner) {
-  for (int index = 0; index < config_.layers; ++index) {
+  blocks_.resize(static_cast<std::size_t>(stage_.first));
+  parts_.layers.resize(static_cast<std::size_t>(stage_.first));
+  for (int index = stage_.first; index < stage_.end; ++index) {
     planner.place_layer(options_.placement.layer(index));
     const PartCounter counter(plan_);
     blocks_.push_back(std::make_unique<Block>(planner, config_, index, blocks_));
     parts_.layers.push_back(counter.counted(config_, index, *blocks_.back()));
-    if (index > 0 && blocks_[blocks_.size() - 2]->side() == blocks_.back()->side()) {
+    if (index > stage_.first && blocks_[blocks_.size() - 2]->side() == blocks_.back()->side()) {
       blocks_.back()->join(planner, *blocks_[blocks_.size() - 2]);
     }
   }
-  kept_blocks_ = blocks_.size();
-  while (kept_blocks_ > 1 && !blocks_[kept_blocks_ - 1]->keeps()) {
+  parts_.layers.resize(static_cast<std::size_t>(config_.layers));
+  kept_blocks_ = static_cast<std::size_t>(stage_.end - stage_.first);
+  while (kept_blocks_ > 1 && !blocks_[static_cast<std::size_t>(stage_.first) + kept_blocks_ - 1]->keeps()) {
     --kept_blocks_;
   }
+}
+
+void Transformer::plan_encoder_output(Planner& planner) {
+  planner.place_layer({.side = options_.placement.output});
+  const PartCounter counter(plan_);
+  encoder_output_.emplace(planner, config_);
+  parts_.output = counter.counted().own;
 }
 
 void Transformer::plan_output(Planner& planner) {
@@ -122,6 +155,9 @@ void Transformer::plan_mtp(Planner& planner, const GgufFile& file) {
         fmt::format("{}: MTP blocks of architecture {} are not supported", file.path().string(), config_.architecture));
   }
   layer_operations_ = plan_.report.operations().size();
+  if (!ends()) {
+    return;
+  }
   if (!options_.load_mtp) {
     for (const GgufTensor& tensor : file.tensors()) {
       if (is_of_mtp(tensor.name, config_)) {
@@ -139,7 +175,7 @@ void Transformer::plan_mtp(Planner& planner, const GgufFile& file) {
 }
 
 EmbeddingTable* Transformer::mtp_embedding(Planner& planner) {
-  if (options_.placement.embedding == options_.placement.output) {
+  if (input_ && options_.placement.embedding == options_.placement.output) {
     return input_->table();
   }
   return planner.embedding("token_embd.weight", config_.vocab, config_.hidden);
@@ -157,19 +193,23 @@ void Transformer::load(const Devices& devices, ThreadPool& pool) {
     host_rank_.emplace(plan_, options_, devices, Side::host, pool, progress(0.0, share));
   }
   rank_.emplace(plan_, options_, devices, Side::device, pool, progress(share, 1.0));
-  if (is_first_rank(options_.communicator)) {  // once for all ranks
+  if (is_first_rank(options_.communicator) && ends()) {  // once for all ranks and stages
     plan_.weights.warn_of_unused();
   }
 }
 
-void Transformer::check_adapter(const LoraFile& file) const {
+bool Transformer::takes_adapter(std::string_view base) const {
+  return LoraAdapter::finds(base, plan_.weights.matrices()) ||
+         (plan_.host && LoraAdapter::finds(base, plan_.host->weights.matrices()));
+}
+
+void check_adapter(const LoraFile& file, const ModelConfig& config, const std::function<bool(std::string_view)>& takes) {
   const std::string path = file.file().path().string();
-  if (const std::string own = file.file().string("general.architecture", ""); own != config_.architecture) {
-    throw Error(fmt::format("{}: an adapter for {} models, the model is {}", path, quote(own), quote(config_.architecture)));
+  if (const std::string own = file.file().string("general.architecture", ""); own != config.architecture) {
+    throw Error(fmt::format("{}: an adapter for {} models, the model is {}", path, quote(own), quote(config.architecture)));
   }
   for (const auto& [base, pair] : file.pairs()) {
-    if (!LoraAdapter::finds(base, plan_.weights.matrices()) &&
-        (!plan_.host || !LoraAdapter::finds(base, plan_.host->weights.matrices()))) {
+    if (!takes(base)) {
       throw Error(
           fmt::format("{}: the model has no product with {} that takes an adapter", file.place(*pair.a), quote(base)));
     }
@@ -178,7 +218,9 @@ void Transformer::check_adapter(const LoraFile& file) const {
 
 void Transformer::load_adapter(std::int32_t id, std::shared_ptr<const LoraFile> file) {
   check(rank_.has_value(), "the model is loaded");
-  check_adapter(*file);
+  if (begins() && ends()) {
+    check_adapter(*file, config_, [this](std::string_view base) { return takes_adapter(base); });
+  }
   const std::int64_t rows = std::max(options_.max_batch_tokens, options_.max_logit_rows);
   const auto load_to = [&](Rank& rank, Side side) {
     rank.adapters().load(id, file, plan_.weights_of(side).matrices(),
@@ -205,21 +247,54 @@ void Transformer::unload_adapter(std::int32_t id) {
 
 Pass Transformer::layers_pass() const {
   // With per-layer embeddings all rows are computed, because those embeddings are not gathered by row.
-  return {.begin = &input_->operations(),
-          .blocks = blocks_,
+  return {.begin = input_ ? &input_->operations() : nullptr,
+          .blocks = std::span(blocks_).subspan(static_cast<std::size_t>(stage_.first)),
           .kept_blocks = kept_blocks_,
-          .states = encoder_output_ ? &encoder_output_->operations() : &output_->hidden_states(),
+          .states = encoder_output_ ? &encoder_output_->operations()
+                    : output_       ? &output_->hidden_states()
+                                    : nullptr,
           .output = output_ ? &*output_ : nullptr,
           .draw = draw_ ? &draw_->operations() : nullptr,
           .gathers = output_.has_value() && config_.per_layer_width == 0,
           .begin_side = options_.placement.embedding,
           .output_side = options_.placement.output,
+          .hands_on = !ends(),
           .crossing = crossing_ ? &*crossing_ : nullptr};
 }
 
 void Transformer::forward(const BatchPlan& batch, SequenceMemory& memory) {
+  if (links_.rows_in != nullptr) {
+    check(rank_.has_value(), "the model is loaded");
+    const auto [hidden, per_layer] = handed(batch.num_tokens());
+    links_.rows_in->receive({hidden, per_layer});
+  }
   run_step(layers_pass(), batch, memory, options_.graphs);
+  if (ends()) {
+    keep_draws(batch);
+  } else if (links_.rows_out != nullptr) {
+    const auto [hidden, per_layer] = handed(batch.num_tokens());
+    links_.rows_out->send({hidden, per_layer});
+  }
+}
+
+std::size_t Transformer::handed_bytes() const {
+  return static_cast<std::size_t>(options_.max_batch_tokens * (config_.hidden + per_layer_elements())) * sizeof(float);
+}
+
+std::size_t Transformer::drawn_bytes() const {
+  return static_cast<std::size_t>(options_.max_logit_rows) * sizeof(std::int32_t);
+}
+
+std::pair<StepLink::Part, StepLink::Part> Transformer::handed(std::int64_t tokens) {
+  const auto bytes = [tokens](std::int64_t width) { return static_cast<std::size_t>(tokens * width) * sizeof(float); };
+  return {{rank_->buffers().hidden, bytes(config_.hidden)}, {rank_->buffers().per_layer, bytes(per_layer_elements())}};
+}
+
+void Transformer::keep_draws(const BatchPlan& batch) {
   output_rank().keep_draws(batch);
+  if (links_.drawn_out != nullptr && !batch.sample_rows.empty()) {
+    links_.drawn_out->send({{rank_->buffers().sampled, drawn_bytes()}});
+  }
 }
 
 void Transformer::forward_mtp(std::int32_t block, const BatchPlan& batch, SequenceMemory& memory) {
@@ -234,26 +309,31 @@ void Transformer::forward_mtp(std::int32_t block, const BatchPlan& batch, Sequen
   pass.states = &own.output().hidden_states();
   pass.output = &own.output();
   pass.begin_side = options_.placement.output;
+  pass.hands_on = false;
   run_step(pass, batch, memory, false);
   if (!batch.sample_rows.empty()) {  // a pass of K and V alone may be between two steps, of which both draws are wanted
-    output_rank().keep_draws(batch);
+    keep_draws(batch);
   }
 }
 
 void Transformer::run_step(const Pass& pass, const BatchPlan& batch, SequenceMemory& memory, bool recorded) {
   check(rank_.has_value(), "the model is loaded");
-  check_batch(batch, memory,
-              {config_, options_, kv_groups_, state_bytes(), host_state_bytes(), output_rank().draws().newest_rows()});
+  // Of another stage's draws this one does not know the number.
+  const bool draws = begins() && ends();
+  const std::int32_t drawn_rows = draws ? output_rank().draws().newest_rows() : options_.max_logit_rows;
+  check_batch(batch, memory, {config_, options_, kv_groups_, state_bytes(), host_state_bytes(), drawn_rows});
   results_.begin(batch);
-  if (is_first_rank(options_.communicator)) {
+  if (is_first_rank(options_.communicator) && ends()) {
     results_.reserve_raw_logits(batch.raw_rows.size(), config_.vocab, *rank_);
   }
   std::optional<StepArrays> host;
   if (host_rank_) {
     rank_->wait();  // the device may still read what the host is about to write
-    if (std::ranges::any_of(batch.tokens, [](std::int32_t token) { return token < 0; })) {
-      share_draws();
-    }
+  }
+  if (begins() && std::ranges::any_of(batch.tokens, [](std::int32_t token) { return token < 0; })) {
+    share_draws();
+  }
+  if (host_rank_) {
     host = host_arrays(batch);
     host->given.data = batch.given.on_host;
   }
@@ -287,11 +367,16 @@ void Transformer::compute(const Pass& pass, const StepArrays& arrays, const Step
 }
 
 void Transformer::share_draws() {
-  if (options_.placement.embedding == options_.placement.output) {
+  if (links_.drawn_in != nullptr) {
+    links_.drawn_in->receive({{rank_->buffers().sampled, drawn_bytes()}});
+    return;
+  }
+  if (links_.last == nullptr && options_.placement.embedding == options_.placement.output) {
     return;
   }
   Rank& reader = options_.placement.embedding == Side::host ? *host_rank_ : *rank_;
-  const std::span<const std::int32_t> drawn = output_rank().draws().newest();
+  const std::span<const std::int32_t> drawn =
+      links_.last != nullptr ? links_.last->sampled() : output_rank().draws().newest();
   reader.device().upload(reader.buffers().sampled, drawn.data(), drawn.size_bytes());
 }
 

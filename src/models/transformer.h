@@ -1,8 +1,11 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "models/model.h"
@@ -15,15 +18,49 @@
 #include "models/plan/model_plan.h"
 #include "models/step/pass.h"
 #include "models/step/rank.h"
+#include "models/step/step_link.h"
 #include "models/step/step_results.h"
 
 namespace rocmforge {
 
+class Transformer;
+
+/// The layers of a model that one of several devices has: see LayerPipeline. The first device has the embedding, too, the
+/// last one the output and the MTP blocks.
+struct Stage {
+  std::int32_t first = 0;
+  std::int32_t end = 0;                 ///< behind the last one
+  const Transformer* before = nullptr;  ///< the stage before; its weights are of the same file
+};
+
+/// How the stages of a model hand rows and tokens on. All outlive the steps.
+struct StageLinks {
+  StepLink* rows_in = nullptr;    ///< from the stage before; null in the first one
+  StepLink* rows_out = nullptr;   ///< to the stage behind; null in the last one
+  StepLink* drawn_in = nullptr;   ///< the first stage: the tokens that the last one has drawn
+  StepLink* drawn_out = nullptr;  ///< the last stage
+  Model* last = nullptr;          ///< the first stage, where the host hands the tokens on: the last stage
+};
+
+/// Throws Error unless the file is of this architecture, and `takes` says so of each of its tensors' names.
+void check_adapter(const LoraFile& file, const ModelConfig& config, const std::function<bool(std::string_view)>& takes);
+
 /// Embedding, blocks, final norm, head and the draw: common to all architectures.
 class Transformer final : public Model {
  public:
+  /// With `stage` only its layers, which are not those of an encoder.
   Transformer(ModelConfig config, const GgufFile& file, const KernelRegistry& registry, const DeviceInfo& device,
-              int num_threads, const ModelOptions& options);
+              int num_threads, const ModelOptions& options, const std::optional<Stage>& stage = {});
+
+  /// To be called once, before the first step of a stage.
+  void connect(const StageLinks& links) { links_ = links; }
+  /// Bytes of what a stage hands on in a step, and of the tokens that are drawn in one.
+  [[nodiscard]] std::size_t handed_bytes() const;
+  [[nodiscard]] std::size_t drawn_bytes() const;
+  /// Gives all planes of K and V blocks of that many positions, as those of the other stages have.
+  void set_block_tokens(std::int32_t block_tokens) { rocmforge::set_block_tokens(kv_groups_, block_tokens); }
+  /// Whether a product of this model takes the adapter's pair for tensor `base`.
+  [[nodiscard]] bool takes_adapter(std::string_view base) const;
 
   void load(const Devices& devices, ThreadPool& pool) override;
 
@@ -64,8 +101,15 @@ class Transformer final : public Model {
   [[nodiscard]] std::vector<OperationTime> time_operations(const BatchPlan& batch, SequenceMemory& memory) override;
 
  private:
+  /// Whether the model begins, or ends, with these layers.
+  [[nodiscard]] bool begins() const { return stage_.first == 0; }
+  [[nodiscard]] bool ends() const { return stage_.end == config_.layers; }
   /// Throws Error where learned positions are fewer than those of the context.
-  void plan_input(Planner& planner, const GgufFile& file);
+  void check_context(const GgufFile& file) const;
+  void plan_input(Planner& planner);
+  /// The rows that a stage gets, and the groups of pages that all stages have in one order.
+  void plan_stage();
+  void plan_encoder_output(Planner& planner);
   /// What both sides of a split model need to hand rows to each other.
   void plan_crossings();
   void plan_blocks(Planner& planner);
@@ -82,23 +126,27 @@ class Transformer final : public Model {
   void compute(const Pass& pass, const StepArrays& arrays, const StepArrays* host, SequenceMemory& memory,
                const RunOperations& run);
   void run_step(const Pass& pass, const BatchPlan& batch, SequenceMemory& memory, bool recorded);
-  /// Gives the tokens that the last step drew to the side of the embedding, if it is not that of the output.
+  /// Keeps the tokens that the step of `batch` has drawn, and hands them to the first stage.
+  void keep_draws(const BatchPlan& batch);
+  /// Gives the tokens that the last step drew to the embedding, if its memory is not that of the output.
   void share_draws();
-
-  /// Throws Error unless the file is of this architecture and has only pairs for products of this model.
-  void check_adapter(const LoraFile& file) const;
+  /// The parts of Buffers that stages hand on, with the sizes of a step of so many tokens.
+  [[nodiscard]] std::pair<StepLink::Part, StepLink::Part> handed(std::int64_t tokens);
+  [[nodiscard]] std::int64_t per_layer_elements() const { return std::int64_t{config_.per_layer_width} * config_.layers; }
 
   ModelConfig config_;
+  Stage stage_;  ///< all layers of a model on one device
   ModelOptions options_;
+  StageLinks links_{};
   const KernelRegistry* registry_;
   bool on_gpu_;  ///< the planned device
   ModelPlan plan_;
   ModelParts parts_;
-  std::optional<InputEmbedding> input_;
-  std::vector<std::unique_ptr<Block>> blocks_;
-  std::size_t kept_blocks_ = 0;       ///< Pass::kept_blocks
-  std::optional<OutputHead> output_;  ///< none in an encoder
-  std::optional<TokenDraw> draw_;     ///< likewise
+  std::optional<InputEmbedding> input_;         ///< of the first stage
+  std::vector<std::unique_ptr<Block>> blocks_;  ///< of all layers; null where another stage has it
+  std::size_t kept_blocks_ = 0;                 ///< Pass::kept_blocks
+  std::optional<OutputHead> output_;            ///< none in an encoder; of the last stage, as the next two
+  std::optional<TokenDraw> draw_;               ///< likewise
   std::optional<EncoderOutput> encoder_output_;
   std::vector<std::unique_ptr<MtpBlock>> mtp_;
   std::size_t layer_operations_ = 0;  ///< of the plan, before those of MTP blocks

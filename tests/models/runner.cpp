@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "kernels/register_all.h"
+#include "models/layer_pipeline.h"
 #include "schedule/pages/window_group.h"
 
 namespace rocmforge::testing {
@@ -29,17 +30,15 @@ std::string attention_of(const std::string& kernel_set) {
 
 /// The cache in blocks of `block_tokens`, its elements far from any real key or value; states likewise.
 std::unique_ptr<SequenceMemory> poisoned_memory(const Devices& devices, const Model& model) {
-  KvGroups groups = model.kv_groups();
+  KvGroups groups = model.of_rank(0).kv_groups();
   set_block_tokens(groups, Runner::block_tokens);
   const std::int32_t slots = model.state_bytes() + model.host_state_bytes() > 0 ? Runner::num_slots : 0;
-  auto memory = std::make_unique<SequenceMemory>(
-      devices, groups,
-      SequenceMemory::Size{.blocks = std::vector<std::int32_t>(groups.size(), Runner::num_blocks),
-                           .block_tokens = Runner::block_tokens,
-                           .slot_bytes = model.state_bytes(),
-                           .host_slot_bytes = model.host_state_bytes(),
-                           .slots = slots,
-                           .ranks = model.ranks()});
+  SequenceMemory::Size size = memory_size(model, std::vector<std::int32_t>(groups.size(), Runner::num_blocks), slots);
+  size.block_tokens = Runner::block_tokens;
+  for (SequenceMemory::Rank& other : size.others) {
+    set_block_tokens(other.groups, Runner::block_tokens);
+  }
+  auto memory = std::make_unique<SequenceMemory>(devices, groups, size);
   for (std::size_t rank = 0; rank < static_cast<std::size_t>(model.ranks()); ++rank) {
     const Devices of_rank = devices.of_rank(rank);
     const auto poison = [&of_rank](Side side, void* data, std::size_t size_bytes) {
@@ -54,13 +53,15 @@ std::unique_ptr<SequenceMemory> poisoned_memory(const Devices& devices, const Mo
       for (std::int32_t plane = 0; plane < pages.num_planes(); ++plane) {
         const auto index = static_cast<std::size_t>(plane);
         if (const KvLayout& layout = pages.planes()[index]; layout.dtype == DType::f32) {
-          poison(groups[static_cast<std::size_t>(group)].side_of(index), pages.plane(plane).data,
+          poison(own.groups()[static_cast<std::size_t>(group)].side_of(index), pages.plane(plane).data,
                  layout.block_bytes() * Runner::num_blocks);
         }
       }
     }
-    poison(Side::device, own.states().data, model.state_bytes() * static_cast<std::size_t>(slots));
-    poison(Side::host, own.states(Side::host).data, model.host_state_bytes() * static_cast<std::size_t>(slots));
+    for (const Side side : {Side::device, Side::host}) {
+      const StateView states = own.states(side);
+      poison(side, states.data, static_cast<std::size_t>(states.slot_stride) * static_cast<std::size_t>(slots));
+    }
   }
   return memory;
 }
@@ -178,18 +179,24 @@ Runner::Runner(const GgufFile& file, Device& device, const ModelOptions& options
   load(file, options);
 }
 
-Runner::Runner(const GgufFile& file, const std::vector<Device*>& devices, const ModelOptions& options)
+Runner::Runner(const GgufFile& file, const std::vector<Device*>& devices, const ModelOptions& options,
+               std::optional<StepLink::Route> route)
     : device_(devices.at(0)), of_ranks_(devices), pool_(2) {
   register_all_kernels(registry_, device_);
-  load(file, options);
+  load(file, options, route);
 }
 
-void Runner::load(const GgufFile& file, const ModelOptions& options) {
+void Runner::load(const GgufFile& file, const ModelOptions& options, std::optional<StepLink::Route> route) {
   if (options.placement.split()) {
     host_ = std::make_unique<Device>(options.host_isa);
   }
-  const Devices devices = of_ranks_.empty() ? Devices(*device_, host_.get()) : Devices(of_ranks_);
-  model_ = Model::load(file, registry_, devices, pool_, options);
+  const Devices devices = of_ranks_.empty() ? Devices(*device_, host_.get()) : Devices(of_ranks_, host_.get());
+  model_ = Model::plan(file, registry_, device_->info(), pool_.num_threads(), options);
+  if (route) {
+    dynamic_cast<LayerPipeline&>(*model_).load(devices, pool_, *route);
+  } else {
+    model_->load(devices, pool_);
+  }
   memory_ = poisoned_memory(devices, *model_);
   states_.resize(static_cast<std::size_t>(memory_->states().num_slots));
 }

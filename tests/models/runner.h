@@ -1,12 +1,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "models/error_text.h"
 #include "models/model.h"
 #include "models/model_file.h"
+#include "models/step/step_link.h"
 #include "test_device.h"
 
 namespace rocmforge::testing {
@@ -58,8 +60,9 @@ class Runner {
   Runner(const GgufFile& file, const std::string& kernel_set, const ModelOptions& options, int num_threads = 2);
   /// On `device`, with all kernels.
   Runner(const GgufFile& file, Device& device, const ModelOptions& options);
-  /// On GPUs that share the layers, options.ranks of them.
-  Runner(const GgufFile& file, const std::vector<Device*>& devices, const ModelOptions& options);
+  /// On devices that share each layer, options.ranks of them, or the layers (options.stage_ends), with rows on this route.
+  Runner(const GgufFile& file, const std::vector<Device*>& devices, const ModelOptions& options,
+         std::optional<StepLink::Route> route = {});
 
   /// One step; logits of every row, [tokens, vocab]. `most_rows`: BatchPlan::most_rows.
   std::vector<float> step(const std::vector<Piece>& pieces, std::int32_t most_rows = 0);
@@ -93,7 +96,7 @@ class Runner {
   std::int32_t free_slot(const BatchPlan& plan);
   /// Gives the piece its blocks in groups with a window, the same ids as in group 0. Blocks before the window are given up.
   void add_windows(BatchPlan& plan, const Piece& piece);
-  void load(const GgufFile& file, const ModelOptions& options);
+  void load(const GgufFile& file, const ModelOptions& options, std::optional<StepLink::Route> route = {});
 
   KernelRegistry registry_;
   std::unique_ptr<Device> own_device_;

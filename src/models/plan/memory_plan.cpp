@@ -4,15 +4,21 @@
 
 namespace rocmforge {
 
-KvPlace MemoryPlan::add_plane(std::int32_t window, const KvLayout& layout, Side side) {
+std::int32_t MemoryPlan::add_group(std::int32_t window) {
   auto group = std::ranges::find(groups_, window, &KvGroup::window);
   if (group == groups_.end()) {
     groups_.push_back({.window = window, .planes = {}});
     group = groups_.end() - 1;
   }
-  group->planes.push_back(layout);
-  group->sides.push_back(side);
-  return {static_cast<std::int32_t>(group - groups_.begin()), static_cast<std::int32_t>(group->planes.size()) - 1};
+  return static_cast<std::int32_t>(group - groups_.begin());
+}
+
+KvPlace MemoryPlan::add_plane(std::int32_t window, const KvLayout& layout, Side side) {
+  const std::int32_t index = add_group(window);
+  KvGroup& group = groups_[static_cast<std::size_t>(index)];
+  group.planes.push_back(layout);
+  group.sides.push_back(side);
+  return {index, static_cast<std::int32_t>(group.planes.size()) - 1};
 }
 
 const KvLayout& MemoryPlan::plane(const KvPlace& place) const {

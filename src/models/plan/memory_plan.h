@@ -7,9 +7,14 @@
 
 namespace rocmforge {
 
+/// The window by which the cache of a layer frees blocks: one that is longer than the context is none.
+constexpr std::int32_t cache_window(std::int32_t window, std::int64_t context) { return window < context ? window : 0; }
+
 /// The memory of a sequence that the layers of a model ask for: planes in groups of pages, and bytes in a slot of state.
 class MemoryPlan {
  public:
+  /// The index of the group of this window, which is added where there is none.
+  std::int32_t add_group(std::int32_t window);
   /// A plane in the group of this window, in the memory of `side`; 0: no window.
   KvPlace add_plane(std::int32_t window, const KvLayout& layout, Side side = Side::device);
   [[nodiscard]] const KvLayout& plane(const KvPlace& place) const;

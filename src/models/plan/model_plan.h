@@ -24,6 +24,7 @@ struct ModelPlan {
   PlanReport report{};
   std::int32_t position_axes = 1;  ///< the most positions of a token in a step
   std::optional<SidePlan> host{};  ///< where the model is split
+  bool states_elsewhere = false;   ///< steps have slots of state for layers of another device
 
   [[nodiscard]] WeightTable& weights_of(Side side) { return side == Side::device ? weights : host.value().weights; }
   [[nodiscard]] BufferPlan& buffers_of(Side side) { return side == Side::device ? buffers : host.value().buffers; }

@@ -24,6 +24,9 @@ struct Placement {
   [[nodiscard]] Layer layer(int index) const {
     return layers.empty() ? Layer{} : layers.at(static_cast<std::size_t>(index));
   }
+  /// That of the layers from `first` to `end` alone, with the embedding before the first layer, and the output where they
+  /// are the last ones: all else counts as on the device.
+  [[nodiscard]] Placement of_layers(int first, int end, bool last) const;
   /// Whether any part is on the host.
   [[nodiscard]] bool split() const;
   friend bool operator==(const Placement&, const Placement&) = default;

@@ -38,7 +38,7 @@ PlannedAttention Planner::attention(const Attention::Spec& spec, const std::opti
   const Attention::Spec decode_spec = single_row_spec(spec);
   AttentionPair pair = choose_attention(*registry_, spec, device(), forced(options_.attention));
   // Without causality a text is computed in one step, which needs all its positions.
-  const std::int32_t window = spec.causal && spec.window < limits_.max_kv_len ? spec.window : 0;
+  const std::int32_t window = spec.causal ? cache_window(spec.window, limits_.max_kv_len) : 0;
   const KvPlace place = shared ? *shared : memory().add_plane(window, pair.layout, side_);
   if (memory().side(place) != side_) {
     throw Error("layers that share keys and values must be placed on one device");

@@ -55,7 +55,7 @@ class Walk {
 Step run_blocks(const Pass& pass, Walk& walk, SequenceMemory& memory, const RunOperations& run) {
   Step step = walk.go_to(walk.side());
   const StepArrays& arrays = *step.arrays;
-  const bool wanted = arrays.num_logit_rows > 0 || arrays.num_hidden_rows > 0;
+  const bool wanted = pass.hands_on || arrays.num_logit_rows > 0 || arrays.num_hidden_rows > 0;
   const bool few = 2 * std::int64_t{arrays.num_logit_rows} <= step.tokens;
   const std::size_t blocks = wanted ? pass.blocks.size() : pass.kept_blocks;
   for (std::size_t index = 0; index < blocks; ++index) {
@@ -67,7 +67,7 @@ Step run_blocks(const Pass& pass, Walk& walk, SequenceMemory& memory, const RunO
       find_pages(block.kv_place(), *step.arrays, memory, step);
     }
     run(block.mix(), step);
-    const bool gathers = pass.gathers && block.side() == pass.output_side;
+    const bool gathers = pass.gathers && !pass.hands_on && block.side() == pass.output_side;
     if (last && gathers && arrays.num_hidden_rows == 0 && few) {
       step = wanted_rows(step, *pass.output, block.mixed_width() > 0, run);
     }
@@ -108,8 +108,13 @@ Step begin_step(const StepArrays& arrays, const StateView& states, Rank& rank) {
 void run_pass(const Pass& pass, const SideSteps& steps, SequenceMemory& memory, const KeepRows& keep_raw,
               const RunOperations& run) {
   Walk walk(pass, steps, run);
-  run(*pass.begin, steps.at(pass.begin_side));
+  if (pass.begin != nullptr) {
+    run(*pass.begin, steps.at(pass.begin_side));
+  }
   Step step = run_blocks(pass, walk, memory, run);
+  if (pass.hands_on) {
+    return;
+  }
   const StepArrays& arrays = *step.arrays;
   if (arrays.num_hidden_rows > 0) {
     Step rows = step;

@@ -16,7 +16,7 @@ namespace rocmforge {
 
 /// The operations of a step: the layers of the model, or one of its MTP blocks.
 struct Pass {
-  const Operations* begin = nullptr;  ///< to Buffers::hidden
+  const Operations* begin = nullptr;  ///< to Buffers::hidden; null where that has the rows already
   std::span<const std::unique_ptr<Block>> blocks{};
   std::size_t kept_blocks = 0;         ///< blocks to compute in a step that wants only K, V and states
   const Operations* states = nullptr;  ///< of the wanted hidden states, to Buffers::projected
@@ -25,6 +25,7 @@ struct Pass {
   bool gathers = true;                 ///< the last block's rows may be gathered before its end
   Side begin_side = Side::device;
   Side output_side = Side::device;     ///< also of the states and the draw
+  bool hands_on = false;               ///< the blocks are not the last ones: all rows of Buffers::hidden go on to others
   const Crossing* crossing = nullptr;  ///< where the model is split
 };
 

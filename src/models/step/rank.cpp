@@ -48,7 +48,8 @@ StepInputs::Limits Rank::input_limits(const ModelPlan& plan, const ModelOptions&
           .blocks = (options.context_length + least_block_tokens - 1) / least_block_tokens,
           .groups = static_cast<std::int32_t>(plan.memory.groups().size()),
           .logit_rows = options.max_logit_rows,
-          .states = plan.memory.state_bytes(Side::device) + plan.memory.state_bytes(Side::host) > 0};
+          .states = plan.states_elsewhere || plan.memory.state_bytes(Side::device) + plan.memory.state_bytes(Side::host) > 0,
+          .pending = options.pending_steps};
 }
 
 std::size_t Rank::workspace_bytes(const ModelPlan& plan, const ModelOptions& options, bool on_gpu) {

@@ -144,7 +144,10 @@ std::size_t StepInputs::device_bytes(const Limits& limits) {
          usual_adjustments * static_cast<std::size_t>(limits.logit_rows) * sizeof(SampleTokens::Adjustment);
 }
 
-StepInputs::StepInputs(Device& device, const Limits& limits) : device_(&device) { make_room(device_bytes(limits)); }
+StepInputs::StepInputs(Device& device, const Limits& limits)
+    : device_(&device), staging_(static_cast<std::size_t>(limits.pending)) {
+  make_room(device_bytes(limits));
+}
 
 void StepInputs::make_room(std::size_t size_bytes) {
   memory_ = {};  // free the old arrays first: there may not be enough memory for old and new arrays
@@ -164,7 +167,7 @@ StepArrays StepInputs::upload(const BatchPlan& plan, const Shape& shape, bool& m
     make_room(2 * used);
   }
   Staging& staging = staging_[next_];
-  next_ = 1 - next_;
+  next_ = (next_ + 1) % staging_.size();
   if (!staging.copied) {
     staging.copied.emplace(*device_);
   } else if (!staging.copied->finished()) {

@@ -62,6 +62,7 @@ class StepInputs {
     std::int32_t groups = 1;
     std::int32_t logit_rows = 0;
     bool states = false;
+    std::int32_t pending = 2;  ///< steps whose arrays are written before the device has taken those of the first of them
   };
   /// The sizes that kernels get. A step of single rows may be padded to more sequences than its plan has, and to wider
   /// block tables.
@@ -107,7 +108,7 @@ class StepInputs {
   void write(const BatchPlan& plan, const Shape& shape, const Layout& layout, std::byte* to) const;
   void make_room(std::size_t size_bytes);
 
-  /// Host memory that a copy may still read. There are two, so that the next step's arrays can be written meanwhile.
+  /// Host memory that a copy may still read. There are several, so that the next steps' arrays can be written meanwhile.
   struct Staging {
     PinnedBuffer memory;
     std::optional<Event> copied;  ///< set once it has been used
@@ -115,8 +116,8 @@ class StepInputs {
 
   Device* device_;
   DeviceBuffer memory_;
-  Staging staging_[2];
-  int next_ = 0;
+  std::vector<Staging> staging_;  ///< Limits::pending
+  std::size_t next_ = 0;
 };
 
 }  // namespace rocmforge

@@ -189,6 +189,22 @@ TEST_F(Lora, RanksAndSplitModelsGiveTheSame) {
   }
 }
 
+/// Each device has the pairs of its own layers.
+TEST_F(Lora, LayersOnTwoDevicesGiveTheSame) {
+  if (is_gpu(set_)) {
+    GTEST_SKIP() << "the devices are CPUs";
+  }
+  Device first;
+  Device second;
+  ModelOptions options = f32_options();
+  options.stage_ends = {1, 2};
+  Runner runner(file_, std::vector{&first, &second}, options);
+  runner.model().load_adapter(0, read_adapter("llama-gqa4"));
+  const std::vector<float> logits = runner.step({{.tokens = golden_.tokens, .blocks = {0, 1, 2}, .adapters = {{0, 1.0f}}}});
+  EXPECT_LE(relative_error(logits, golden_.logits), logit_tolerance(set_));
+  runner.model().unload_adapter(0);
+}
+
 TEST_F(Lora, BlocksOfQuantisedTypesAreRead) {
   ModelFile model = ModelFile::golden("lora/llama-gqa4");
   for (const ModelFile::Weight& weight : std::vector<ModelFile::Weight>(model.weights)) {

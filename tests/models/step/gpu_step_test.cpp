@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <memory>
+#include <optional>
+#include <vector>
 
 #include "device/fake_driver.h"
 #include "device/temporary_folder.h"
@@ -452,6 +455,119 @@ TEST_F(GpuStep, MemoryIsCountedBeforeItIsTaken) {
     EXPECT_EQ(planned->workspace_bytes(), runner->model().workspace_bytes());
   }
   EXPECT_EQ(held(), before);
+}
+
+/// A model whose layers lie on two fake GPUs.
+class GpuStages : public GpuStep {
+ protected:
+  void SetUp() override {
+    if (gpu_under_test().wanted != "cpu") {
+      GTEST_SKIP() << "DevicePipelineTest has two GPUs";
+    }
+    GpuStep::SetUp();
+    second_ =
+        std::make_unique<Device>(std::make_unique<FakeDriver>(second_log_), KernelLibrary::from_folder(folder_.path()));
+  }
+  [[nodiscard]] std::unique_ptr<Runner> load_on_two(std::optional<StepLink::Route> route = {}) {
+    ModelOptions options;
+    options.max_sequences = 8;
+    options.context_length = 96;
+    options.stage_ends = {1, ModelConfig::from_gguf(file_).layers};
+    return std::make_unique<Runner>(file_, std::vector{device_, second_.get()}, options, route);
+  }
+  struct Counts {
+    DriverCounters first, second;
+  };
+  template <class Work>
+  Counts count_both(Work&& work) {
+    const DriverCounters before = second_->driver().counters();
+    const DriverCounters first = count(work);
+    return {first, second_->driver().counters() - before};
+  }
+  static void forward_part(Runner& runner, std::int32_t first) {
+    BatchPlan plan;
+    plan.clear();
+    plan.add_sequence(std::vector<std::int32_t>{1, 2, 3}, first, std::vector<std::int32_t>{0, 1}, false);
+    plan.finish();
+    runner.model().forward(plan, runner.memory());
+  }
+
+  std::shared_ptr<FakeDriver::Log> second_log_ = std::make_shared<FakeDriver::Log>();
+  std::unique_ptr<Device> second_;
+};
+
+TEST_F(GpuStages, ADecodeStepIsAGraphOnEach) {
+  const auto runner = load_on_two();
+  for (std::int32_t position = 0; position < 2; ++position) {
+    runner->draw(decode(1, position));
+  }
+  for (std::int32_t position = 2; position < 5; ++position) {
+    const auto [first, second] = count_both([&] { runner->draw(decode(1, position)); });
+    for (const DriverCounters& each : {first, second}) {
+      EXPECT_EQ(each.graph_launches, 1);
+      EXPECT_EQ(each.launches, 0);
+      EXPECT_EQ(each.copies_to_device, 1);
+      EXPECT_EQ(each.allocations, 0);
+    }
+    EXPECT_EQ(first.copies_on_device, 1) << "rows to the second";
+    EXPECT_EQ(second.copies_on_device, 2) << "rows from the first, drawn tokens to it";
+    EXPECT_EQ(first.synchronizations, 0);
+    EXPECT_EQ(second.synchronizations, 1);
+    EXPECT_EQ(second.copies_to_host, 1);
+  }
+}
+
+TEST_F(GpuStages, AStepAheadWaitsForNothingAndGetsTheTokensOnTheDevice) {
+  const auto runner = load_on_two();
+  std::vector<Piece> pieces = decode(3, 0);
+  for (std::int32_t position = 0; position < 6; ++position) {
+    const auto [first, second] = count_both([&] { runner->start_draw(pieces); });
+    EXPECT_EQ(first.synchronizations + second.synchronizations, 0);
+    EXPECT_EQ(first.copies_on_device, position == 0 ? 1 : 2);
+    EXPECT_EQ(second.copies_on_device, 2);
+    for (std::size_t s = 0; s < pieces.size(); ++s) {
+      pieces[s].tokens = {EmbeddingRows::drawn_token(static_cast<std::int32_t>(s))};
+      pieces[s].first_position = position + 1;
+    }
+  }
+  runner->model().wait();
+}
+
+/// So the first one computes a part while the second one computes the part before it.
+TEST_F(GpuStages, PartsOfAPromptAreNotWaitedFor) {
+  for (const auto route : {StepLink::Route::peer, StepLink::Route::host}) {
+    const auto runner = load_on_two(route);
+    for (std::int32_t part = 0; part < 6; ++part) {
+      const auto [first, second] = count_both([&] { forward_part(*runner, 3 * part); });
+      EXPECT_EQ(first.synchronizations + second.synchronizations, 0);
+      const bool peer = route == StepLink::Route::peer;
+      EXPECT_EQ(first.copies_on_device, peer ? 1 : 0);
+      EXPECT_EQ(second.copies_on_device, peer ? 1 : 0);
+      EXPECT_EQ(first.copies_to_host, peer ? 0 : 1);
+      EXPECT_EQ(second.copies_to_device, peer ? 1 : 2) << "arrays, and rows from the host";
+      EXPECT_GT(first.launches, 0);
+      EXPECT_GT(second.launches, 0);
+    }
+    runner->model().wait();
+  }
+}
+
+TEST_F(GpuStages, MemoryIsCountedOnEach) {
+  const std::size_t before[2] = {device_->allocated_bytes(), second_->allocated_bytes()};
+  const auto runner = load_on_two();
+  const std::vector<RankBytes> counted = runner->model().rank_bytes();
+  ASSERT_EQ(counted.size(), 2u);
+  std::size_t pages = 0;
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    const Device& device = rank == 0 ? *device_ : *second_;
+    std::size_t own = 0;
+    for (std::int32_t group = 0; group < runner->memory().num_groups(); ++group) {
+      own += runner->memory().of_rank(rank).pages(group).bytes();
+    }
+    EXPECT_EQ(device.allocated_bytes() - before[rank], counted[rank].weights + counted[rank].workspace + own);
+    pages += own;
+  }
+  EXPECT_EQ(runner->memory().page_bytes(), pages);
 }
 
 }  // namespace
