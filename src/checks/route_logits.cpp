@@ -15,7 +15,7 @@ constexpr int most_tries = 1000;
 /// What the choice of a token is made by. Without a bias the logits have the order of their scores.
 std::vector<double> choices(const RouteTokens::Spec& spec, std::span<const float> bias, std::span<const float> logits) {
   std::vector<double> values(logits.begin(), logits.begin() + spec.experts);
-  if (bias.empty() || spec.score == RouteScore::chosen_softmax) {
+  if (bias.empty() || spec.score == RouteScore::chosen_softmax || spec.score == RouteScore::chosen_sigmoid) {
     // The logits themselves.
   } else if (spec.score == RouteScore::sigmoid) {
     std::ranges::transform(values, values.begin(), [](double x) { return 1.0 / (1.0 + std::exp(-x)); });

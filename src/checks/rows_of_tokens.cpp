@@ -119,7 +119,7 @@ CallProblem<OutputGate> output_gate_problem(const OutputGate::Spec& spec, std::i
   CallProblem<OutputGate> problem;
   PooledRandom random(6);
   const auto x = problem.arrays.input("x", random.normals(tokens * spec.width()));
-  const auto gate = problem.arrays.input("gate", random.normals(tokens * spec.width()));
+  const auto gate = problem.arrays.input("gate", random.normals(tokens * spec.gates()));
   const auto weight = spec.norm ? problem.arrays.input("weight", random.normals(spec.dim)) : Slot<float>();
   const auto out = problem.arrays.output<float>("out", tokens, spec.width());
   problem.tolerance = float_tolerance;
@@ -128,7 +128,7 @@ CallProblem<OutputGate> output_gate_problem(const OutputGate::Spec& spec, std::i
     return OutputGate::Args{.x = place.at(x),
                             .x_stride = spec.width(),
                             .gate = place.at(gate),
-                            .gate_stride = spec.width(),
+                            .gate_stride = spec.gates(),
                             .weight = place.at(weight),
                             .tokens = tokens,
                             .out = place.at(out)};

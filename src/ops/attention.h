@@ -16,7 +16,8 @@ class AttentionBackend;
 /// KV head h / (q_heads / kv_heads). With a value_dim, V is the first value_dim elements of K. Multi-head latent attention
 /// in its absorbed form (DeepSeek-V2 2024) uses this with one KV head: [latent | rotated elements]. The query at position q
 /// sees keys at positions q - window < k <= q, with `spans` q - window < k < visible_end; without `causal` all keys of its
-/// sequence, or those at q - window < k < q + window. Positions are those in the cache, its cells.
+/// sequence, or those at q - window < k < q + window. With `chunked` positions are in chunks of `window`, and a query sees
+/// those of its own: window * floor(q / window) <= k (Llama 4). Positions are those in the cache, its cells.
 struct Attention {
   static constexpr std::string_view name = "attention";
   using KernelInterface = AttentionBackend;
@@ -29,6 +30,7 @@ struct Attention {
     DType io_dtype = DType::f32;  ///< of q and out
     float scale = 0.0f;           ///< 0 means 1 / sqrt(head_dim)
     std::int32_t window = 0;      ///< sliding window in tokens, 0 for none
+    bool chunked = false;         ///< the window is a chunk, a power of two; causal only
     float soft_cap = 0.0f;        ///< scores become c * tanh(score / c) before the mask; 0 for none
     bool sinks = false;           ///< one extra logit per query head joins the denominator
     bool causal = true;

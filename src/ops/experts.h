@@ -17,6 +17,7 @@ enum class RouteScore {
   softmax,         ///< over all experts
   sigmoid,         ///< of each logit by itself
   chosen_softmax,  ///< scores are the logits; weights are the softmax over the chosen logits
+  chosen_sigmoid,  ///< scores are the logits; weights are the sigmoids of the chosen logits
 };
 
 /// Chooses the experts of each token and their weights:

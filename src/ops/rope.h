@@ -34,10 +34,11 @@ struct RopeAppend {
     bool append = true;            ///< false: only Q is rotated; the pages hold K and V of another layer
     float norm_eps = 1e-6f;
     float magnitude = 1.0f;  ///< YaRN's mscale
-    /// At the end Q is multiplied by 1 + temperature_scale * ln(1 + floor(position / temperature_length)), of the first
-    /// axis; 0: it is not.
+    /// At the end Q is multiplied by 1 + temperature_scale * ln(1 + floor((position + temperature_ahead) /
+    /// temperature_length)), of the first axis; 0: it is not.
     float temperature_scale = 0.0f;
     std::int32_t temperature_length = 0;  ///< positions
+    std::int32_t temperature_ahead = 0;   ///< likewise
     KvLayout layout;
   };
 

@@ -27,6 +27,8 @@ std::string_view name(RouteScore score) {
       return "sigmoid";
     case RouteScore::chosen_softmax:
       return "chosen_softmax";
+    case RouteScore::chosen_sigmoid:
+      return "chosen_sigmoid";
   }
   return "?";
 }
@@ -64,8 +66,9 @@ std::string to_string(const GatedDeltaNet::Spec& spec) {
 }
 
 std::string to_string(const OutputGate::Spec& spec) {
-  return fmt::format("{} heads {} of {}{}", spec.gate == OutputGate::Gate::silu ? "silu" : "sigmoid", spec.heads, spec.dim,
-                     spec.norm ? fmt::format(" norm eps {:g}", spec.eps) : "");
+  constexpr std::array names{"sigmoid", "silu", "softplus", "plain"};
+  return fmt::format("{} heads {} of {}{}{}", names.at(static_cast<std::size_t>(spec.gate)), spec.heads, spec.dim,
+                     spec.of_heads ? " one gate each" : "", spec.norm ? fmt::format(" norm eps {:g}", spec.eps) : "");
 }
 
 std::string to_string(const Matmul::Spec& spec) { return fmt::format("{} [{}, {}]", name(spec.weight), spec.n, spec.k); }
@@ -84,9 +87,9 @@ std::string to_string(const RopeAppend::Spec& spec) {
                                             : " head_norm",
                      spec.value_norm ? " value_norm" : "", spec.append ? "" : " Q alone", name(spec.layout.dtype),
                      spec.layout.block_tokens) +
-         (spec.temperature_scale != 0.0f
-              ? fmt::format(" temperature {:g} from {}", spec.temperature_scale, spec.temperature_length)
-              : "");
+         (spec.temperature_scale != 0.0f ? fmt::format(" temperature {:g} from {}", spec.temperature_scale,
+                                                       spec.temperature_length - spec.temperature_ahead)
+                                         : "");
 }
 
 std::string name(const KvTypes& types) {
@@ -103,7 +106,7 @@ std::string to_string(const Attention::Spec& spec) {
     text += fmt::format(" values {}", spec.value_dim);
   }
   if (spec.window > 0) {
-    text += fmt::format(" window {}", spec.window);
+    text += fmt::format(" {} {}", spec.chunked ? "chunks of" : "window", spec.window);
   }
   if (spec.soft_cap > 0) {
     text += fmt::format(" soft_cap {:g}", spec.soft_cap);

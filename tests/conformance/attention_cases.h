@@ -35,6 +35,12 @@ inline Attention::Spec options(Attention::Spec spec, std::int32_t window, float 
   return spec;
 }
 
+inline Attention::Spec chunked(Attention::Spec spec, std::int32_t chunk) {
+  spec.window = chunk;
+  spec.chunked = true;
+  return spec;
+}
+
 inline Attention::Spec decode(Attention::Spec spec) {
   spec.most_rows = 1;
   return spec;

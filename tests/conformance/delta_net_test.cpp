@@ -313,11 +313,25 @@ TEST(DeltaNetConformance, StepsLongerThanWhatIsComputedAtOnce) {
   expect_parts(heads(1, 2, 16, 8), {{3, 40}, {5, 4300, 4200}, {0, 50, 7}});
 }
 
+double opening(OutputGate::Gate gate, double g) {
+  const double sigmoid = 1.0 / (1.0 + std::exp(-g));
+  return gate == OutputGate::Gate::plain      ? g
+         : gate == OutputGate::Gate::softplus ? std::log1p(std::exp(g))
+         : gate == OutputGate::Gate::silu     ? g * sigmoid
+                                              : sigmoid;
+}
+
 TEST(OutputGateConformance, TinyHeadsAreNormalisedAndGated) {
   for (const auto& [spec_heads, dim] : {std::pair{4, 16}, {3, 33}, {1, 100}, {17, 5}, {2, 300}}) {
     for (const bool norm : {false, true}) {
-      for (const auto gate : {OutputGate::Gate::sigmoid, OutputGate::Gate::silu}) {
-        const OutputGate::Spec spec{spec_heads, dim, gate, norm, 1e-3f};
+      for (const auto& [gate, of_heads] : {std::pair{OutputGate::Gate::sigmoid, false},
+                                           {OutputGate::Gate::silu, false},
+                                           {OutputGate::Gate::softplus, false},
+                                           {OutputGate::Gate::plain, false},
+                                           {OutputGate::Gate::sigmoid, true},
+                                           {OutputGate::Gate::softplus, true},
+                                           {OutputGate::Gate::plain, true}}) {
+        const OutputGate::Spec spec{spec_heads, dim, gate, norm, 1e-3f, of_heads};
         constexpr std::int64_t tokens = 5;
         const std::int64_t x_stride = spec.width() + 2;
         const std::int64_t gate_stride = spec.width() + 3;
@@ -335,8 +349,8 @@ TEST(OutputGateConformance, TinyHeadsAreNormalisedAndGated) {
             }
             const double scale = 1.0 / std::sqrt(squares / dim + double{spec.eps});
             for (std::int32_t i = 0; i < dim; ++i) {
-              const double g = double{gates[at(t * gate_stride + head * dim + i)]};
-              const double open = (gate == OutputGate::Gate::silu ? g : 1.0) / (1.0 + std::exp(-g));
+              const double g = double{gates[at(t * gate_stride + (spec.of_heads ? head : head * dim + i))]};
+              const double open = opening(spec.gate, g);
               expected.push_back(static_cast<float>(double{row[i]} * (norm ? scale * double{weight[at(i)]} : 1.0) * open));
             }
           }

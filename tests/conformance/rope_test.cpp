@@ -24,6 +24,7 @@ struct Case {
   float temperature_scale = 0.0f;
   bool value_norm = false;
   bool append = true;
+  std::int32_t temperature_ahead = 0;
 };
 
 constexpr KvTypes keys_rotated(KvTypes types) {
@@ -46,6 +47,7 @@ RopeAppend::Spec spec_of(const Case& c) {
           .magnitude = c.magnitude,
           .temperature_scale = c.temperature_scale,
           .temperature_length = c.temperature_scale != 0.0f ? 7 : 0,
+          .temperature_ahead = c.temperature_ahead,
           .layout = {.dtype = c.dtype,
                      .block_tokens = c.block_tokens,
                      .kv_heads = c.kv_heads,
@@ -265,6 +267,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"norm_after", RopeKind::half, 4, 1, 64, 64, true, DType::f32, by_token, by_dim, 16, 1.0f, true},
         Case{"norm_after_part", RopeKind::adjacent, 2, 2, 40, 16, true, DType::f16, by_dim, by_token, 16, 1.0f, true},
         Case{"temperature", RopeKind::adjacent, 2, 1, 32, 32, false, DType::f16, by_token, by_token, 32, 1.0f, false, 0.4f},
+        Case{"temperature_ahead", RopeKind::none, 2, 1, 32, 0, false, DType::f16, by_token, by_token, 32, 1.0f, false, 0.4f,
+             false, true, 1},
         Case{"temperature_q8_0", RopeKind::none, 2, 1, 64, 0, true, DType::q8_0, by_token, by_token, 32, 1.0f, false, 0.4f},
         Case{"value_norm", RopeKind::half, 4, 2, 32, 32, true, DType::f16, by_dim, by_token, 32, 1.0f, false, 0.0f, true},
         Case{"value_norm_alone", RopeKind::adjacent, 2, 2, 40, 16, false, DType::f32, by_token, by_dim, 16, 1.0f, false,

@@ -78,6 +78,8 @@ Routes expected_routes(const RouteTokens::Spec& spec, const std::vector<float>& 
     }
     if (spec.score == RouteScore::chosen_softmax) {
       chosen = softmax(chosen);
+    } else if (spec.score == RouteScore::chosen_sigmoid) {
+      std::ranges::transform(chosen, chosen.begin(), [](double value) { return 1.0 / (1.0 + std::exp(-value)); });
     }
     const double sum = spec.normalise ? std::accumulate(chosen.begin(), chosen.end(), 0.0) : 1.0;
     for (const double weight : chosen) {
@@ -117,7 +119,8 @@ void expect_routes(const RouteTokens::Spec& spec, std::int64_t tokens) {
 }
 
 TEST(RouteTokens, TinyEveryScoreWithAndWithoutTheRest) {
-  for (const RouteScore score : {RouteScore::softmax, RouteScore::sigmoid, RouteScore::chosen_softmax}) {
+  for (const RouteScore score :
+       {RouteScore::softmax, RouteScore::sigmoid, RouteScore::chosen_softmax, RouteScore::chosen_sigmoid}) {
     const std::vector<RouteTokens::Spec> specs = {
         {.experts = 8, .used = 2, .score = score},
         {.experts = 60, .used = 4, .score = score, .bias = true, .normalise = true},

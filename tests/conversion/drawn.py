@@ -6,6 +6,7 @@ import random
 LEFT_OUT = {
     "bailingmoe2": "transformers has no class of its own",
     "qwen3next-joined": "older files", "deepseek-v2": "as deepseek-v2-lite", "qwen2moe-equal": "as qwen2moe",
+    "llama4-128": "as llama4", "muse-glimmer": "its converter asks transformers for a real tokenizer",
 }
 
 
@@ -94,6 +95,11 @@ def keep_to_files(name, own):
     if name == "granitehybrid-dense":
         own["position_embedding_type"] = "nope"
         own["shared_intermediate_size"] = own["intermediate_size"]
+    if name == "llama4":
+        own.update(attention_chunk_size=8192, floor_scale=8192, attn_scale=0.1)
+    if "num_attention_heads_per_layer" in own:
+        heads = own["num_attention_heads"]
+        own["num_attention_heads_per_layer"] = [heads if kind == "full_attention" else 2 * heads for kind in own["layer_types"]]
     if name == "gemma4-e":
         own["vocab_size_per_layer_input"] = own["vocab_size"]
 
@@ -111,7 +117,7 @@ def released(config, name):
     if family == "hunyuan_v1_moe":
         return {"moe_topk": [config["moe_topk"]] * layers, "num_shared_expert": [1] * layers,
                 "moe_intermediate_size": [config["intermediate_size"]] * layers}
-    if family in ("deepseek_v3", "dots1", "glm4_moe_lite", "glm4_moe", "glm_moe_dsa"):
+    if family in ("deepseek_v3", "dots1", "deepseek_v32", "glm4_moe_lite", "glm4_moe", "glm_moe_dsa"):
         return {"scoring_func": "sigmoid", "num_nextn_predict_layers": 0}
     if family == "hy_v3":
         return {"first_k_dense_replace": 1, "num_nextn_predict_layers": 0}

@@ -98,6 +98,8 @@ TEST(Sensitivity, FactorsAndSoftCapsComeFromTheFile) {
     EXPECT_GT(error_after_key("granite", std::string("granite.") + key, 1.0), 100 * allowed) << key;
   }
   EXPECT_GT(error_after_key("command-r", "command-r.logit_scale", 0.5), 100 * allowed);
+  EXPECT_GT(error_after_key("muse-glimmer", "muse-glimmer.logit_scale", 0.5), 100 * allowed);
+  EXPECT_GT(error_after_key("muse-glimmer", "muse-glimmer.final_logit_softcapping", 30.0), 100 * allowed);
   EXPECT_GT(error_after_key("gemma2", "gemma2.attn_logit_softcapping", 50.0), 100 * allowed);
   EXPECT_GT(error_after_key("gemma2", "gemma2.final_logit_softcapping", 30.0), 100 * allowed);
   EXPECT_GT(error_after_key("starcoder2", "starcoder2.attention.layer_norm_epsilon", 1e-1), 100 * allowed);
@@ -126,6 +128,17 @@ TEST(Sensitivity, WindowsAndRotationsOfSingleLayersComeFromTheFile) {
   EXPECT_GT(error_after_key("mistral4", "mistral4.attention.temperature_scale", 0.2), 100 * allowed);
   EXPECT_GT(error_after_key("mistral4", "mistral4.attention.temperature_length", std::uint64_t{8}), 100 * allowed);
   EXPECT_LE(error_after_key("mistral4", "mistral4.attention.temperature_length", std::uint64_t{16}), allowed);
+  for (const std::uint64_t chunk : {0, 8, 32}) {
+    EXPECT_GT(error_after_key("llama4", "llama4.attention.sliding_window", chunk), 100 * allowed) << chunk;
+  }
+  EXPECT_GT(error_after_key("llama4", "llama4.attention.temperature_scale", 0.1), 100 * allowed);
+  EXPECT_GT(error_after_key("llama4", "llama4.attention.temperature_length", std::uint64_t{9}), 100 * allowed);
+  for (const char* name : {"laguna", "muse-glimmer"}) {
+    EXPECT_GT(error_after_key(name, std::string(name) + ".attention.sliding_window", std::uint64_t{12}), 100 * allowed);
+  }
+  EXPECT_GT(error_after_key("laguna", "laguna.rope.freq_base_swa", 1000.0), 100 * allowed);
+  EXPECT_GT(error_after_key("laguna", "laguna.rope.dimension_count_swa", std::uint64_t{8}), 100 * allowed);
+  EXPECT_GT(error_after_key("laguna", "laguna.rope.scaling.type", std::string("none")), 100 * allowed);
   EXPECT_GT(error_after_key("gemma3", "gemma3.rope.freq_base_swa", 100.0), 100 * allowed);
   EXPECT_GT(error_after_key("gemma3", "gemma3.rope.freq_base", 10000.0), 100 * allowed);
   EXPECT_GT(error_after_key("olmo3", "olmo2.rope.scaling.type", std::string("none")), 100 * allowed);

@@ -21,9 +21,10 @@ import golden_delta_net
 import golden_gemma4
 import golden_hy_glm
 import golden_mtp
+import golden_newest
 import model_golden_mamba as mamba
 from model_golden_parts import (
-    BOOL, CHOICE_BIAS, COUNTS, F32, STRING, U32, expert_parts, falcon_rows, kv_heads, latent_keys, latent_parts, llama3_factors,
+    BOOL, BOOLS, CHOICE_BIAS, COUNTS, F32, STRING, U32, expert_parts, falcon_rows, kv_heads, latent_keys, latent_parts, llama3_factors,
     neighbours, norm_epsilon, seed_of, windows, write_gguf)
 
 TOKENS = 44
@@ -238,20 +239,20 @@ MODELS = {
     "gpt2": ("gpt2", "GPT2", {**SMALL, "num_hidden_layers": 2, "intermediate_size": 64, "n_inner": 64}),
 }
 MODELS.update(golden_delta_net.models(EXPERTS, rope))
-MODELS.update(golden_hy_glm.models(EXPERTS, LATENT, rope))
+MODELS.update(golden_hy_glm.models(EXPERTS, LATENT, rope) | golden_newest.models(EXPERTS, LATENT, rope))
 MODELS.update(mamba.MODELS | golden_gemma4.models(SMALL))
 MODELS.update(golden_mtp.models(EXPERTS, LATENT, rope))
 
 # Models with vision: their text part, whose parameters are under model.language_model.
-SEEING = ("Qwen2VL", "Qwen3VL", "Qwen3VLMoe")
+SEEING = ("Qwen2VL", "Qwen3VL", "Qwen3VLMoe", "MuseGlimmer")
 
 # Older files of DeepSeek, in which K and V of a head have no tensors of their own.
 JOINED_LATENT = ("deepseek-v2",)
-LATENT_ARCHITECTURES = ("deepseek2", "mistral4", "glm-dsa")
+LATENT_ARCHITECTURES = ("deepseek2", "mistral4", "glm-dsa", "deepseek32")
 
 # Architectures of which converters write these keys although readers could work them out.
-NAMES_ROTATED = ("llama", "smollm3", "granite", "granitemoe", "granitehybrid", "mistral3", "cohere2")
-NAMES_VOCABULARY = (*NAMES_ROTATED, "exaone4", "nemotron", "lfm2", "lfm2moe", "deepseek2", "mistral4", "nemotron_h", "nemotron_h_moe")
+NAMES_ROTATED = ("llama", "smollm3", "granite", "granitemoe", "granitehybrid", "mistral3", "cohere2", "llama4")
+NAMES_VOCABULARY = (*NAMES_ROTATED, "exaone4", "nemotron", "lfm2", "lfm2moe", "deepseek2", "mistral4", "nemotron_h", "nemotron_h_moe", "deepseek32", "laguna")
 
 # Architectures whose converter joins Q, K and V.
 JOINED_QKV = ("bailingmoe2",)
@@ -295,13 +296,13 @@ EXPERT_KEYS = {
         "count": "num_experts", "weights_scale": "routed_scaling_factor", "weights_norm": "norm_topk_prob",
         "gating_func": 2},
 }
-EXPERT_KEYS.update(mamba.EXPERT_KEYS | golden_hy_glm.EXPERT_KEYS)
+EXPERT_KEYS.update(mamba.EXPERT_KEYS | golden_hy_glm.EXPERT_KEYS | golden_newest.EXPERT_KEYS)
 LAYER_KEYS = {
     "first_k_dense_replace": "leading_dense_block_count", "moe_layer_start_index": "leading_dense_block_count",
     "moe_layer_interval": "interleave_moe_layer_step", "num_dense_layers": "leading_dense_block_count"}
 
 # Architectures whose rows of Q and K the converter permutes, and architectures whose norms it stores with the formula's + 1.
-PERMUTED = ("llama", "smollm3", "granite", "granitemoe", "granitehybrid", "mistral3")
+PERMUTED = ("llama", "smollm3", "granite", "granitemoe", "granitehybrid", "mistral3", "muse-glimmer")
 NORMS_FROM_ZERO = ("gemma", "gemma2", "gemma3", "qwen3next", "qwen35", "qwen35moe", "nemotron")
 
 NAMES = {
@@ -338,16 +339,14 @@ NAMES.update({
 OLD_NAMES = {
     "transformer.h.": "model.layers.", "transformer.ln_f.": "model.norm.", "transformer.word_embeddings.": "model.embed_tokens.",
     "transformer.wte.": "model.embed_tokens.", "transformer.wpe.": "model.embed_positions."}
-NAMES.update(golden_delta_net.NAMES | golden_gemma4.NAMES | golden_mtp.NAMES)
+NAMES.update(golden_delta_net.NAMES | golden_gemma4.NAMES | golden_mtp.NAMES | mamba.NAMES | golden_newest.NAMES)
 for shared in ("shared_expert", "shared_experts", "shared_mlp"):
     NAMES.update({f"mlp.{shared}.{part}_proj": f"ffn_{part}_shexp" for part in ("gate", "up", "down")})
-NAMES.update(mamba.NAMES)
 # Architectures with a tensor post_attention_norm, which in Seed-OSS is not the norm after attention.
 POST_ATTENTION = ("olmo2", "exaone4", "seed_oss", "gemma2", "gemma3", "glm4moe", "gpt-oss", "qwen3next", "qwen35",
-                  "qwen35moe", "gemma4")
+                  "qwen35moe", "gemma4", "muse-glimmer")
 
-
-SEEING_PARTS = ("model.visual.", "model.vision_tower.", "model.multi_modal_projector.", "model.embed_vision.", "model.embed_audio.")
+SEEING_PARTS = ("model.visual.", "model.vision_tower.", "model.multi_modal_projector.", "model.embed_vision.", "model.embed_audio.", *golden_newest.BLIND_PARTS)
 
 
 def named_weights(model):
@@ -409,7 +408,7 @@ def tensors(architecture, name, config, model):
 def single_tensors(architecture, name, config, model):
     joined = name in JOINED_LATENT
     for source, parameter in named_weights(model):
-        values = parameter.detach().numpy()
+        values = golden_newest.adjusted(architecture, source, parameter.detach().numpy())
         if architecture == "falcon-h1":
             values = (values * mamba.factor_of(source, config)).astype(numpy.float32)
         if architecture in mamba.ARCHITECTURES and (part := mamba.converted(source, values, config)) or \
@@ -439,6 +438,7 @@ def single_tensors(architecture, name, config, model):
         if target.endswith("shortconv.conv.weight"):
             values = values[:, 0]
         yield target, values
+    yield from golden_newest.extra(architecture, config)
     parameters = main_rope(config)
     if parameters["rope_type"] == "llama3":
         yield "rope_freqs.weight", llama3_factors(config)
@@ -494,7 +494,7 @@ def metadata(architecture, name, config):
         own.append(("rope.scaling.type", STRING, "none"))
     if "partial_rotary_factor" in parameters and not latent:
         own.append(("rope.dimension_count", U32, int(head_dim * parameters["partial_rotary_factor"])))
-    own += windows(architecture, config)
+    own += [*windows(architecture, config), *golden_newest.keys(architecture, config, U32, F32, COUNTS, BOOLS)]
     for attribute, key in FACTORS.get(architecture, {}).items():
         own.append((key, F32, getattr(config, attribute)))
     if hasattr(config, "conv_L_cache"):
@@ -522,7 +522,7 @@ def metadata(architecture, name, config):
     if kind == "longrope":
         stretch = config.max_position_embeddings / original
         own.append(("rope.scaling.attn_factor", F32, math.sqrt(1.0 + math.log(stretch) / math.log(original))))
-    for key, kind, value in own:
+    for key, kind, value in {entry[0]: entry for entry in own}.values():
         if value is not None:
             yield f"{architecture}.{key}", kind, value
 
@@ -556,12 +556,12 @@ def make_config(family, config_class, own):
         return getattr(transformers, config_class)(**own)
     blind = {"depth": 1, "hidden_size": 16, "intermediate_size": 16, "num_heads": 2, "embed_dim": 16,
              "out_hidden_size": own["hidden_size"]}
-    return getattr(transformers, config_class)(text_config=own, vision_config=blind)
+    return getattr(transformers, config_class)(text_config=own, vision_config=golden_newest.BLIND.get(family, blind))
 
 
 def build(name, architecture, family, own):
     """The model with random weights, and the configuration of its text part."""
-    config_class = family + ("TextConfig" if family in ("Gemma3", "Gemma4", "Qwen3_5", "Qwen3_5Moe") else "Config")
+    config_class = family + ("TextConfig" if family in ("Gemma3", "Gemma4", "Llama4", "Qwen3_5", "Qwen3_5Moe") else "Config")
     config = make_config(family, config_class, {**SIZES, **own})
     config._attn_implementation = "eager"
     model_class = family + ("ForConditionalGeneration" if family in SEEING else "LMHeadModel" if family == "GPT2" else "ForCausalLM")

@@ -157,5 +157,7 @@ def feed_forward_widths(config):
         return [config.intermediate_size if kind in ("mlp", "moe") else 0 for kind in config.layer_types]
     if config.model_type in ("mamba", "falcon_mamba", "mamba2"):
         return 0
+    if hasattr(config, "intermediate_size_mlp"):  # Llama 4, where the other one is that of experts
+        return config.intermediate_size_mlp
     is_shared = getattr(config, "num_local_experts", None) == 0
     return config.shared_intermediate_size if is_shared else config.intermediate_size

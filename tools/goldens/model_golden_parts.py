@@ -58,7 +58,7 @@ def neighbours(weight, heads):
 def llama3_factors(config):
     """What each pair's angle is divided by: fast pairs stay, slow ones are stretched in full, those between in part."""
     scaling = config.rope_parameters
-    head_dim = config.hidden_size // config.num_attention_heads
+    head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     factors = []
     for pair in range(head_dim // 2):
         turns = scaling["original_max_position_embeddings"] / (2 * math.pi * scaling["rope_theta"] ** (2 * pair / head_dim))

@@ -21,6 +21,15 @@ constexpr Kernel<LatentAppendCheckArgs> latent_kernel{"append_check", "check_lat
 
 /// Of a RopeAppend::Spec or a LatentAppend::Spec.
 template <class Spec>
+std::int32_t temperature_ahead_of(const Spec& spec) {
+  if constexpr (requires { spec.temperature_ahead; }) {
+    return spec.temperature_ahead;
+  } else {
+    return 0;
+  }
+}
+
+template <class Spec>
 TurnCheckArgs turn_of(const Spec& spec, const float* inverse_frequency, const std::int32_t* axes) {
   return {.inverse_frequency = inverse_frequency,
           .axes = axes,
@@ -29,7 +38,7 @@ TurnCheckArgs turn_of(const Spec& spec, const float* inverse_frequency, const st
           .magnitude = double{spec.magnitude},
           .temperature_scale = double{spec.temperature_scale},
           .temperature_length = std::max(spec.temperature_length, 1),
-          .unused = 0};
+          .temperature_ahead = temperature_ahead_of(spec)};
 }
 
 PagesCheckArgs pages_of(const KvLayout& layout, const KvCacheView& cache, const RaggedBatch& batch) {

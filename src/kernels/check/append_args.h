@@ -16,7 +16,7 @@ struct TurnCheckArgs {
   double magnitude;
   double temperature_scale;  ///< 0 for none
   std::int32_t temperature_length;
-  std::int32_t unused;
+  std::int32_t temperature_ahead;
 };
 
 /// The pages of a step's sequences, laid out as KvLayout says.

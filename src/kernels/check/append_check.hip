@@ -63,7 +63,8 @@ __device__ double norm_factor(int count, double eps, const Value& value) {
 
 __device__ double query_factor(const TurnCheckArgs& turn, std::int32_t position) {
   return turn.temperature_scale != 0.0
-             ? 1.0 + turn.temperature_scale * log(1.0 + static_cast<double>(position / turn.temperature_length))
+             ? 1.0 + turn.temperature_scale *
+                         log(1.0 + static_cast<double>((position + turn.temperature_ahead) / turn.temperature_length))
              : 1.0;
 }
 

@@ -1,5 +1,5 @@
-// The choice of experts as plain as it can be written: a thread goes through a token's experts again and again; scores are in
-// double and computed where they are needed. Formulas: ops/experts.h.
+// The choice of experts as plain as it can be written: a thread goes through a token's experts again and again; scores are
+// in double and computed where they are needed. Formulas: ops/experts.h.
 
 #include "kernels/check/check_code.h"
 #include "kernels/check/route_args.h"
@@ -119,7 +119,12 @@ __device__ void weigh(const RouteCheckArgs& args, const TokenScores& scores, con
     largest = fmax(largest, scores.logit(ids[j]));
   }
   const bool softmax = spec.score == RouteScore::chosen_softmax;
-  const auto weight = [&](int j) { return softmax ? exp(scores.logit(ids[j]) - largest) : scores.score(ids[j]); };
+  const auto weight = [&](int j) {
+    if (spec.score == RouteScore::chosen_sigmoid) {
+      return sigmoid(scores.logit(ids[j]));
+    }
+    return softmax ? exp(scores.logit(ids[j]) - largest) : scores.score(ids[j]);
+  };
   double total = 0.0;
   for (int j = 0; j < spec.used; ++j) {
     total += weight(j);

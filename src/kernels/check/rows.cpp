@@ -121,8 +121,8 @@ class CheckOutputGate final : public AnyCheckKernel<OutputGate> {
                                .heads = spec.heads,
                                .dim = spec.dim,
                                .eps = double{spec.eps},
-                               .silu = spec.gate == OutputGate::Gate::silu ? 1 : 0,
-                               .unused = 0});
+                               .form = spec.gate,
+                               .of_heads = spec.of_heads ? 1 : 0});
   }
 };
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "ops/activation.h"
+#include "ops/output_gate.h"
 
 namespace rocmforge::check_kernels {
 
@@ -48,7 +49,7 @@ struct ResidualCheckArgs {
 
 struct OutputGateCheckArgs {
   const float* x;       ///< [tokens, heads, dim], rows x_stride apart
-  const float* gate;    ///< likewise, gate_stride apart
+  const float* gate;    ///< [tokens, heads, dim] or [tokens, heads], rows gate_stride apart
   const float* weight;  ///< [dim], null without a norm
   float* out;           ///< [tokens, heads, dim]; may be x
   std::int64_t tokens;
@@ -57,8 +58,8 @@ struct OutputGateCheckArgs {
   std::int32_t heads;
   std::int32_t dim;
   double eps;
-  std::int32_t silu;  ///< 1: silu(gate), 0: sigmoid(gate)
-  std::int32_t unused;
+  OutputGate::Gate form;
+  std::int32_t of_heads;  ///< 1: one gate for each head
 };
 
 struct GatherCheckArgs {

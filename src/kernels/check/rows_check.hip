@@ -50,22 +50,35 @@ ROCMFORGE_CHECK_KERNEL check_residual(ResidualCheckArgs args) {
   });
 }
 
+__device__ inline double opening(OutputGate::Gate gate, double x) {
+  switch (gate) {
+    case OutputGate::Gate::sigmoid:
+      return 1.0 / (1.0 + exp(-x));
+    case OutputGate::Gate::silu:
+      return x / (1.0 + exp(-x));
+    case OutputGate::Gate::softplus:
+      return x > 30.0 ? x : log1p(exp(x));
+    case OutputGate::Gate::plain:
+      break;
+  }
+  return x;
+}
+
 ROCMFORGE_CHECK_KERNEL check_output_gate(OutputGateCheckArgs args) {
   for_each_element(args.tokens * args.heads, [&](std::int64_t index) {
     const std::int64_t t = index / args.heads;
     const std::int64_t first = index % args.heads * args.dim;
     const float* const x = args.x + t * args.x_stride + first;
-    const float* const gate = args.gate + t * args.gate_stride + first;
+    const float* const gate = args.gate + t * args.gate_stride + (args.of_heads != 0 ? index % args.heads : first);
     double squares = 0.0;
     for (int i = 0; i < args.dim; ++i) {
       squares += static_cast<double>(x[i]) * static_cast<double>(x[i]);
     }
     const double scale = 1.0 / sqrt(squares / args.dim + args.eps);
     for (int i = 0; i < args.dim; ++i) {
-      const auto g = static_cast<double>(gate[i]);
       const double norm = args.weight != nullptr ? scale * static_cast<double>(args.weight[i]) : 1.0;
-      args.out[index * args.dim + i] =
-          static_cast<float>(static_cast<double>(x[i]) * norm / (1.0 + exp(-g)) * (args.silu != 0 ? g : 1.0));
+      args.out[index * args.dim + i] = static_cast<float>(
+          static_cast<double>(x[i]) * norm * opening(args.form, static_cast<double>(gate[args.of_heads != 0 ? 0 : i])));
     }
   });
 }

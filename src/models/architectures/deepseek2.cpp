@@ -32,9 +32,9 @@ void configure_deepseek2(ModelConfig& config, MetadataReader& metadata) {
   }
 }
 
-/// GLM-5: the same graph, where an indexer chooses the keys that a query sees. As long as there are no more than it would
-/// choose, a query sees all.
-void configure_glm_dsa(ModelConfig& config, MetadataReader& metadata) {
+/// GLM-5 and DeepSeek V3.2: the same graph, where an indexer chooses the keys that a query sees. As long as there are no
+/// more than it would choose, a query sees all.
+void configure_indexed(ModelConfig& config, MetadataReader& metadata) {
   separate_mtp_blocks(config, metadata);
   config.mtp_supported = false;
   read_experts(config, metadata, {.score = RouteScore::sigmoid, .normalise = true});
@@ -51,6 +51,7 @@ void configure_glm_dsa(ModelConfig& config, MetadataReader& metadata) {
 }  // namespace
 
 Architecture deepseek2_architecture() { return {.name = "deepseek2", .configure = configure_deepseek2, .latent = true}; }
-Architecture glm_dsa_architecture() { return {.name = "glm-dsa", .configure = configure_glm_dsa, .latent = true}; }
+Architecture glm_dsa_architecture() { return {.name = "glm-dsa", .configure = configure_indexed, .latent = true}; }
+Architecture deepseek32_architecture() { return {.name = "deepseek32", .configure = configure_indexed, .latent = true}; }
 
 }  // namespace rocmforge

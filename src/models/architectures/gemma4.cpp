@@ -26,11 +26,7 @@ void read_windowed_heads(ModelConfig& config, MetadataReader& metadata) {
   if (const std::int32_t values = metadata.count("attention.value_length_swa", head_dim); values != head_dim) {
     throw metadata.error("attention.value_length_swa", fmt::format("is {}, the key length is {}", values, head_dim));
   }
-  const std::int32_t n_rot = metadata.count("rope.dimension_count_swa", head_dim);
-  if (n_rot % 2 != 0 || n_rot > head_dim) {
-    throw metadata.error("rope.dimension_count_swa",
-                         fmt::format("is {}, it must be even and at most the head length {}", n_rot, head_dim));
-  }
+  const std::int32_t n_rot = read_window_rotated(metadata, head_dim);
   const auto frequencies = plain_frequencies(n_rot, read_window_rope_base(metadata));
   for (LayerConfig& layer : config.blocks) {
     if (layer.attention.window > 0) {

@@ -2,12 +2,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "models/config/rope_frequencies.h"
 #include "ops/elementwise.h"
 #include "ops/experts.h"
+#include "ops/output_gate.h"
 #include "ops/rope.h"
 
 namespace rocmforge {
@@ -18,6 +20,7 @@ enum class QkNorm {
   heads,        ///< each head by itself, with one weight [head_dim] for the heads of Q and one for those of K (qwen3)
   vectors,      ///< all heads of a token together, with weights [q_dim] and [kv_dim] (olmo2)
   layer_heads,  ///< each head by itself, by a LayerNorm: weights [q_heads, head_dim], [kv_heads, head_dim] (Command R+)
+  plain_heads,  ///< as heads, without weights (Llama 4)
 };
 
 /// The norm of a model's residual stream: RMSNorm, or LayerNorm with a bias where the file has one.
@@ -49,19 +52,24 @@ struct AttentionConfig {
   std::int32_t kv_heads = 0;       ///< 1 with latent attention
   std::int32_t head_dim = 0;       ///< with latent attention the row's: rank + n_rot
   std::int32_t window = 0;         ///< positions that a query sees, its own included; 0: all before it
+  bool chunked = false;            ///< positions are in chunks of `window`: Attention::Spec
   float scale = 0.0f;              ///< of the scores; 0: 1 / sqrt(head_dim)
   float soft_cap = 0.0f;           ///< of the scores; 0: none
   float temperature_scale = 0.0f;  ///< of Q, by its position: RopeAppend::Spec
   std::int32_t temperature_length = 0;
+  std::int32_t temperature_ahead = 0;
   bool sinks = false;       ///< a logit of each query head joins the softmax's denominator: tensor attn_sinks
   bool needs_bias = false;  ///< Q, K and V must have a bias; one in the file is always used
   bool output_needs_bias = false;
   bool output_gate = false;  ///< each head of attn_q has a gate behind its query, whose sigmoid multiplies the output
+  /// Tensor attn_gate gives gates of the output, from what Q, K and V come from: one for each element, or for each head.
+  std::optional<OutputGate::Gate> own_gate{};
+  bool gates_of_heads = false;
   QkNorm qk_norm = QkNorm::none;
   bool value_norm = false;       ///< each head of V is normalised, without weights
   bool values_are_keys = false;  ///< V is K before its norm and its rotation: there is no attn_v
   std::int32_t keys_of = -1;     ///< the earlier layer whose K and V are read; -1: the layer has its own
-  bool norm_after_turn = false;  ///< QkNorm::heads only
+  bool norm_after_turn = false;  ///< QkNorm::heads and plain_heads only
   bool spans = true;             ///< the tokens of a span see each other in both directions
   /// Each half of a head turns by itself, as RopeKind::half turns a head: the middle quarters of Q and K change places when
   /// they are loaded, so that pairs lie as in RopeKind::half.
@@ -71,6 +79,8 @@ struct AttentionConfig {
 
   [[nodiscard]] std::int64_t q_dim() const { return std::int64_t{q_heads} * head_dim; }
   [[nodiscard]] std::int64_t kv_dim() const { return std::int64_t{kv_heads} * head_dim; }
+  /// Elements of a row of attn_gate's product.
+  [[nodiscard]] std::int64_t own_gates() const { return !own_gate ? 0 : gates_of_heads ? q_heads : q_dim(); }
   /// The offset of the keys in a row of [queries | gates, if any | keys | values].
   [[nodiscard]] std::int64_t keys_at() const { return (output_gate ? 2 : 1) * q_dim(); }
   [[nodiscard]] bool has_keys() const { return keys_of < 0; }
@@ -141,9 +151,10 @@ struct ExpertConfig {
   bool needs_bias = false;        ///< the router and every product must have a bias; one in the file is always used
   std::int32_t latent_size = 0;   ///< of the latents that the routed experts work on; 0: on hidden states
   bool apart = false;             ///< the shared expert is a dense part with norms of its own: TwoFeedForwards
+  bool weights_inputs = false;    ///< an expert reads rows times its weight; its output is added as it is. `used` is 1
 
   /// Whether the shared expert may be one of the stacked experts: same width, same input.
-  [[nodiscard]] bool may_stack_shared() const { return shared_width == width && latent_size == 0; }
+  [[nodiscard]] bool may_stack_shared() const { return shared_width == width && latent_size == 0 && !weights_inputs; }
   /// The largest number of experts of a token, the shared one included.
   [[nodiscard]] std::int32_t taken() const { return used + (may_stack_shared() ? 1 : 0); }
   /// Elements per token between up and down of its experts.
@@ -177,6 +188,7 @@ struct BlockGraph {
   std::string_view ffn_norm_suffix = ".weight";  ///< of its tensor
   std::string_view ffn_post_norm{};
   std::string_view ffn_sum_norm{};
+  float post_norm_eps = 0.0f;  ///< of mixer_post_norm and ffn_post_norm; 0: that of the model's norms
   bool parallel = false;
   float residual_scale = 1.0f;
   std::string_view output_scale{};  ///< a tensor of one number

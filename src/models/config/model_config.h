@@ -38,6 +38,7 @@ struct ModelConfig {
   float norm_eps = 1e-5f;                   ///< of every norm
   std::string output_norm = "output_norm";  ///< its tensor, without ".weight"; "" for none
   std::string embedding_norm;               ///< of the first layer's input: its tensor; "" for none
+  bool plain_embedding_norm = false;        ///< the same without weights
   float embedding_scale = 1.0f;             ///< multiplies the rows of the embedding
   std::int32_t position_axes = 1;           ///< the most positions that a token may have: RaggedBatch::position_axes
   /// So many first layers get rows of images added to their outputs, which lie behind the rows of the embedding:

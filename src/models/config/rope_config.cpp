@@ -104,6 +104,15 @@ double read_window_rope_base(MetadataReader& metadata, std::optional<double> abs
   return above_one(absent ? metadata.number(key, *absent) : metadata.number(key), key, metadata);
 }
 
+std::int32_t read_window_rotated(MetadataReader& metadata, std::int32_t head_dim) {
+  constexpr std::string_view key = "rope.dimension_count_swa";
+  const std::int32_t n_rot = metadata.count(key, head_dim);
+  if (n_rot % 2 != 0 || n_rot > head_dim) {
+    throw metadata.error(key, fmt::format("is {}, it must be even and at most the head length {}", n_rot, head_dim));
+  }
+  return n_rot;
+}
+
 bool names_yarn_magnitude(MetadataReader& metadata) { return metadata.contains("rope.scaling.yarn_attn_factor"); }
 
 RopeConfig read_rope(MetadataReader& metadata, std::int32_t head_dim, std::int32_t trained_context, std::int32_t context,

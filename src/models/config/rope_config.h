@@ -42,4 +42,8 @@ double read_rope_base(MetadataReader& metadata);
 /// rope.freq_base_swa, the base of layers with a window, above 1. Without a value for an absent key it is required.
 double read_window_rope_base(MetadataReader& metadata, std::optional<double> absent = {});
 
+/// rope.dimension_count_swa, the rotated elements of heads of layers with a window: all when absent. Throws Error unless the
+/// number is even and at most `head_dim`.
+std::int32_t read_window_rotated(MetadataReader& metadata, std::int32_t head_dim);
+
 }  // namespace rocmforge

@@ -30,7 +30,7 @@ AttentionMixer::AttentionMixer(Planner& planner, const ModelConfig& config, int 
   }
   mix_.push_back({std::string(RopeAppend::name), [this](const Step& step) { append_keys(step); }});
   mix_.push_back({std::string(Attention::name), [this](const Step& step) { attend(step); }});
-  if (config_.output_gate) {
+  if (output_gate_.kernel != nullptr) {
     mix_.push_back({std::string(OutputGate::name), [this](const Step& step) { gate(step); }});
   }
   output_.append(project_);
@@ -106,8 +106,16 @@ void AttentionMixer::plan_projections(Planner& planner, const ModelConfig& confi
     width += several[i].n;
     pieces.push_back({several[i].name, stacked_parts[i].of});
   }
-  const std::vector<LinearName> one{
+  std::vector<LinearName> one{
       {.name = name("attn_qkv"), .n = width, .needs_bias = needs_bias, .rows = stacked(stacked_parts), .pieces = pieces}};
+  gate_at_ = config_.output_gate ? config_.q_dim() : width;
+  if (config_.own_gate) {
+    const LinearName gates{.name = name("attn_gate"),
+                           .n = config_.own_gates(),
+                           .rows = config_.gates_of_heads ? q_heads_ : q_heads_.times(dim)};
+    several.push_back(gates);
+    one.push_back(gates);
+  }
   for (const char* tensor : {"attn_k.weight", "attn_v.weight", "attn_k_norm.weight"}) {
     if (!config_.has_keys()) {
       planner.weights().pass_over(name(tensor));
@@ -115,7 +123,17 @@ void AttentionMixer::plan_projections(Planner& planner, const ModelConfig& confi
   }
   qkv_ = planner.fused_linear(name("attn_qkv"), block_norm(config, index, config.layer(index).graph.mixer_norm),
                               one_tensor ? one : several, config.hidden);
-  if (config_.qk_norm == QkNorm::heads) {
+  plan_norms(planner, config, index, elements);
+}
+
+void AttentionMixer::plan_norms(Planner& planner, const ModelConfig& config, int index, const Selection& elements) {
+  const auto name = [index](std::string_view part) { return block_tensor(index, part); };
+  const AttentionConfig& all = config.layer(index).attention;
+  const std::int64_t dim = config_.head_dim;
+  if (config_.qk_norm == QkNorm::plain_heads) {
+    q_norm_ = planner.weights().computed(std::vector<float>(static_cast<std::size_t>(dim), 1.0f));
+    k_norm_ = q_norm_;
+  } else if (config_.qk_norm == QkNorm::heads) {
     q_norm_ = planner.floats(name("attn_q_norm.weight"), {dim}, elements);
     k_norm_ = config_.has_keys() ? planner.floats(name("attn_k_norm.weight"), {dim}, elements) : nullptr;
   } else if (config_.qk_norm == QkNorm::vectors) {
@@ -147,20 +165,24 @@ void AttentionMixer::plan_attention(Planner& planner, const ModelConfig& config,
                                                 .kv_dtype = planner.kv_dtype(),
                                                 .scale = config_.scale,
                                                 .window = config_.window,
+                                                .chunked = config_.chunked,
                                                 .soft_cap = config_.soft_cap,
                                                 .sinks = config_.sinks,
                                                 .causal = !config.encoder.is_encoder},
                                                shared, config_.spans);
   attention_ = planned.attention;
   kv_place_ = planned.place;
-  if (config_.output_gate) {
-    output_gate_ = planner.resolve<OutputGate>({.heads = config_.q_heads, .dim = config_.head_dim});
+  if (config_.output_gate || config_.own_gate) {
+    output_gate_ = planner.resolve<OutputGate>({.heads = config_.q_heads,
+                                                .dim = config_.head_dim,
+                                                .gate = config_.own_gate.value_or(OutputGate::Gate::sigmoid),
+                                                .of_heads = config_.gates_of_heads});
   }
   rope_append_ = planner.rope_append({.kind = rope.kind,
                                       .q_heads = config_.q_heads,
                                       .head_dim = config_.head_dim,
                                       .n_rot = rope.n_rot,
-                                      .head_norm = config_.qk_norm == QkNorm::heads,
+                                      .head_norm = q_norm_ != nullptr,
                                       .norm_after_turn = config_.norm_after_turn,
                                       .value_norm = config_.value_norm,
                                       .append = config_.has_keys(),
@@ -168,6 +190,7 @@ void AttentionMixer::plan_attention(Planner& planner, const ModelConfig& config,
                                       .magnitude = rope.kind != RopeKind::none ? rope.frequencies->magnitude : 1.0f,
                                       .temperature_scale = config_.temperature_scale,
                                       .temperature_length = config_.temperature_length,
+                                      .temperature_ahead = config_.temperature_ahead,
                                       .layout = planned.layout},
                                      attention_);
 }
@@ -223,7 +246,7 @@ void AttentionMixer::gate(const Step& step) const {
   if (step.results) {
     output_gate_.run({.x = step.buffers.gathered,
                       .x_stride = config_.q_dim(),
-                      .gate = step.buffers.projected + config_.q_dim(),
+                      .gate = step.buffers.projected + gate_at_,
                       .gate_stride = qkv_.linear.width(),
                       .tokens = step.tokens,
                       .out = step.buffers.gathered},

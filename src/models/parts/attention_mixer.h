@@ -24,6 +24,8 @@ class AttentionMixer final : public Mixer {
   /// The heads of this rank.
   void take_share(const Planner& planner, const AttentionConfig& all, int index);
   void plan_projections(Planner& planner, const ModelConfig& config, int index);
+  /// `elements`: the order of a head's elements.
+  void plan_norms(Planner& planner, const ModelConfig& config, int index, const Selection& elements);
   void plan_attention(Planner& planner, const ModelConfig& config, int index, const std::optional<KvPlace>& shared);
   /// Normalises Q and K where that is not part of RopeAppend.
   void normalise_rows(const Step& step) const;
@@ -57,6 +59,7 @@ class AttentionMixer final : public Mixer {
   std::int64_t k_at_ = 0;
   std::int64_t v_at_ = 0;
   std::int64_t all_k_at_ = 0;
+  std::int64_t gate_at_ = 0;  ///< the gates of the output, if any
 };
 
 }  // namespace rocmforge

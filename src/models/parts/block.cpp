@@ -26,6 +26,9 @@ std::optional<NormName> block_norm(const ModelConfig& config, int index, std::st
   if (part == graph.ffn_norm) {
     name.suffix = graph.ffn_norm_suffix;
   }
+  if (graph.post_norm_eps > 0.0f && (part == graph.mixer_post_norm || part == graph.ffn_post_norm)) {
+    name.eps = graph.post_norm_eps;
+  }
   return name;
 }
 

@@ -32,23 +32,27 @@ ExpertsFeedForward::ExpertsFeedForward(Planner& planner, const ModelConfig& conf
   const bool gated = layer.feed_forward.gated;
   check(layer.graph.ffn_post_norm.empty() && (input.norm || input.from == &Buffers::normed),
         "experts read a norm's output, and none stands behind them");
+  check(!own.weights_inputs || (own.used == 1 && own.latent_size == 0 && layer.graph.residual_scale == 1.0f),
+        "a token whose weights multiply inputs has one expert");
   const auto name = [index](std::string_view part) { return block_tensor(index, part); };
   const std::string bias = name("exp_probs_b.bias");
   const float residual_scale = layer.graph.residual_scale;
-  RoutedExperts::Config routed{.route = {.experts = own.count,
-                                         .used = own.used,
-                                         .score = own.score,
-                                         .bias = planner.weights().has_tensor(bias),
-                                         .normalise = own.normalise,
-                                         .scale = own.latent_size > 0 ? own.scale : own.scale * residual_scale,
-                                         .groups = own.groups,
-                                         .groups_used = own.groups_used,
-                                         .group_best = own.group_best},
-                               .width = own.width,
-                               .hidden = config.hidden,
-                               .expert_rows = own.latent_size,
-                               .activation = layer.feed_forward.activation,
-                               .gated = gated};
+  RoutedExperts::Config routed{
+      .route = {.experts = own.count,
+                .used = own.used,
+                .score = own.score,
+                .bias = planner.weights().has_tensor(bias),
+                .normalise = own.normalise,
+                .scale = own.latent_size > 0 || own.weights_inputs ? own.scale : own.scale * residual_scale,
+                .groups = own.groups,
+                .groups_used = own.groups_used,
+                .group_best = own.group_best},
+      .width = own.width,
+      .hidden = config.hidden,
+      .expert_rows = own.latent_size,
+      .activation = layer.feed_forward.activation,
+      .gated = gated,
+      .weighted = !own.weights_inputs};
   RoutedExperts::Names names{
       .router = {input.norm, name("ffn_gate_inp"), own.needs_bias, routed.route.bias ? bias : ""},
       .gate = {.stacked = name("ffn_gate_exps"), .single = name("ffn_gate"), .joined = name("ffn_gate_up_exps")},
@@ -64,6 +68,12 @@ ExpertsFeedForward::ExpertsFeedForward(Planner& planner, const ModelConfig& conf
   ExpertConfig of_rank = own;
   of_rank.width = static_cast<std::int32_t>(routed.width);
   need_buffers(planner.buffers(), of_rank);
+  if (own.weights_inputs) {
+    planner.buffers().need_after_gather(BufferName::gathered, config.hidden);
+    planner.buffers().need_after_gather(BufferName::projected, of_rank.inner());
+    weigh_ =
+        planner.resolve<OutputGate>({.heads = 1, .dim = config.hidden, .gate = OutputGate::Gate::plain, .of_heads = true});
+  }
   if (!planner.share().whole()) {
     rank_sum_ = planner.rank_sum(config.hidden);
     clear_partial_ =
@@ -130,6 +140,11 @@ void ExpertsFeedForward::plan_shared(Planner& planner, const ModelConfig& config
 
 void ExpertsFeedForward::begin_routed(float* Buffers::*x) {
   routed_->append_router(operations_, x);
+  if (weigh_.kernel != nullptr) {
+    operations_.push_back({std::string(OutputGate::name), [this](const Step& step) { weigh(step); }});
+    routed_->append_up(operations_, &Buffers::gathered, &Buffers::projected);
+    return;
+  }
   if (!latents_) {
     routed_->append_up(operations_);
     return;
@@ -140,12 +155,24 @@ void ExpertsFeedForward::begin_routed(float* Buffers::*x) {
   routed_->append_up(operations_, &Buffers::gathered, &Buffers::projected);
 }
 
+void ExpertsFeedForward::weigh(const Step& step) const {
+  const std::int64_t width = weigh_.spec.width();
+  weigh_.run({.x = step.buffers.normed,
+              .x_stride = width,
+              .gate = step.buffers.expert_weights,
+              .gate_stride = 1,
+              .tokens = step.tokens,
+              .out = step.buffers.gathered},
+             step);
+}
+
 void ExpertsFeedForward::end_routed() {
   if (!latents_) {
     if (rank_sum_) {
       clear_partial_->append(operations_);
     }
-    routed_->append_down(operations_, sum_of_experts());
+    const bool weighs = weigh_.kernel != nullptr;
+    routed_->append_down(operations_, sum_of_experts(), weighs ? &Buffers::projected : &Buffers::gathered);
     return;
   }
   operations_.push_back({std::string(Scale::name), [this](const Step& step) {

@@ -21,7 +21,7 @@ struct Resolved {
   void run(const typename Op::Args& args, const Step& step) const { kernel->run(spec, args, *step.context); }
 };
 
-/// A norm, given by the name of its tensor without the suffix.
+/// A norm, given by the name of its tensor without the suffix; "" for an RMSNorm without weights.
 struct NormName {
   std::string name;
   NormKind kind = NormKind::rms;

@@ -25,7 +25,7 @@ InputEmbedding::InputEmbedding(Planner& planner, const ModelConfig& config, cons
     first_type_ = planner.weights().constants(zeros_);
     append_sum(types, [this](const Step&) { return reinterpret_cast<const std::int32_t*>(first_type_->data); });
   }
-  if (!config.embedding_norm.empty()) {
+  if (!config.embedding_norm.empty() || config.plain_embedding_norm) {
     norm_ = planner.norm({config.embedding_norm, config.norm_kind, config.norm_eps, config.norm_needs_bias}, config.hidden);
     norm_->append(operations_, &Buffers::hidden, &Buffers::hidden);
   }

@@ -65,6 +65,10 @@ void RoutedExperts::plan_experts(Planner& planner, const Names& names) {
     places.insert(places.begin(), names.gate);
   }
   gate_up_ = planner.experts(names.up.stacked, places, up);
+  if (!config_.weighted) {
+    const std::int64_t slots = planner.most_tokens() * route.taken();
+    ones_ = planner.weights().computed(std::vector<float>(static_cast<std::size_t>(slots), 1.0f));
+  }
   down_ = planner.experts(names.down.stacked, {names.down}, wanted(config_.expert_rows, config_.width));
   same_kernel_ = gate_up_[0]->kernel == down_[0]->kernel;
 }
@@ -182,7 +186,7 @@ void RoutedExperts::multiply(const Step& step, const std::vector<const ExpertMat
                             .ids = step.buffers.experts,
                             .shared = config_.route.shared,
                             .weights = std::span(weights.data(), matrices.size()),
-                            .shares = step.buffers.expert_weights,
+                            .shares = shares(step),
                             .out = out,
                             .activation = config_.activation,
                             .alone = matrices[0]->spec.alone,

@@ -12,8 +12,9 @@ namespace rocmforge {
 
 /// A router and its experts: hidden += sum of weight_e * down_e (activation(gate_e x) * (up_e x)) over the experts e of a
 /// token, or without gates of weight_e * down_e activation(up_e x). x = Buffers::normed, the output of the router's norm if
-/// it has one. Experts may read and write rows of another size than the router's. Where the experts lie on the host beside a
-/// layer of the device, rows and choices cross to it and the sum comes back. Not moved once it has returned operations.
+/// it has one. Experts may read and write rows of another size than the router's, or other rows. Where the experts lie on
+/// the host beside a layer of the device, rows and choices cross to it and the sum comes back. Not moved once it has
+/// returned operations.
 class RoutedExperts {
  public:
   struct Config {
@@ -23,7 +24,8 @@ class RoutedExperts {
     std::int64_t expert_rows = 0;  ///< elements of the rows that experts read and write; 0: hidden
     Activation activation = Activation::silu;
     bool gated = true;
-    bool stays = false;  ///< never on the host beside the layer
+    bool stays = false;    ///< never on the host beside the layer
+    bool weighted = true;  ///< false: the sum is that of the experts' outputs, because their inputs were weighted
   };
   /// The tensors of a block without ".weight".
   struct Names {
@@ -53,6 +55,9 @@ class RoutedExperts {
   void append_to_host(Operations& operations, float* Buffers::*x) const;
   void append_on_host(Operations& operations) const;
   void append_from_host(Operations& operations, float* Buffers::*out, float* Buffers::*slots) const;
+  [[nodiscard]] const float* shares(const Step& step) const {
+    return ones_ != nullptr ? ones_->data : step.buffers.expert_weights;
+  }
   void multiply(const Step& step, const std::vector<const ExpertMatrix*>& matrices, std::int64_t k,
                 const ExpertMatmul::Args::Before& before, const float* x, float* out) const;
 
@@ -63,6 +68,7 @@ class RoutedExperts {
   std::vector<const ExpertMatrix*> gate_up_;
   std::vector<const ExpertMatrix*> down_;
   bool same_kernel_ = false;                  ///< of gate, up and down
+  const WeightVector* ones_ = nullptr;        ///< [most tokens, used], in place of weights where not Config::weighted
   std::optional<Resolved<ResidualAdd>> add_;  ///< of what comes back from the host
 };
 

@@ -49,7 +49,7 @@ std::size_t decode_bytes(const SelectiveScan::Spec& spec) {
 std::size_t decode_bytes(const GatedDeltaNet::Spec& spec) {
   return floats(spec.input_width() + spec.values() + 2 * std::int64_t{spec.value_heads} + 2 * spec.state_elems());
 }
-std::size_t decode_bytes(const OutputGate::Spec& spec) { return floats(3 * spec.width()); }
+std::size_t decode_bytes(const OutputGate::Spec& spec) { return floats(2 * spec.width() + spec.gates()); }
 std::size_t decode_bytes(const LatentAppend::Spec& spec) {
   const std::int64_t turned = 2 * std::int64_t{spec.q_heads} * spec.n_rot;
   return floats(turned + spec.layout.head_dim + spec.layout.value_dim) +

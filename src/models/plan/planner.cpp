@@ -34,7 +34,11 @@ EmbeddingTable* Planner::embedding(std::string_view name, std::int64_t vocab, st
   });
 }
 
-PlannedAttention Planner::attention(const Attention::Spec& spec, const std::optional<KvPlace>& shared, bool spans) {
+PlannedAttention Planner::attention(Attention::Spec spec, const std::optional<KvPlace>& shared, bool spans) {
+  if (spec.chunked && spec.window >= limits_.max_kv_len) {
+    spec.chunked = false;  // all positions are in the first chunk, which kernels without chunks compute, too
+    spec.window = 0;
+  }
   const Attention::Spec decode_spec = single_row_spec(spec);
   AttentionPair pair = choose_attention(*registry_, spec, device(), forced(options_.attention));
   // Without causality a text is computed in one step, which needs all its positions.
@@ -118,6 +122,9 @@ Norm Planner::norm(const NormName& name, std::int64_t dim) {
 
 /// The weights of a norm times their factor.
 const WeightVector* Planner::norm_weight(const NormName& name, std::int64_t dim) {
+  if (name.name.empty()) {
+    return weights().computed(std::vector<float>(static_cast<std::size_t>(dim), 1.0f));
+  }
   const std::string tensor = name.name + std::string(name.suffix);
   if (name.factor == 1.0f) {
     return vector(tensor, dim);

@@ -60,6 +60,8 @@ class Planner {
   [[nodiscard]] Side side() const { return side_; }
   /// Whether the routed experts of the layer that is planned are on the host beside it.
   [[nodiscard]] bool experts_apart() const { return experts_apart_; }
+  /// Of a step.
+  [[nodiscard]] std::int64_t most_tokens() const { return options_.max_batch_tokens; }
   void place_layer(const Placement::Layer& layer) {
     use(layer.side);
     experts_apart_ = layer.side == Side::device && layer.experts == Side::host;
@@ -90,9 +92,10 @@ class Planner {
   }
   EmbeddingTable* embedding(std::string_view name, std::int64_t vocab, std::int64_t hidden);
   /// Chooses kernels for both phases on one cache layout: see AttentionPair. The layer gets a plane in the group of its
-  /// window. A window that is longer than the context is ignored. With `shared` the layer reads the plane of another layer
-  /// with the same spec. Without `spans` its tokens see nothing behind them in steps of tokens that see each other, either.
-  PlannedAttention attention(const Attention::Spec& spec, const std::optional<KvPlace>& shared = {}, bool spans = true);
+  /// window. A window or chunk that is longer than the context is ignored. With `shared` the layer reads the plane of
+  /// another layer with the same spec. Without `spans` its tokens see nothing behind them in steps of tokens that see each
+  /// other, either.
+  PlannedAttention attention(Attention::Spec spec, const std::optional<KvPlace>& shared = {}, bool spans = true);
   /// The RopeAppend before `attention`. In steps of single rows it is part of the attention call if the kernel supports
   /// that.
   Resolved<RopeAppend> rope_append(const RopeAppend::Spec& spec, const StepAttention& attention);

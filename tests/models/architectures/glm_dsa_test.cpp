@@ -1,4 +1,4 @@
-// GLM-5's indexer is not computed: where it would leave keys out, the model is refused.
+// The indexer of GLM-5 and DeepSeek V3.2 is not computed: where it would leave keys out, the model is refused.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,14 +13,17 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(GlmDsa, AContextInWhichTheIndexerWouldChooseIsRefused) {
-  const GgufFile file(golden_path("glm-dsa"));
-  EXPECT_EQ(ModelConfig::from_gguf(file).context_length, 64);  // what the indexer chooses; the model has 128
-  ModelOptions options = f32_options();
-  options.context_length = 64;
-  EXPECT_EQ(error_text([&] { Runner(file, "reference", options); }), "no error");
-  options.context_length = 65;
-  EXPECT_THAT(error_text([&] { Runner(file, "reference", options); }),
-              HasSubstr("a context of 65 positions, of which glm-dsa would choose those that a token sees: at most 64"));
+  for (const char* name : {"glm-dsa", "deepseek32"}) {
+    const GgufFile file(golden_path(name));
+    EXPECT_EQ(ModelConfig::from_gguf(file).context_length, 64);  // what the indexer chooses; the model has 128
+    ModelOptions options = f32_options();
+    options.context_length = 64;
+    EXPECT_EQ(error_text([&] { Runner(file, "reference", options); }), "no error");
+    options.context_length = 65;
+    EXPECT_THAT(error_text([&] { Runner(file, "reference", options); }),
+                HasSubstr(std::string("a context of 65 positions, of which ") + name +
+                          " would choose those that a token sees: at most 64"));
+  }
 }
 
 TEST(GlmDsa, TensorsOfTheIndexerAreNotRead) {

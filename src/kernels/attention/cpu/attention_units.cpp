@@ -47,6 +47,7 @@ AttentionUnit AttentionUnits::unit(std::int32_t sequence, std::int64_t index) co
       .value_dim = spec_.out_dim(),
       .latent = layout_.is_latent(),
       .window = spec_.window,
+      .chunked = spec_.chunked,
       .ahead = spec_.causal       ? 0
                : spec_.window > 0 ? spec_.window - 1
                                   : batch.kv_lengths[sequence] + q_len,

@@ -114,6 +114,9 @@ class HopperAttentionDecode final : public AttentionBackend {
     if (Support support = check_no_spans(spec); !support.ok) {
       return support;
     }
+    if (Support support = check_no_chunks(spec); !support.ok) {
+      return support;
+    }
     if (Support support = hopper::check_architecture(device); !support.ok) {
       return support;
     }

@@ -157,6 +157,9 @@ class HopperAttentionPrefill final : public AttentionBackend {
     if (Support support = check_no_spans(spec); !support.ok) {
       return support;
     }
+    if (Support support = check_no_chunks(spec); !support.ok) {
+      return support;
+    }
     if (Support support = hopper::check_architecture(device); !support.ok) {
       return support;
     }

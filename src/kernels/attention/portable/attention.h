@@ -53,7 +53,8 @@ struct KeyRange {
 __device__ inline KeyRange visible_keys(const AttentionArgs& args, int position, int kv_len) {
   const int ahead = args.causal ? 1 : args.window;  // 0: all keys
   const int end = ahead > 0 ? min(max(position + ahead, 0), kv_len) : kv_len;
-  const int begin = args.window > 0 ? max(position - args.window + 1, 0) : 0;
+  // A chunk is a power of two: its start is the position without its lower bits.
+  const int begin = args.window > 0 ? max(position - args.window + 1, max(position, 0) & args.chunks) : 0;
   return {begin, end};
 }
 

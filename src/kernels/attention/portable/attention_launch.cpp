@@ -16,6 +16,9 @@ Support check_latent_plane(const Attention::Spec& spec) {
   if (Support support = check_no_spans(spec); !support.ok) {
     return support;
   }
+  if (Support support = check_no_chunks(spec); !support.ok) {
+    return support;
+  }
   if (spec.value_dim == 0) {
     return Support::no("for V that is part of K (a latent plane)");
   }
@@ -89,6 +92,7 @@ AttentionArgs GpuAttention::attention_args(const Attention::Spec& spec, const Kv
   out.value_dim = spec.out_dim();
   out.causal = spec.causal ? 1 : 0;
   out.window = spec.window;
+  out.chunks = spec.chunked ? -spec.window : 0;
   out.scale_log2 = scale * log2_e;
   out.soft_cap_scale = spec.soft_cap > 0.0f ? scale / spec.soft_cap : 0.0f;
   out.soft_cap_log2 = spec.soft_cap * log2_e;

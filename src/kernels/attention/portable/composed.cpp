@@ -80,6 +80,9 @@ class ComposedAttention final : public gpu::GpuAttention {
     if (Support support = check_no_spans(spec); !support.ok) {
       return support;
     }
+    if (Support support = check_no_chunks(spec); !support.ok) {
+      return support;
+    }
     return check_separate_values(spec);
   }
 

@@ -84,7 +84,8 @@ class ReferenceAttention final : public AnyReference<Attention> {
     const std::int32_t kv_len = call.args.batch.kv_lengths[call.sequence];
     const std::int32_t ahead = spec.causal ? 1 : spec.window > 0 ? spec.window : kv_len - position;
     const std::int32_t end = spec.spans ? call.args.batch.visible_end[row] : std::clamp(position + ahead, 0, kv_len);
-    const std::int32_t first = spec.window > 0 ? std::max(0, position - spec.window + 1) : 0;
+    const std::int32_t own = spec.chunked ? position % spec.window + 1 : spec.window;  // keys up to the query's
+    const std::int32_t first = spec.window > 0 ? std::max(0, position - own + 1) : 0;
     constexpr double none = -std::numeric_limits<double>::infinity();
 
     std::vector<double> scores;

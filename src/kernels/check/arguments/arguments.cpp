@@ -471,8 +471,9 @@ Support check_spec(const RopeAppend::Spec& spec) {
   if (spec.kind != RopeKind::none && (spec.n_rot <= 0 || spec.n_rot % 2 != 0 || spec.n_rot > spec.head_dim)) {
     return Support::no(fmt::format("n_rot {} is not an even number up to head_dim {}", spec.n_rot, spec.head_dim));
   }
-  if (spec.temperature_scale != 0.0f && spec.temperature_length <= 0) {
-    return Support::no(fmt::format("a temperature that rises every {} positions", spec.temperature_length));
+  if (spec.temperature_scale != 0.0f && (spec.temperature_length <= 0 || spec.temperature_ahead < 0)) {
+    return Support::no(fmt::format("a temperature that rises every {} positions, {} ahead", spec.temperature_length,
+                                   spec.temperature_ahead));
   }
   if (spec.layout.is_latent()) {
     return Support::no("a latent plane is appended to by latent_append");
@@ -499,6 +500,9 @@ Support check_spec(const Attention::Spec& spec) {
   if (spec.spans && !spec.causal) {
     return Support::no("spans are of causal attention; without it rows see all keys");
   }
+  if (spec.chunked && (!spec.causal || spec.window <= 0 || !is_power_of_two(spec.window))) {
+    return Support::no(fmt::format("chunks of {} positions: they are of causal attention and a power of two", spec.window));
+  }
   if (spec.window < 0 || !(spec.soft_cap >= 0.0f) || !(spec.scale >= 0.0f)) {
     return Support::no(
         fmt::format("window {}, soft_cap {} and scale {} must not be negative", spec.window, spec.soft_cap, spec.scale));
@@ -508,6 +512,10 @@ Support check_spec(const Attention::Spec& spec) {
 
 Support check_no_spans(const Attention::Spec& spec) {
   return spec.spans ? Support::no("rows that see further than themselves (spans)") : Support::yes();
+}
+
+Support check_no_chunks(const Attention::Spec& spec) {
+  return spec.chunked ? Support::no(fmt::format("chunks of {} positions", spec.window)) : Support::yes();
 }
 
 Support check_separate_values(const Attention::Spec& spec) {

@@ -85,6 +85,7 @@ void check_arguments(const CopyHeads::Spec& spec, const CopyHeads::Args& args);
 [[nodiscard]] Support check_separate_values(const Attention::Spec& spec);
 /// For kernels whose rows see nothing behind themselves.
 [[nodiscard]] Support check_no_spans(const Attention::Spec& spec);
+[[nodiscard]] Support check_no_chunks(const Attention::Spec& spec);
 
 /// The token id of row `t`, -1 for none: ids[t], or the drawn token that ids[t] refers to. Reads the arrays on the host.
 [[nodiscard]] inline std::int32_t embedded_token(const EmbeddingRows::Args& args, std::int64_t t) {

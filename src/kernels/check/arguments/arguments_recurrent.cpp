@@ -130,7 +130,7 @@ void check_arguments(const OutputGate::Spec& spec, const OutputGate::Args& args)
   require(spec.norm == (args.weight != nullptr), "{}: {} weight of a norm", operation, spec.norm ? "no" : "a");
   require_least(args.tokens, 0, operation, "tokens");
   require_least(args.x_stride, spec.width(), operation, "x_stride");
-  require_least(args.gate_stride, spec.width(), operation, "gate_stride");
+  require_least(args.gate_stride, spec.gates(), operation, "gate_stride");
   require(args.out != args.gate && (args.out != args.x || args.x_stride == spec.width()), "{}: out is what it reads",
           operation);
 }

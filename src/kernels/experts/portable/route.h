@@ -106,7 +106,8 @@ __device__ inline void write_weights(const RouteChoice& choice, float* weights, 
   largest = wave_reduce<Max>(largest);
   float sum = 0.0f;
   for (int j = lane_index(); j < choice.used; j += wave_size) {
-    const float value = choice.score == 2 ? expf(shared.chosen[j] - largest) : shared.chosen[j];
+    const float x = shared.chosen[j];
+    const float value = choice.score == 2 ? expf(x - largest) : choice.score == 3 ? 1.0f / (1.0f + expf(-x)) : x;
     shared.chosen[j] = value;
     sum += value;
   }

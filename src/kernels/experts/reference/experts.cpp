@@ -88,6 +88,8 @@ void route(const RouteTokens::Spec& spec, std::vector<double> scores, const floa
   }
   if (spec.score == RouteScore::chosen_softmax) {
     softmax(weights);
+  } else if (spec.score == RouteScore::chosen_sigmoid) {
+    std::ranges::transform(weights, weights.begin(), sigmoid);
   }
   double sum = 0.0;
   for (const double weight : weights) {

@@ -94,18 +94,59 @@ class CpuOutputGate final : public CpuKernel<OpKernel<OutputGate>> {
     check_arguments(spec, args);
     const std::int64_t grain = std::max<std::int64_t>(1, 16384 / spec.dim);
     for_each_range(context, args.tokens * spec.heads, grain, [&](std::int64_t begin, std::int64_t end) {
+      std::vector<float> opened(is_opened(spec) ? static_cast<std::size_t>(spec.dim) : 0);
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t token = i / spec.heads;
-        const std::int64_t at = i % spec.heads * spec.dim;
+        const std::int64_t head = i % spec.heads;
+        const std::int64_t at = head * spec.dim;
+        const float* gate = args.gate + token * args.gate_stride + (spec.of_heads ? head : at);
+        if (is_opened(spec)) {
+          open(spec, gate, opened);
+          gate = opened.data();
+        }
         body().output_gate_head({.dim = spec.dim,
-                                 .silu = spec.gate == OutputGate::Gate::silu,
+                                 .form = form_of(spec),
                                  .eps = spec.eps,
                                  .x = args.x + token * args.x_stride + at,
-                                 .gate = args.gate + token * args.gate_stride + at,
+                                 .gate = gate,
                                  .weight = args.weight,
                                  .out = args.out + token * spec.width() + at});
       }
     });
+  }
+
+ private:
+  /// Whether the gates are computed here, once for a head or because they have a logarithm, and not in the body.
+  static bool is_opened(const OutputGate::Spec& spec) { return spec.of_heads || spec.gate == OutputGate::Gate::softplus; }
+
+  static OutputGateHead::Form form_of(const OutputGate::Spec& spec) {
+    if (is_opened(spec) || spec.gate == OutputGate::Gate::plain) {
+      return OutputGateHead::Form::plain;
+    }
+    return spec.gate == OutputGate::Gate::silu ? OutputGateHead::Form::silu : OutputGateHead::Form::sigmoid;
+  }
+
+  static float opening(OutputGate::Gate gate, float x) {
+    switch (gate) {
+      case OutputGate::Gate::sigmoid:
+        return 1.0f / (1.0f + std::exp(-x));
+      case OutputGate::Gate::silu:
+        return x / (1.0f + std::exp(-x));
+      case OutputGate::Gate::softplus:
+        return x > 20.0f ? x : std::log1p(std::exp(x));
+      case OutputGate::Gate::plain:
+        return x;
+    }
+    fail_check("unknown gate");
+  }
+
+  /// A head's gates, as the body multiplies by them.
+  static void open(const OutputGate::Spec& spec, const float* gate, std::vector<float>& opened) {
+    if (spec.of_heads) {
+      std::ranges::fill(opened, opening(spec.gate, *gate));
+      return;
+    }
+    std::transform(gate, gate + spec.dim, opened.begin(), [&](float x) { return opening(spec.gate, x); });
   }
 };
 

@@ -111,7 +111,8 @@ class GpuOutputGate final : public PortableGpuKernel<OutputGate> {
                                .heads = spec.heads,
                                .dim = spec.dim,
                                .eps = spec.eps,
-                               .silu = spec.gate == OutputGate::Gate::silu});
+                               .form = spec.gate,
+                               .of_heads = spec.of_heads});
   }
 };
 

@@ -226,6 +226,24 @@ ROCMFORGE_KERNEL __launch_bounds__(delta_net_threads) gated_delta_net(DeltaNetAr
   }
 }
 
+namespace {
+
+__device__ inline float opening(OutputGate::Gate gate, float x) {
+  switch (gate) {
+    case OutputGate::Gate::sigmoid:
+      return 1.0f / (1.0f + expf(-x));
+    case OutputGate::Gate::silu:
+      return Silu::value(x);
+    case OutputGate::Gate::softplus:
+      return x > 20.0f ? x : log1pf(expf(x));
+    case OutputGate::Gate::plain:
+      break;
+  }
+  return x;
+}
+
+}  // namespace
+
 ROCMFORGE_KERNEL output_gate(OutputGateArgs args) {
   begin_dependent();
   const int lane = thread_index() % output_gate_lanes;
@@ -236,7 +254,7 @@ ROCMFORGE_KERNEL output_gate(OutputGateArgs args) {
       const std::int64_t head = first + thread_index() / output_gate_lanes;
       const int dim = head < args.heads ? args.dim : 0;  // whole waves go on together
       const float* x = args.x + token * args.x_stride + head * args.dim;
-      const float* gate = args.gate + token * args.gate_stride + head * args.dim;
+      const float* gate = args.gate + token * args.gate_stride + head * (args.of_heads ? 1 : args.dim);
       float* out = args.out + token * width + head * args.dim;
       // The first elements of a lane are read together and kept; longer heads read the others twice.
       constexpr int kept = 4;
@@ -247,7 +265,7 @@ ROCMFORGE_KERNEL output_gate(OutputGateArgs args) {
       for (int c = 0; c < kept; ++c) {
         const int i = lane + c * output_gate_lanes;
         values[c] = i < dim ? x[i] : 0.0f;
-        gates[c] = i < dim ? gate[i] : 0.0f;
+        gates[c] = i < dim ? gate[args.of_heads ? 0 : i] : 0.0f;
         weights[c] = i < dim && args.weight != nullptr ? args.weight[i] : 1.0f;
       }
       float scale = 1.0f;
@@ -263,8 +281,7 @@ ROCMFORGE_KERNEL output_gate(OutputGateArgs args) {
         scale = 1.0f / sqrtf(wave_reduce<Sum, output_gate_lanes>(squares) / static_cast<float>(args.dim) + args.eps);
       }
       const auto gated = [&](float value, float weight, float of_gate) {
-        const float open = args.silu ? Silu::value(of_gate) : 1.0f / (1.0f + expf(-of_gate));
-        return value * scale * weight * open;
+        return value * scale * weight * opening(args.form, of_gate);
       };
 #pragma unroll
       for (int c = 0; c < kept; ++c) {
@@ -273,7 +290,7 @@ ROCMFORGE_KERNEL output_gate(OutputGateArgs args) {
         }
       }
       for (int i = lane + kept * output_gate_lanes; i < dim; i += output_gate_lanes) {
-        out[i] = gated(x[i], args.weight != nullptr ? args.weight[i] : 1.0f, gate[i]);
+        out[i] = gated(x[i], args.weight != nullptr ? args.weight[i] : 1.0f, gate[args.of_heads ? 0 : i]);
       }
     }
   }

@@ -40,7 +40,7 @@ inline constexpr int output_gate_lanes = 32;  ///< for one head
 /// Grid: heads, output_gate_lanes threads for each; tokens.
 struct OutputGateArgs {
   const float* x;       ///< [tokens, heads, dim], rows `x_stride` apart
-  const float* gate;    ///< likewise, `gate_stride` apart
+  const float* gate;    ///< [tokens, heads, dim] or [tokens, heads], rows `gate_stride` apart
   const float* weight;  ///< [dim] of the norm, or null
   float* out;           ///< [tokens, heads, dim]
   std::int64_t tokens;
@@ -49,7 +49,8 @@ struct OutputGateArgs {
   std::int32_t heads;
   std::int32_t dim;
   float eps;
-  bool silu;
+  OutputGate::Gate form;
+  bool of_heads;  ///< one gate for each head
 };
 
 }  // namespace rocmforge::gpu

@@ -27,7 +27,8 @@ float query_factor(const RopeAppend::Spec& spec, std::int32_t position) {
   if (spec.temperature_scale == 0.0f) {
     return 1.0f;
   }
-  return 1.0f + spec.temperature_scale * std::log(static_cast<float>(1 + position / spec.temperature_length));
+  const std::int32_t steps = (position + spec.temperature_ahead) / spec.temperature_length;
+  return 1.0f + spec.temperature_scale * std::log(static_cast<float>(1 + steps));
 }
 
 class CpuRopeAppend final : public CpuKernel<OpKernel<RopeAppend>> {

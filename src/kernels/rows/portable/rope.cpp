@@ -52,7 +52,8 @@ RopeAppendArgs rope_append_args(const RopeAppend::Spec& spec, const RopeAppend::
           .norm_eps = spec.norm_eps,
           .magnitude = spec.magnitude,
           .temperature_scale = spec.temperature_scale,
-          .temperature_length = std::max(spec.temperature_length, 1)};
+          .temperature_length = std::max(spec.temperature_length, 1),
+          .temperature_ahead = spec.temperature_ahead};
 }
 
 }  // namespace gpu

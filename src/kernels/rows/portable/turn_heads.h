@@ -33,9 +33,11 @@ __device__ inline Head head_at(const RopeAppendArgs& args, std::int64_t token, i
 
 /// What Q is multiplied by, last.
 __device__ inline float query_factor(const RopeAppendArgs& args, std::int32_t position) {
-  return args.temperature_scale != 0.0f
-             ? 1.0f + args.temperature_scale * logf(static_cast<float>(1 + position / args.temperature_length))
-             : 1.0f;
+  if (args.temperature_scale == 0.0f) {
+    return 1.0f;
+  }
+  const int steps = (position + args.temperature_ahead) / args.temperature_length;
+  return 1.0f + args.temperature_scale * logf(static_cast<float>(1 + steps));
 }
 
 /// What is the same for all heads of a call.

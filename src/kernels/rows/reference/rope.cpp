@@ -59,7 +59,8 @@ double query_factor(const RopeAppend::Spec& spec, std::int32_t position) {
   if (spec.temperature_scale == 0.0f) {
     return 1.0;
   }
-  return 1.0 + double{spec.temperature_scale} * std::log(1.0 + position / spec.temperature_length);
+  return 1.0 +
+         double{spec.temperature_scale} * std::log(1.0 + (position + spec.temperature_ahead) / spec.temperature_length);
 }
 
 class ReferenceRopeAppend final : public ReferenceKernel<OpKernel<RopeAppend>> {

@@ -71,6 +71,7 @@ struct AttentionUnit {
   int32_t value_dim;  ///< elements of V and of the output
   bool latent;        ///< V is the first value_dim elements of K, which lies as [block_tokens, head_dim]
   int32_t window;     ///< keys at position - window and before are hidden; 0: none
+  bool chunked;       ///< those before the position's own multiple of window, too
   int32_t ahead;      ///< keys behind position + ahead are hidden
   int32_t kv_len;
   const int32_t* visible_end;  ///< [queries], the cells that each sees end there; null: by `ahead`
@@ -90,7 +91,11 @@ struct AttentionUnit {
 
 /// Row `row` sees the cells [first_visible, end_visible) of its sequence.
 constexpr int32_t first_visible(const AttentionUnit& unit, int32_t row) {
-  const int32_t first = unit.window > 0 ? unit.first_position + row / unit.group - unit.window + 1 : 0;
+  const int32_t position = unit.first_position + row / unit.group;
+  if (unit.window == 0 || position < 0) {
+    return 0;
+  }
+  const int32_t first = unit.chunked ? position - position % unit.window : position - unit.window + 1;
   return first < 0 ? 0 : first;
 }
 constexpr int32_t end_visible(const AttentionUnit& unit, int32_t row) {
@@ -168,8 +173,10 @@ struct DeltaNetRow {
 };
 
 struct OutputGateHead {
+  enum class Form { sigmoid, silu, plain };
+
   int32_t dim;
-  bool silu;  ///< or sigmoid
+  Form form;
   float eps;
   const float* x;
   const float* gate;

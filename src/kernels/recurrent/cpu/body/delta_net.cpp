@@ -95,10 +95,13 @@ void output_gate_head(const OutputGateHead& head) {
     if (head.weight != nullptr) {
       value = value * scale * load_some(head.weight + i, left);
     }
-    if (head.silu) {
+    if (head.form != OutputGateHead::Form::sigmoid) {
       value = value * gate;
     }
-    store_some(head.out + i, value / (broadcast(1.0f) + exponential(zero_vec() - gate)), left);
+    if (head.form != OutputGateHead::Form::plain) {
+      value = value / (broadcast(1.0f) + exponential(zero_vec() - gate));
+    }
+    store_some(head.out + i, value, left);
   }
 }
 

@@ -1,0 +1,125 @@
+// Llama 4, Laguna and Muse Glimmer: what their files do not say, and what is refused.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "kernels/register_all.h"
+#include "models/model_file.h"
+#include "models/runner.h"
+
+namespace rocmforge::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string refusal_of_key(const std::string& name, const std::string& key, GgufValue value) {
+  return refusal(name, [&](ModelFile& model) { model.set(key, std::move(value)); });
+}
+
+ModelConfig config_of(ModelFile model) {
+  const OpenModel open(model);
+  return ModelConfig::from_gguf(open.file);
+}
+
+std::vector<std::int32_t> windows_of(const ModelConfig& config) {
+  std::vector<std::int32_t> windows;
+  for (const LayerConfig& layer : config.blocks) {
+    windows.push_back(layer.attention.chunked ? layer.attention.window : 0);
+  }
+  return windows;
+}
+
+/// What converters write: no key at all.
+TEST(Llama4, ChunksAreThoseOfTheReleasedModelsWhereTheFileHasNoKey) {
+  ModelFile model = ModelFile::golden("llama4");
+  model.remove("llama4.attention.sliding_window");
+  model.remove("llama4.attention.temperature_scale");
+  model.remove("llama4.attention.temperature_length");
+  const ModelConfig config = config_of(model);
+  EXPECT_THAT(windows_of(config), ElementsAre(8192, 8192, 8192, 0));
+  EXPECT_EQ(config.layer(3).attention.rope.kind, RopeKind::none);
+  EXPECT_FLOAT_EQ(config.layer(3).attention.temperature_scale, 0.1f);
+  EXPECT_EQ(config.layer(3).attention.temperature_length, 8192);
+  EXPECT_EQ(config.layer(0).attention.temperature_scale, 0.0f);
+}
+
+TEST(Llama4, WithoutChunksAllLayersTurnTheirHeads) {
+  ModelFile model = ModelFile::golden("llama4");
+  model.set("llama4.attention.sliding_window", std::uint64_t{0});
+  const ModelConfig config = config_of(model);
+  EXPECT_THAT(windows_of(config), ElementsAre(0, 0, 0, 0));
+  EXPECT_EQ(config.layer(3).attention.rope.kind, RopeKind::adjacent);
+  EXPECT_EQ(config.layer(3).attention.temperature_scale, 0.0f);
+}
+
+TEST(Llama4, TheModelWith128ExpertsDoesNotNormaliseHeads) {
+  EXPECT_EQ(config_of(ModelFile::golden("llama4")).layer(0).attention.qk_norm, QkNorm::plain_heads);
+  EXPECT_EQ(config_of(ModelFile::golden("llama4")).layer(3).attention.qk_norm, QkNorm::none);
+  EXPECT_EQ(config_of(ModelFile::golden("llama4-128")).layer(0).attention.qk_norm, QkNorm::none);
+}
+
+TEST(Llama4, WhatIsNotComputedIsRefused) {
+  EXPECT_THAT(refusal_of_key("llama4", "llama4.expert_used_count", std::uint64_t{2}),
+              HasSubstr("'llama4.expert_used_count' is 2, but rows are weighted before experts"));
+  EXPECT_THAT(refusal_of_key("llama4", "llama4.attention.sliding_window", std::uint64_t{24}),
+              HasSubstr("'llama4.attention.sliding_window' is 24, chunks of positions must be a power of two"));
+  EXPECT_THAT(refusal("llama4",
+                      [](ModelFile& model) {
+                        model.remove("llama4.attention.sliding_window");
+                        model.set("llama4.attention.sliding_window_pattern", std::uint64_t{2});
+                      }),
+              HasSubstr("'llama4.attention.sliding_window' is missing, but there is a pattern of it"));
+  EXPECT_THAT(refusal("llama4", [](ModelFile& model) { model.remove("llama4.expert_count"); }),
+              HasSubstr("llama4.expert_count"));
+}
+
+/// Up to a chunk's length every kernel computes the model: the plan has no chunks.
+TEST(Llama4, AContextOfOneChunkIsPlannedWithoutChunks) {
+  const OpenModel open(ModelFile::golden("llama4"));
+  KernelRegistry registry;
+  register_all_kernels(registry);
+  const auto has_chunks = [&](std::int32_t context) {
+    ModelOptions options = f32_options();
+    options.context_length = context;
+    const auto model = Model::plan(open.file, registry, cpu_device_info(), 1, options);
+    return std::ranges::any_of(model->plan(), [](const PlannedOperation& operation) {
+      return operation.spec.find("chunks of 16") != std::string::npos;
+    });
+  };
+  EXPECT_TRUE(has_chunks(17));
+  EXPECT_FALSE(has_chunks(16));
+}
+
+TEST(Laguna, GatesAreOfHeadsOrOfElements) {
+  EXPECT_TRUE(config_of(ModelFile::golden("laguna")).layer(0).attention.gates_of_heads);
+  EXPECT_FALSE(config_of(ModelFile::golden("laguna-m")).layer(0).attention.gates_of_heads);
+  EXPECT_THAT(refusal("laguna",
+                      [](ModelFile& model) {
+                        ModelFile::Weight& gate = model.weight("blk.1.attn_gate.weight");
+                        gate.shape = Shape{7, gate.shape.cols()};
+                        gate.data.resize(static_cast<std::size_t>(gate.shape.elems()) * sizeof(float));
+                      }),
+              HasSubstr("tensor 'blk.1.attn_gate.weight' has 7 rows, neither one for each of 8 heads nor for their 128 "
+                        "elements"));
+  EXPECT_THAT(refusal("muse-glimmer", [](ModelFile& model) { model.remove_weight("blk.2.attn_gate.weight"); }),
+              HasSubstr("blk.2.attn_gate.weight"));
+}
+
+TEST(Laguna, RotationsOfLayersWithAWindowAreChecked) {
+  EXPECT_THAT(refusal_of_key("laguna", "laguna.rope.dimension_count_swa", std::uint64_t{7}),
+              HasSubstr("'laguna.rope.dimension_count_swa' is 7, it must be even and at most the head length 16"));
+}
+
+TEST(MuseGlimmer, LayersWithoutAWindowDoNotTurnTheirHeads) {
+  const ModelConfig config = config_of(ModelFile::golden("muse-glimmer"));
+  EXPECT_EQ(config.layer(0).attention.rope.kind, RopeKind::adjacent);
+  EXPECT_EQ(config.layer(3).attention.rope.kind, RopeKind::none);
+  EXPECT_THAT(refusal_of_key("muse-glimmer", "muse-glimmer.logit_scale", 0.0),
+              HasSubstr("'muse-glimmer.logit_scale' is 0, it must be positive"));
+}
+
+}  // namespace
+}  // namespace rocmforge::testing

@@ -1,0 +1,100 @@
+"""What tools/goldens/model_golden.py knows of Llama 4, Laguna, Muse Glimmer and DeepSeek V3.2."""
+import numpy
+
+
+def models(experts, latent, rope):
+    llama4 = {**experts, "num_hidden_layers": 4, "num_experts_per_tok": 1, "head_dim": 16, "attention_chunk_size": 16,
+              "floor_scale": 8, "attn_scale": 0.3, "rms_norm_eps": 1e-5}
+    llama3 = rope(500.0, rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                  original_max_position_embeddings=64)
+    laguna = {**experts, "num_experts": 4, "num_experts_per_tok": 2, "head_dim": 16, "moe_intermediate_size": 16,
+              "shared_expert_intermediate_size": 16, "moe_routed_scaling_factor": 1.6, "rms_norm_eps": 1e-6}
+    full, windowed = "full_attention", "sliding_attention"
+    return {
+        # Scout: all layers have experts, heads are normalised.
+        "llama4": ("llama4", "Llama4", {
+            **llama4, "num_local_experts": 4, "intermediate_size": 24, "intermediate_size_mlp": 40,
+            "interleave_moe_layer_step": 1, "rope_parameters": llama3}),
+        # Maverick: told by its 128 experts, which not all layers have; no norm of heads.
+        "llama4-128": ("llama4", "Llama4", {
+            **llama4, "num_local_experts": 128, "intermediate_size": 4, "intermediate_size_mlp": 24,
+            "interleave_moe_layer_step": 4, "use_qk_norm": False, "rope_parameters": rope(1000.0)}),
+        # Laguna XS: windows, other heads in them, a gate for each head.
+        "laguna": ("laguna", "Laguna", {
+            **laguna, "num_hidden_layers": 5, "num_attention_heads_per_layer": [4, 8, 8, 8, 4], "sliding_window": 11,
+            "layer_types": [full, windowed, windowed, windowed, full],
+            "rope_parameters": {
+                full: rope(1000.0, rope_type="yarn", factor=4.0, original_max_position_embeddings=32,
+                           partial_rotary_factor=0.5),
+                windowed: rope(300.0)}}),
+        # Laguna M: no windows, a gate for each element.
+        "laguna-m": ("laguna", "Laguna", {
+            **laguna, "gating": "per-element", "sliding_window": 0,
+            "rope_parameters": {full: rope(1000.0, partial_rotary_factor=0.5)}}),
+        "muse-glimmer": ("muse-glimmer", "MuseGlimmer", {
+            "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4,
+            "num_key_value_heads": 2, "head_dim": 16, "sliding_window": 11, "final_logit_softcapping": 5.0,
+            "output_multiplier": 0.6, "qk_scale_factor": 1.7, "rms_norm_eps": 1e-5, "bos_token_id": 1, "eos_token_id": 2,
+            "pad_token_id": 0, "rope_parameters": rope(1000.0)}),
+        # The indexer chooses as many positions as there are.
+        "deepseek32": ("deepseek32", "DeepseekV32", {
+            **latent, "q_lora_rank": 40, "n_group": 4, "topk_group": 2, "norm_topk_prob": True, "index_topk": 64,
+            "index_head_dim": 32, "index_n_heads": 2,
+            "rope_parameters": rope(1000.0, rope_type="yarn", factor=8.0, original_max_position_embeddings=16, mscale=1.0,
+                                    mscale_all_dim=1.0)})}
+
+
+# The image encoder of a model of which the text part alone is used.
+BLIND = {"MuseGlimmer": {
+    "num_hidden_layers": 1, "hidden_size": 16, "intermediate_size": 16, "num_attention_heads": 2,
+    "layer_types": ["full_attention"]}}
+BLIND_PARTS = ("model.vision_adapter.", "model.vision_projection.")
+
+NAMES = {
+    "feed_forward.router": "ffn_gate_inp", "feed_forward.gate_proj": "ffn_gate", "feed_forward.up_proj": "ffn_up",
+    "feed_forward.down_proj": "ffn_down", "self_attn.g_proj": "attn_gate", "self_attn.gate_proj": "attn_gate"}
+NAMES.update({f"feed_forward.shared_expert.{part}_proj": f"ffn_{part}_shexp" for part in ("gate", "up", "down")})
+
+EXPERT_KEYS = {
+    "llama4": {"count": "num_local_experts", "feed_forward_length": "intermediate_size"},
+    "laguna": {
+        "count": "num_experts", "shared_feed_forward_length": "shared_expert_intermediate_size", "weights_norm": lambda _: True,
+        "weights_scale": "moe_routed_scaling_factor", "gating_func": 2},
+    "deepseek32": {
+        "count": "n_routed_experts", "shared_count": "n_shared_experts", "group_count": "n_group",
+        "group_used_count": "topk_group", "weights_scale": "routed_scaling_factor", "weights_norm": "norm_topk_prob",
+        "gating_func": 2}}
+
+
+def adjusted(architecture, name, values):
+    """A parameter as the converter turns it."""
+    if architecture == "llama4" and ".experts." in name:
+        return values.swapaxes(1, 2)
+    return values + 1.0 if architecture == "muse-glimmer" and name.endswith("layernorm.weight") else values
+
+
+def extra(architecture, config):
+    """Tensors that the converter makes of the configuration: the factor of scores as weights of norms. It leaves K's at 1;
+    here both have a part, so that a missing norm shows."""
+    if architecture == "muse-glimmer":
+        for layer in range(config.num_hidden_layers):
+            for head, factor in (("q", config.qk_scale_factor / 2), ("k", 2.0)):
+                yield f"blk.{layer}.attn_{head}_norm.weight", numpy.full(config.head_dim, factor, dtype=numpy.float32)
+
+
+def keys(architecture, config, u32, f32, counts, bools):
+    if architecture == "llama4":
+        yield "interleave_moe_layer_step", u32, config.interleave_moe_layer_step
+        yield "attention.sliding_window", u32, config.attention_chunk_size
+        yield "attention.temperature_scale", f32, config.attn_scale
+        yield "attention.temperature_length", u32, config.floor_scale
+    if architecture == "laguna":
+        yield "attention.head_count", counts, config.num_attention_heads_per_layer
+        yield "leading_dense_block_count", u32, 1
+        if windowed := config.rope_parameters.get("sliding_attention"):
+            yield "rope.freq_base_swa", f32, windowed["rope_theta"]
+            yield "rope.dimension_count_swa", u32, config.head_dim
+    if architecture == "muse-glimmer":
+        yield "attention.sliding_window_pattern", bools, [kind == "sliding_attention" for kind in config.layer_types]
+        yield "logit_scale", f32, config.output_multiplier
+        yield "final_logit_softcapping", f32, config.final_logit_softcapping
