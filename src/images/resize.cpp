@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <numbers>
 #include <span>
 #include <utility>
 #include <vector>
@@ -15,7 +16,27 @@ namespace {
 constexpr int coefficient_bits = 22;  // 8 bits are the pixel's, and 2 keep sums of bicubic coefficients from overflowing
 constexpr int channels = 3;
 
+double sinc(double x) {
+  const double angle = x * std::numbers::pi;
+  return x == 0.0 ? 1.0 : std::sin(angle) / angle;
+}
+
+double support_of(ResizeFilter filter) {
+  switch (filter) {
+    case ResizeFilter::bilinear:
+      return 1.0;
+    case ResizeFilter::bicubic:
+      return 2.0;
+    case ResizeFilter::lanczos:
+      return 3.0;
+  }
+  fail_check("unknown filter");
+}
+
 double weight(double x, ResizeFilter filter) {
+  if (filter == ResizeFilter::lanczos) {
+    return x >= -3.0 && x < 3.0 ? sinc(x) * sinc(x / 3.0) : 0.0;
+  }
   x = std::abs(x);
   if (filter == ResizeFilter::bilinear) {
     return x < 1.0 ? 1.0 - x : 0.0;
@@ -46,7 +67,7 @@ struct Taps {
 Taps taps_of(int in, int out, ResizeFilter filter) {
   const double scale = static_cast<double>(in) / out;
   const double stretch = std::max(scale, 1.0);
-  const double support = (filter == ResizeFilter::bilinear ? 1.0 : 2.0) * stretch;
+  const double support = support_of(filter) * stretch;
   const double step = 1.0 / stretch;
   Taps taps;
   taps.windows.reserve(static_cast<std::size_t>(out));

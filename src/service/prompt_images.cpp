@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "engine/images.h"
 #include "models/vision/vision_model.h"
@@ -14,26 +15,52 @@
 namespace rocmforge {
 namespace {
 
-ImageTokens image_tokens(const ImageMarks& marks, MarksAround around, const Tokenizer& tokenizer) {
-  const std::int32_t token = tokenizer.find(marks.token);
-  if (token < 0) {
-    throw ServiceError(ServiceError::Kind::unsupported,
-                       fmt::format("the model's vocabulary has no token '{}', which stands for an image", marks.token));
+using Tiles = std::vector<std::shared_ptr<const PreparedImage>>;
+
+/// Makes of images the tokens that stand for them.
+class TokensOfImages {
+ public:
+  TokensOfImages(const ImageMarks& marks, MarksAround around, const Tokenizer& tokenizer)
+      : tokenizer_(&tokenizer), token_(tokenizer.find(marks.token)) {
+    if (token_ < 0) {
+      throw ServiceError(ServiceError::Kind::unsupported,
+                         fmt::format("the model's vocabulary has no token '{}', which stands for an image", marks.token));
+    }
+    if (around != MarksAround::by_template || !marks.printed) {
+      before_ = marks.before;
+      after_ = marks.after;
+    }
   }
-  const bool written = around == MarksAround::by_template && marks.printed;
-  const auto encode = [&](const std::string& text) {
-    return written ? Ids() : tokenizer.encode(text, {.add_special = false, .parse_special = true});
-  };
-  return {.token = token, .before = encode(marks.before), .after = encode(marks.after)};
-}
+  [[nodiscard]] ImageTokens of(const Tiles& tiles) const {
+    ImageTokens tokens{.token = token_};
+    for (const auto& tile : tiles) {
+      const std::string before = (tokens.rows.empty() ? before_ : "") + tile->before;
+      tokens.rows.push_back({.before = encode(before), .count = tile->tokens});
+    }
+    tokens.after = encode(tiles.back()->after + after_);
+    return tokens;
+  }
+
+ private:
+  [[nodiscard]] std::vector<std::int32_t> encode(const std::string& text) const {
+    return tokenizer_->encode(text, {.add_special = false, .parse_special = true});
+  }
+
+  const Tokenizer* tokenizer_;
+  std::int32_t token_;
+  std::string before_;
+  std::string after_;
+};
 
 /// As the encoder takes an image. Counts what the request holds of it until its end.
-std::shared_ptr<const PreparedImage> prepare(const Image& image, const std::string& field, const VisionModel& vision,
-                                             Reading& reading) {
+Tiles prepare(const Image& image, const std::string& field, const VisionModel& vision, Reading& reading) {
   return with_image_field(field, [&] {
-    auto prepared = std::make_shared<const PreparedImage>(vision.prepare(image));
-    reading.hold_to_end(static_cast<std::int64_t>(prepared->pixels.size() * sizeof(float)));
-    return prepared;
+    Tiles tiles;
+    for (PreparedImage& tile : vision.prepare(image)) {
+      reading.hold_to_end(static_cast<std::int64_t>(tile.pixels.size() * sizeof(float)));
+      tiles.push_back(std::make_shared<const PreparedImage>(std::move(tile)));
+    }
+    return tiles;
   });
 }
 
@@ -50,17 +77,18 @@ std::vector<PromptImage> give_images(Request& request, std::span<const ImagePart
     }
     return left;
   }
-  std::vector<std::shared_ptr<const PreparedImage>> prepared;
-  std::vector<std::int32_t> counts;
+  const TokensOfImages tokens_of(model.vision->marks(), marks, model.text());
+  Tiles all;
+  std::vector<ImageTokens> tokens;
   for (std::size_t i = 0; i < images.size(); ++i) {
-    prepared.push_back(prepare(images[i], parts[i]->field, *model.vision, reading));
-    counts.push_back(prepared.back()->tokens);
+    const Tiles tiles = prepare(images[i], parts[i]->field, *model.vision, reading);
+    tokens.push_back(tokens_of.of(tiles));
+    all.insert(all.end(), tiles.begin(), tiles.end());
     images[i] = {};
   }
-  const std::vector<std::int32_t> begins =
-      put_image_tokens(request.prompt, places, counts, image_tokens(model.vision->marks(), marks, model.text()));
+  const std::vector<std::int32_t> begins = put_image_tokens(request.prompt, places, tokens);
   for (std::size_t i = 0; i < begins.size(); ++i) {
-    add_image(request, begins[i], prepared[i]);
+    add_image(request, begins[i], all[i]);
   }
   return left;
 }

@@ -4,10 +4,12 @@
 
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "models/error_text.h"
 #include "models/model_file.h"
 #include "models/vision/image_patches.h"
+#include "models/vision/image_tiles.h"
 #include "models/vision_golden.h"
 
 namespace rocmforge::testing {
@@ -27,10 +29,10 @@ TEST(VisionConfig, WhatCantBeComputedIsRefused) {
   const auto set = [](const std::string& key, const GgufValue& value) {
     return [=](ModelFile& model) { model.set(key, value); };
   };
-  EXPECT_EQ(
-      refused("qwen3vl", set("clip.projector_type", std::string("lfm2"))),
-      "tiny.gguf: the projector 'lfm2' is not supported, those supported are qwen3vl_merger, gemma4v, gemma4uv, gemma3, pixtral, "
-      "qwen2.5vl_merger, qwen2vl_merger");
+  EXPECT_EQ(refused("qwen3vl", set("clip.projector_type", std::string("ldp"))),
+            "tiny.gguf: the projector 'ldp' is not supported, those supported are qwen3vl_merger, gemma4v, gemma4uv, "
+            "gemma3, pixtral, "
+            "qwen2.5vl_merger, qwen2vl_merger, internvl, idefics3");
   EXPECT_EQ(refused("qwen3vl", set("general.architecture", std::string("llama"))),
             "tiny.gguf: this is no image encoder (mmproj) but a model of architecture 'llama'");
   EXPECT_EQ(refused("qwen3vl", set("clip.has_vision_encoder", false)), "tiny.gguf: has no image encoder");
@@ -168,6 +170,111 @@ TEST(SquareWindows, HaveTheOrderOfTheReferenceImplementation) {
     }
   }
   EXPECT_EQ(images, 30);
+}
+
+/// transformers' choice for InternVL.
+TEST(ImageTiles, OfTheNearestProportionsAreThoseOfTheReferenceImplementation) {
+  std::ifstream file(vision_path("tile-grids.txt"));
+  VisionConfig config;
+  int lines = 0;
+  std::int32_t width = 0;
+  std::int32_t height = 0;
+  TileCounts expected;
+  while (file >> config.image_size >> config.least_tiles >> config.most_tiles >> width >> height >> expected.columns >>
+         expected.lines) {
+    const TileCounts grid = grid_of_nearest_ratio(config, width, height);
+    EXPECT_EQ(grid.columns, expected.columns) << width << " x " << height;
+    EXPECT_EQ(grid.lines, expected.lines) << width << " x " << height;
+    ++lines;
+  }
+  EXPECT_EQ(lines, 100);
+}
+
+/// transformers' choice for Idefics 3.
+TEST(ImageTiles, OfMultiplesAreThoseOfTheReferenceImplementation) {
+  std::ifstream file(vision_path("tile-multiples.txt"));
+  VisionConfig config;
+  int lines = 0;
+  std::int32_t width = 0;
+  std::int32_t height = 0;
+  MultipleSides expected;
+  while (file >> config.image_size >> config.longest_side >> width >> height >> expected.first.width >>
+         expected.first.height >> expected.grid.columns >> expected.grid.lines) {
+    const MultipleSides sides = sides_of_multiples(config, width, height);
+    EXPECT_EQ(sides.first.width, expected.first.width) << width << " x " << height;
+    EXPECT_EQ(sides.first.height, expected.first.height) << width << " x " << height;
+    EXPECT_EQ(sides.grid.columns, expected.grid.columns) << width << " x " << height;
+    EXPECT_EQ(sides.grid.lines, expected.grid.lines) << width << " x " << height;
+    ++lines;
+  }
+  EXPECT_EQ(lines, 100);
+}
+
+/// An image of 6 x 4 pixels of different values, in tiles of 2 x 2.
+TEST(ImageTiles, AreCutLineByLine) {
+  VisionConfig config;
+  config.image_size = 2;
+  config.fixed_size = true;
+  config.tile_grid = TileGrid::nearest_ratio;
+  config.most_tiles = 6;
+  Image image{.width = 6, .height = 4, .rgb = {}};
+  for (int i = 0; i < 3 * 6 * 4; ++i) {
+    image.rgb.push_back(static_cast<std::uint8_t>(3 * i));
+  }
+  const TiledImage tiled = tiles_of(config, image);
+  ASSERT_EQ(tiled.tiles.size(), 7u);
+  for (int tile = 0; tile < 6; ++tile) {
+    const Image& part = tiled.tiles[static_cast<std::size_t>(tile)].image;
+    ASSERT_EQ(part.rgb.size(), 12u);
+    for (int value = 0; value < 12; ++value) {
+      const int line = tile / 3 * 2 + value / 6;
+      const int at = 3 * (line * 6 + tile % 3 * 2) + value % 6;
+      EXPECT_EQ(part.rgb[static_cast<std::size_t>(value)], 3 * at) << tile;
+    }
+  }
+  EXPECT_EQ(tiled.tiles.back().image.rgb, resize(image, 2, 2, config.filter).rgb) << "the whole image is behind them";
+}
+
+TEST(ImageTiles, OfIdefics3SayWhereTheyAre) {
+  VisionConfig config;
+  config.image_size = 2;
+  config.longest_side = 4;
+  config.fixed_size = true;
+  config.tile_grid = TileGrid::multiples;
+  config.marks.after = "<fake>";
+  const auto texts = [&](int width, int height) {
+    std::string all;
+    for (const ImageTile& tile :
+         tiles_of(config,
+                  {.width = width, .height = height, .rgb = std::vector<std::uint8_t>(std::size_t{3} * width * height)})
+             .tiles) {
+      all += tile.before + "#";
+    }
+    return all;
+  };
+  EXPECT_EQ(texts(8, 8),
+            "<fake><row_1_col_1>#<fake><row_1_col_2>#\n<fake><row_2_col_1>#<fake><row_2_col_2>#\n\n<fake><global-img>#");
+  config.longest_side = 2;
+  EXPECT_EQ(texts(8, 8), "<fake><global-img>#");
+}
+
+/// With the whole image behind them: 4 rows each.
+TEST(VisionConfig, ALimitLeavesFewerTiles) {
+  const auto tiles = [](const std::string& name, std::int32_t wanted) {
+    ModelFile model = ModelFile::golden("vision/mmproj-" + name);
+    model.set("clip.vision.preproc_max_tiles", std::uint64_t{12});
+    model.set("clip.vision.preproc_image_size", std::uint64_t{64});
+    const OpenModel open(model);
+    const GgufFile text{vision_path(name + ".gguf")};
+    const VisionConfig config = VisionConfig::from_gguf(open.file, ModelConfig::from_gguf(text), wanted);
+    return name == "internvl" ? config.most_tiles : config.longest_side;
+  };
+  EXPECT_EQ(tiles("internvl", 0), 12);
+  EXPECT_EQ(tiles("internvl", 24), 5);
+  EXPECT_EQ(tiles("internvl", 4), 1);
+  EXPECT_EQ(tiles("idefics3", 0), 64);
+  EXPECT_EQ(tiles("idefics3", 40), 48);
+  EXPECT_EQ(tiles("idefics3", 4), 16);
 }
 
 TEST(ImageSides, OfAnImageThatIsAlmostALineAreRefused) {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/register_all.h"
@@ -40,7 +41,9 @@ class Encoder {
   [[nodiscard]] std::vector<PreparedImage> prepare(const VisionGolden& golden) const {
     std::vector<PreparedImage> images;
     for (const VisionGolden::Seen& seen : golden.images) {
-      images.push_back(vision_->prepare(seen.image));
+      for (PreparedImage& tile : vision_->prepare(seen.image)) {
+        images.push_back(std::move(tile));
+      }
     }
     return images;
   }
@@ -80,8 +83,7 @@ std::vector<float> rows_of_file(const ModelFile& encoder, const VisionGolden& go
   const auto vision =
       VisionModel::plan(open.file, ModelConfig::from_gguf(text), registry, device.info(), 2, VisionOptions());
   vision->load(device, pool);
-  const PreparedImage image = vision->prepare(golden.images.front().image);
-  return vision->encode({&image, 1});
+  return vision->encode(vision->prepare(golden.images.front().image));
 }
 
 /// The columns of Pixtral's merger change places when they are loaded, those of blocks too.
@@ -115,14 +117,19 @@ TEST_P(VisionTest, PixelsAreThoseOfTheReferenceImplementation) {
   const VisionGolden golden = read_vision_golden(GetParam());
   Encoder encoder(GetParam(), kernel_sets().front());
   for (const VisionGolden::Seen& seen : golden.images) {
-    const PreparedImage prepared = encoder.vision().prepare(seen.image);
-    EXPECT_EQ(prepared.grid_x, seen.columns);
-    EXPECT_EQ(prepared.grid_y, seen.lines);
-    EXPECT_EQ(prepared.tokens, std::ssize(seen.rows) / golden.width);
-    ASSERT_EQ(prepared.pixels.size(), seen.pixels.size());
+    std::vector<float> pixels;
+    std::int64_t tokens = 0;
+    for (const PreparedImage& tile : encoder.vision().prepare(seen.image)) {
+      EXPECT_EQ(tile.grid_x, seen.columns);
+      EXPECT_EQ(tile.grid_y, seen.lines);
+      tokens += tile.tokens;
+      pixels.insert(pixels.end(), tile.pixels.begin(), tile.pixels.end());
+    }
+    EXPECT_EQ(tokens, std::ssize(seen.rows) / golden.width);
+    ASSERT_EQ(pixels.size(), seen.pixels.size());
     float most = 0.0f;
     for (std::size_t i = 0; i < seen.pixels.size(); ++i) {
-      most = std::max(most, std::abs(prepared.pixels[i] - seen.pixels[i]));
+      most = std::max(most, std::abs(pixels[i] - seen.pixels[i]));
     }
     EXPECT_LE(most, 1e-6f);
   }
@@ -231,7 +238,7 @@ TEST_P(VisionTest, LogitsBehindImagesAreThoseOfTheReferenceImplementation) {
 
 INSTANTIATE_TEST_SUITE_P(Golden, VisionTest,
                          ::testing::Values("qwen3vl", "gemma3", "pixtral", "qwen2vl", "qwen25vl", "gemma4", "gemma4-e",
-                                           "gemma4-u"));
+                                           "gemma4-u", "internvl", "internvl-6b", "idefics3"));
 
 }  // namespace
 }  // namespace rocmforge::testing

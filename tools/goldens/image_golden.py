@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/images: small images of every format, what Pillow reads of them (decoded.txt), and what it makes of 200
+"""Writes tests/golden/images: small images of every format, what Pillow reads of them (decoded.txt), and what it makes of 300
 random sizes (resized.txt). Needs numpy and Pillow up to version 12: newer ones resize rows first where that is quicker.
 
 A line of decoded.txt: file, width, height, hash of the RGB bytes. Of resized.txt: seed, width, height, new width, new height,
@@ -13,6 +13,7 @@ from PIL import Image
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "tests/golden/images"
 FILTERS = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
+LANCZOS = Image.Resampling.LANCZOS
 
 
 def fnv(data):
@@ -118,11 +119,11 @@ def main():
 
     draw = random.Random(11)
     lines = []
-    for seed in range(200):
+    for seed in range(300):  # of Lanczos those from 200 on
         sides = [draw.choice((draw.randint(1, 12), draw.randint(10, 150))) for _ in range(4)]
         width, height, new_width, new_height = sides if seed % 10 else (*sides[:3], sides[1])
-        kind = draw.choice(sorted(FILTERS))
-        image = Image.fromarray(noise(seed, width, height)).resize((new_width, new_height), FILTERS[kind])
+        kind = draw.choice(sorted(FILTERS)) if seed < 200 else "lanczos"
+        image = Image.fromarray(noise(seed, width, height)).resize((new_width, new_height), FILTERS.get(kind, LANCZOS))
         lines.append(f"{seed} {width} {height} {new_width} {new_height} {kind} {fnv(image.tobytes())}\n")
     (FOLDER / "resized.txt").write_text("".join(lines))
 

@@ -338,7 +338,7 @@ NAMES.update({
     "attn.c_attn": "attn_qkv", "attn.c_proj": "attn_output"})
 OLD_NAMES = {
     "transformer.h.": "model.layers.", "transformer.ln_f.": "model.norm.", "transformer.word_embeddings.": "model.embed_tokens.",
-    "transformer.wte.": "model.embed_tokens.", "transformer.wpe.": "model.embed_positions."}
+    "transformer.wte.": "model.embed_tokens.", "transformer.wpe.": "model.embed_positions.", "model.text_model.": "model."}
 NAMES.update(golden_delta_net.NAMES | golden_gemma4.NAMES | golden_mtp.NAMES | mamba.NAMES | golden_newest.NAMES)
 for shared in ("shared_expert", "shared_experts", "shared_mlp"):
     NAMES.update({f"mlp.{shared}.{part}_proj": f"ffn_{part}_shexp" for part in ("gate", "up", "down")})
@@ -346,7 +346,8 @@ for shared in ("shared_expert", "shared_experts", "shared_mlp"):
 POST_ATTENTION = ("olmo2", "exaone4", "seed_oss", "gemma2", "gemma3", "glm4moe", "gpt-oss", "qwen3next", "qwen35",
                   "qwen35moe", "gemma4", "muse-glimmer")
 
-SEEING_PARTS = ("model.visual.", "model.vision_tower.", "model.multi_modal_projector.", "model.embed_vision.", "model.embed_audio.", *golden_newest.BLIND_PARTS)
+SEEING_PARTS = (*(f"model.{part}." for part in (
+    "visual", "vision_tower", "vision_model", "multi_modal_projector", "connector", "embed_vision", "embed_audio")), *golden_newest.BLIND_PARTS)
 
 
 def named_weights(model):

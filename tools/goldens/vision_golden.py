@@ -27,6 +27,7 @@ import transformers
 from PIL import Image
 
 import golden_gemma4_vision
+import golden_tiled_vision
 import model_golden
 from model_golden_parts import STRING, U32, seed_of, write_gguf
 
@@ -200,6 +201,7 @@ MODELS = {
         "sizes": [(40, 24), (90, 50), (20, 48)]},
 }
 MODELS.update(golden_gemma4_vision.models(model_golden.SMALL))
+MODELS.update(golden_tiled_vision.models(model_golden.SMALL, model_golden.rope))
 
 
 def spread(model, generator):
@@ -253,23 +255,27 @@ def own_name(name, key):
 
 def convert(converter, name, model, processor, target):
     with tempfile.TemporaryDirectory() as folder:
-        model.save_pretrained(folder, state_dict={own_name(name, key): value for key, value in model.state_dict().items()})
+        if "save" in MODELS[name]:
+            MODELS[name]["save"](model, folder)
+        else:
+            model.save_pretrained(folder, state_dict={own_name(name, key): value for key, value in model.state_dict().items()})
         names = {str(LINE_END): {"content": "[IMG_BREAK]"}}
         pathlib.Path(folder, "tokenizer_config.json").write_text(json.dumps({"added_tokens_decoder": names}))
         config = pathlib.Path(folder, "preprocessor_config.json")
         config.write_text(json.dumps({"image_mean": list(processor.image_mean), "image_std": list(processor.image_std),
-                                      "image_seq_length": getattr(model.config, "mm_tokens_per_image", 0)}))
+                                      "image_seq_length": getattr(model.config, "mm_tokens_per_image", 0),
+                                      **MODELS[name].get("preprocessor", {})}))
         subprocess.run([sys.executable, converter, folder, "--mmproj", "--outtype", "f32", "--outfile", str(target)],
                        check=True, stdout=subprocess.DEVNULL)
 
 
-def prompt(counts, generator):
-    """Texts around the images, and which tokens are an image's."""
+def prompt(images, generator):
+    """Texts around the images, of which each is the tokens that stand for it."""
     def text(length):
         return torch.randint(4, 100, (length,), generator=generator).tolist()
     tokens = text(5)
-    for count in counts:
-        tokens += [BEFORE, *[PAD] * count, AFTER, *text(4)]
+    for image in images:
+        tokens += [BEFORE, *image, AFTER, *text(4)]
     return torch.tensor([tokens])
 
 
@@ -281,8 +287,11 @@ def make(converter, folder, name):
     inputs = own.get("inputs", axial)(processor, images)
     with torch.no_grad():
         rows, grids = own.get("rows", merged)(model, inputs)
-        counts = own.get("counts", lambda found: [x * y for x, y in found])(grids)
-        ids = prompt(counts, generator)
+        tiles = own.get("tiles", lambda _, found: [1] * len(found))(processor, images)
+        grids = grids if len(grids) == len(images) else grids * len(images)
+        counts = own.get("counts", lambda found: [x * y * count for (x, y), count in zip(found, tiles, strict=True)])(grids)
+        spelled = own.get("spelled", lambda pad, count, _: [pad] * count)
+        ids = prompt([spelled(PAD, count, of) for count, of in zip(counts, tiles, strict=True)], generator)
         kinds = (ids == PAD).long()
         extra = {own.get("kinds", "mm_token_type_ids"): kinds}
         extra.pop(None, None)
@@ -294,8 +303,9 @@ def make(converter, folder, name):
     write_gguf(folder / f"{name}.gguf", pairs, list(model_golden.tensors(own["architecture"], own["architecture"], text, model)))
     convert(converter, name, model, processor, folder / f"mmproj-{name}.gguf")
     data = struct.pack("<IIII", len(images), ids.shape[1], logits.shape[1], rows.shape[1])
+    pixels_of = own.get("pixels", halves) if "tiles" not in own else own["pixels"](tiles)
     for image, pixels, (columns, lines), part in zip(
-            images, own.get("pixels", halves)(inputs, len(images)), grids, torch.split(rows, counts), strict=True):
+            images, pixels_of(inputs, len(images)), grids, torch.split(rows, counts), strict=True):
         rgb = image.tobytes()
         data += struct.pack("<IIIIII", image.width, image.height, columns, lines, pixels.numel(), part.shape[0]) + rgb + bytes(-len(rgb) % 4)
         data += pixels.numpy().astype("<f4").tobytes() + part.numpy().astype("<f4").tobytes()
@@ -356,6 +366,8 @@ def main():
     write_windows(folder / "windows.txt")
     write_longest_sides(folder / "longest-sides.txt")
     golden_gemma4_vision.write_sides(folder / "filled-sides.txt", torch.Generator().manual_seed(seed_of("vision/filled")))
+    golden_tiled_vision.write_grids(folder / "tile-grids.txt", torch.Generator().manual_seed(seed_of("vision/grids")))
+    golden_tiled_vision.write_multiples(folder / "tile-multiples.txt", torch.Generator().manual_seed(seed_of("vision/multiples")))
     for name in MODELS:
         if name in sys.argv[3:] or len(sys.argv) == 3:
             make(converter, folder, name)

@@ -174,18 +174,20 @@ enum class BlockParts { both, mixer, feed_forward };
 
 /// The graph of a block: its parts, and its norms by the names of their tensors, "" for none. With m the mixer and f the
 /// feed-forward part:
-///   h += residual_scale * mixer_post_norm(m(mixer_norm(h))), h = mixer_sum_norm(h)
-///   h += residual_scale * ffn_post_norm(f(ffn_norm(h))), h = ffn_sum_norm(h)
+///   h += residual_scale * mixer_post_norm(mixer_factors * m(mixer_norm(h))), h = mixer_sum_norm(h)
+///   h += residual_scale * ffn_post_norm(ffn_factors * f(ffn_norm(h))), h = ffn_sum_norm(h)
 /// h *= output_scale, at the end of the block
 /// or, when parallel, f reads ffn_norm(h) of the same h, and the norms before both may be one tensor. A block of one part
 /// has only one of these formulas.
 struct BlockGraph {
   BlockParts parts = BlockParts::both;
   std::string_view mixer_norm = "attn_norm";
+  std::string_view mixer_factors{};  ///< a tensor of a factor for each element, "" for none; not beside a norm
   std::string_view mixer_post_norm{};
   std::string_view mixer_sum_norm{};
   std::string_view ffn_norm = "ffn_norm";
   std::string_view ffn_norm_suffix = ".weight";  ///< of its tensor
+  std::string_view ffn_factors{};
   std::string_view ffn_post_norm{};
   std::string_view ffn_sum_norm{};
   float post_norm_eps = 0.0f;  ///< of mixer_post_norm and ffn_post_norm; 0: that of the model's norms

@@ -18,6 +18,7 @@ AttentionMixer::AttentionMixer(Planner& planner, const ModelConfig& config, int 
   output_ = ResidualOutput(planner, config, index,
                            {.linear = "attn_output",
                             .k = width_,
+                            .factors = graph.mixer_factors,
                             .norm = graph.mixer_post_norm,
                             .sum_norm = graph.mixer_sum_norm,
                             .needs_bias = config_.output_needs_bias,

@@ -23,6 +23,11 @@ ResidualOutput::ResidualOutput(Planner& planner, const ModelConfig& config, int 
   if (into_ != nullptr) {
     return;
   }
+  if (!names.factors.empty()) {
+    check(names.norm.empty(), "an output has factors or a norm");
+    factors_ = planner.vector(block_tensor(index, names.factors) + ".weight", hidden_);
+    multiply_ = planner.resolve_for_width<Scale>({}, 2 * hidden_);
+  }
   if (const auto norm = block_norm(config, index, names.norm)) {
     norm_ = planner.norm(*norm, hidden_);
   }
@@ -35,7 +40,7 @@ ResidualOutput::ResidualOutput(Planner& planner, const ModelConfig& config, int 
   if (!summed && norm_ && norm_->kind() == RmsNorm::name && !sum_norm_) {
     sum_ = ResidualSum{.norm = *norm_, .factor = scale_, .scale = output_scale_};
     norm_.reset();
-  } else if (norm_ || scale_ != 1.0f || output_scale_ != 1.0f) {
+  } else if (norm_ || factors_ != nullptr || scale_ != 1.0f || output_scale_ != 1.0f) {
     add_ = planner.resolve_for_width<ResidualAdd>({}, 3 * hidden_);
   }
 }
@@ -56,6 +61,17 @@ void ResidualOutput::append_rank_sum(Operations& operations) const {
     return;
   }
   rank_sum_->append(operations, add_ ? &Buffers::projected : &Buffers::hidden, !add_);
+}
+
+void ResidualOutput::append_factors(Operations& operations) const {
+  if (factors_ != nullptr) {
+    operations.push_back(
+        {std::string(Scale::name), [this](const Step& step) {
+           multiply_.run(
+               {.x = step.buffers.projected, .count = step.tokens * hidden_, .width = hidden_, .weights = factors_->data},
+               step);
+         }});
+  }
 }
 
 void ResidualOutput::append_sum(Operations& operations) const {
@@ -85,6 +101,7 @@ void ResidualOutput::append_sum(Operations& operations) const {
   if (!add_) {
     return;
   }
+  append_factors(operations);
   if (norm_) {
     norm_->append(operations, &Buffers::projected, &Buffers::projected);
   }

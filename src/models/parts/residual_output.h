@@ -10,16 +10,17 @@
 
 namespace rocmforge {
 
-/// Adds a part's output to the residual stream: hidden = sum_norm((hidden + scale * norm(W gathered)) * output_scale). It
-/// decides how:
-/// without norm and scales the product itself accumulates into hidden; a sum with an RMSNorm may be joined to the next
-/// product; anything else is operations of its own. Where several ranks share the layer, the product gives a part of the
-/// output, which is summed over the ranks before anything else. Not moved once it has returned operations.
+/// Adds a part's output to the residual stream: hidden = sum_norm((hidden + scale * norm(factors * W gathered)) *
+/// output_scale). It decides how:
+/// without norm, factors and scales the product itself accumulates into hidden; a sum with an RMSNorm may be joined to the
+/// next product; anything else is operations of its own. Where several ranks share the layer, the product gives a part of
+/// the output, which is summed over the ranks before anything else. Not moved once it has returned operations.
 class ResidualOutput {
  public:
   struct Names {
     std::string_view linear;  ///< "attn_output"
     std::int64_t k = 0;
+    std::string_view factors{};   ///< of the output's elements; "" for none; not beside a norm
     std::string_view norm{};      ///< "" for none
     std::string_view sum_norm{};  ///< of the residual stream after the sum; "" for none
     bool needs_bias = false;
@@ -41,10 +42,13 @@ class ResidualOutput {
  private:
   void append_sum(Operations& operations) const;
   void append_rank_sum(Operations& operations) const;
+  void append_factors(Operations& operations) const;
 
   Linear linear_;
   std::optional<LinearLimits> limits_;
   std::optional<RankSum> rank_sum_;
+  const WeightVector* factors_ = nullptr;     ///< null: none
+  Resolved<Scale> multiply_;                  ///< by them
   std::optional<ResidualSum> sum_;            ///< with an RMSNorm
   std::optional<Norm> norm_;                  ///< another one
   std::optional<Resolved<ResidualAdd>> add_;  ///< none when the product or the sum adds

@@ -56,6 +56,9 @@ PatchEmbedding::PatchEmbedding(Planner& planner, const VisionConfig& config, std
   if (product_norm_) {
     product_norm_->append(operations_, &Buffers::hidden, &Buffers::hidden);
   }
+  if (config.extra_states() > 0) {
+    plan_class_state(planner);
+  }
   if (config.learned_positions) {
     plan_positions(planner);
   }
@@ -77,11 +80,31 @@ void PatchEmbedding::plan_patch_norms(Planner& planner) {
                          [this](const Step& step) { pixel_norm_->run(step.tokens, pixels_, step.buffers.normed, step); }});
 }
 
+/// Images have one size then, and each has a step of its own, so that the row is always the same.
+void PatchEmbedding::plan_class_state(Planner& planner) {
+  check(config_.fixed_size && config_.learned_positions, "a state without a patch is of images of one size, with positions");
+  const std::int64_t hidden = config_.encoder.hidden;
+  class_state_ = planner.floats("v.class_embd", {1, 1, hidden});
+  put_class_state_ = planner.resolve<OverwriteRows>({hidden});
+  class_rows_ = {0, static_cast<std::int32_t>(patches_ - 1)};
+  class_row_ids_ = planner.weights().constants(class_rows_);
+  operations_.push_back({std::string(OverwriteRows::name), [this, hidden](const Step& step) {
+                           put_class_state_.run({.x = class_state_->data,
+                                                 .x_stride = hidden,
+                                                 .from = class_row_ids_->data,
+                                                 .ids = class_row_ids_->data + 1,
+                                                 .count = 1,
+                                                 .out = step.buffers.hidden},
+                                                step);
+                         }});
+}
+
 void PatchEmbedding::plan_positions(Planner& planner) {
   const std::int64_t hidden = config_.encoder.hidden;
   const std::int64_t side = config_.position_side();
   const std::int64_t of_axis = config_.axis_positions;
-  table_ = read_table(planner.weights(), of_axis > 0 ? Shape{2, of_axis, hidden} : Shape{side * side, hidden});
+  table_ = read_table(planner.weights(),
+                      of_axis > 0 ? Shape{2, of_axis, hidden} : Shape{side * side + config_.extra_states(), hidden});
   add_ = planner.resolve_for_width<ResidualAdd>({}, 3 * hidden);
   operations_.push_back(
       {std::string(ResidualAdd::name), [this, hidden](const Step& step) {
@@ -117,12 +140,18 @@ void PatchEmbedding::upload(std::span<const Part> parts, Device& device, ThreadP
   for (const Part& part : parts) {
     const std::int64_t count = std::int64_t{part.columns} * part.rows;
     check(std::ssize(part.pixels) == count * config_.patch_values(), "an image has the pixels of its patches");
-    check(patches + count <= patches_, "the images of a step have at most its patches");
+    check(patches + count + config_.extra_states() <= patches_, "the images of a step have at most its patches");
     std::ranges::copy(part.pixels, pixels + patches * config_.patch_values());
     if (!table_.empty()) {
       add_positions(part, positions + patches * config_.encoder.hidden, pool);
     }
     patches += count;
+    if (config_.extra_states() > 0) {
+      std::fill_n(pixels + patches * config_.patch_values(), config_.patch_values(), 0.0f);  // its product is replaced
+      std::copy_n(table_.data() + config_.class_position * position_values(), position_values(),
+                  positions + patches * position_values());
+      ++patches;
+    }
   }
   if (device.is_gpu()) {
     const auto copy = [&](std::int64_t at, std::int64_t count) {
@@ -156,8 +185,9 @@ void PatchEmbedding::position_between(const Part& part, PatchPlace place, float*
   const std::int64_t hidden = config_.encoder.hidden;
   const Between y = place_between(place.row, part.rows, side);
   const Between x = place_between(place.column, part.columns, side);
+  const std::int64_t first = config_.class_position == 0 ? 1 : 0;
   const auto row = [&](std::int32_t line, std::int32_t column) {
-    return table_.data() + (std::int64_t{line} * side + column) * hidden;
+    return table_.data() + (first + std::int64_t{line} * side + column) * hidden;
   };
   const float* from[4] = {row(y.first, x.first), row(y.first, x.second), row(y.second, x.first), row(y.second, x.second)};
   const float weights[4] = {(1 - y.share) * (1 - x.share), (1 - y.share) * x.share, y.share * (1 - x.share),

@@ -15,11 +15,11 @@
 namespace rocmforge {
 
 /// The rows that an encoder's first layer reads, in Buffers::hidden: the product of each patch's pixels with the weights of
-/// the convolution, those of all frames summed, the learned position and the norm, as far as the encoder has these. Not
-/// moved.
+/// the convolution, those of all frames summed, the learned position and the norm, as far as the encoder has these. Behind
+/// the patches is the state that no patch has (VisionConfig::class_position). Not moved.
 class PatchEmbedding {
  public:
-  /// For steps of up to `patches`.
+  /// For steps of up to so many patches and states that no patch has.
   PatchEmbedding(Planner& planner, const VisionConfig& config, std::int64_t patches);
   PatchEmbedding(const PatchEmbedding&) = delete;
   PatchEmbedding& operator=(const PatchEmbedding&) = delete;
@@ -41,6 +41,7 @@ class PatchEmbedding {
   [[nodiscard]] const Operations& operations() const { return operations_; }
 
  private:
+  void plan_class_state(Planner& planner);
   void plan_positions(Planner& planner);
   void plan_patch_norms(Planner& planner);
   void append_product(const Linear& linear, bool accumulate);
@@ -55,6 +56,10 @@ class PatchEmbedding {
   VisionConfig config_;
   std::int64_t patches_;
   std::vector<float> table_;  ///< [side, side, hidden], or [2, axis_positions, hidden]; empty without learned positions
+  const WeightVector* class_state_ = nullptr;  ///< null: there is none
+  Resolved<OverwriteRows> put_class_state_;
+  std::vector<std::int32_t> class_rows_;  ///< its row of the tensor, 0, and that of a step, the last
+  const IntegerVector* class_row_ids_ = nullptr;
   std::optional<Norm> pixel_norm_;    ///< VisionConfig::patch_norms
   std::optional<Norm> product_norm_;  ///< likewise
   std::vector<Linear> frames_;

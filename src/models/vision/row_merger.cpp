@@ -14,7 +14,9 @@ struct JoinedNames {
   std::string norm;
   std::string first;
   std::string second;
-  bool norm_of_joined = false;  ///< the norm is of all patches of a row together, not of each
+  bool norm_of_joined = false;    ///< the norm is of all patches of a row together, not of each
+  std::int64_t inner = 0;         ///< elements between the layers; 0: as before the first
+  std::optional<float> eps = {};  ///< of the norm, which is a LayerNorm then; empty: the encoder's norm
 };
 
 /// The patches of a row side by side: second(gelu(first(norm(patches)))).
@@ -23,20 +25,23 @@ class JoinedMerger final : public RowMerger {
   /// For steps of up to `rows`.
   JoinedMerger(Planner& planner, const VisionConfig& config, const JoinedNames& names, std::int64_t rows)
       : width_(std::int64_t{config.encoder.hidden} * config.patches_per_row()),
+        inner_(names.inner > 0 ? names.inner : width_),
         norms_per_row_(names.norm_of_joined ? 1 : config.patches_per_row()) {
     const ModelConfig& encoder = config.encoder;
-    norm_ =
-        planner.norm({names.norm, encoder.norm_kind, encoder.norm_eps, encoder.norm_needs_bias}, width_ / norms_per_row_);
-    first_ = planner.linear(names.first, {{.name = names.first, .n = width_, .needs_bias = true}}, width_);
-    gelu_ = planner.resolve<GatedActivation>({Activation::gelu, width_, false});
-    second_ = planner.linear(names.second, {{.name = names.second, .n = config.text_width, .needs_bias = true}}, width_);
-    for (const BufferName buffer : {BufferName::normed, BufferName::projected, BufferName::gathered}) {
-      planner.buffers().need(buffer, encoder.hidden);  // a row of joined patches is theirs
-    }
+    norm_ = planner.norm(names.eps ? NormName{names.norm, NormKind::layer, *names.eps, true}
+                                   : NormName{names.norm, encoder.norm_kind, encoder.norm_eps, encoder.norm_needs_bias},
+                         width_ / norms_per_row_);
+    first_ = planner.linear(names.first, {{.name = names.first, .n = inner_, .needs_bias = true}}, width_);
+    gelu_ = planner.resolve<GatedActivation>({Activation::gelu, inner_, false});
+    second_ = planner.linear(names.second, {{.name = names.second, .n = config.text_width, .needs_bias = true}}, inner_);
+    const std::int64_t patches = config.patches_per_row();
+    const auto of_patch = [&](std::int64_t width) { return (width + patches - 1) / patches; };
+    planner.buffers().need(BufferName::normed, encoder.hidden);  // a row of joined patches is theirs
+    planner.buffers().need(BufferName::projected, of_patch(inner_));
+    planner.buffers().need(BufferName::gathered, of_patch(inner_));
     if (config.places_rows()) {
       places_.emplace(planner, config, rows);
-      const std::int64_t patches = config.patches_per_row();
-      planner.buffers().need(BufferName::projected, (config.text_width + patches - 1) / patches);
+      planner.buffers().need(BufferName::projected, of_patch(config.text_width));
     }
   }
 
@@ -44,23 +49,48 @@ class JoinedMerger final : public RowMerger {
     const Buffers& buffers = step.buffers;
     norm_.run(step.tokens * norms_per_row_, buffers.hidden, buffers.normed, step);
     first_.run(step, buffers.normed, buffers.projected);
-    gelu_.run({nullptr, buffers.projected, step.tokens, width_, buffers.gathered}, step);
+    gelu_.run({nullptr, buffers.projected, step.tokens, inner_, buffers.gathered}, step);
     if (places_) {
       second_.run(step, buffers.gathered, buffers.projected);
       places_->run(buffers.projected, step, out);
     } else {
-      second_.run_strided(step, buffers.gathered, width_, out.data, {}, false, out.stride);
+      second_.run_strided(step, buffers.gathered, inner_, out.data, {}, false, out.stride);
     }
   }
 
  private:
   std::int64_t width_;
+  std::int64_t inner_;
   std::int64_t norms_per_row_;
   Norm norm_;
   Linear first_;
   Resolved<GatedActivation> gelu_;
   Linear second_;
   std::optional<RowPlaces> places_;
+};
+
+/// The patches of a row side by side: layer(norm(patches)).
+class SingleMerger final : public RowMerger {
+ public:
+  SingleMerger(Planner& planner, const VisionConfig& config)
+      : patches_(config.patches_per_row()), width_(std::int64_t{config.encoder.hidden} * patches_) {
+    const ModelConfig& encoder = config.encoder;
+    norm_ = planner.norm({"v.post_ln", encoder.norm_kind, encoder.norm_eps, encoder.norm_needs_bias}, encoder.hidden);
+    layer_ = planner.linear("mm.model.fc", {{.name = "mm.model.fc", .n = config.text_width}}, width_);
+    planner.buffers().need(BufferName::normed, encoder.hidden);
+  }
+
+  void run(const Step& step, const MergedRows& out) const override {
+    const Buffers& buffers = step.buffers;
+    norm_.run(step.tokens * patches_, buffers.hidden, buffers.normed, step);
+    layer_.run_strided(step, buffers.normed, width_, out.data, {}, false, out.stride);
+  }
+
+ private:
+  std::int64_t patches_;
+  std::int64_t width_;
+  Norm norm_;
+  Linear layer_;
 };
 
 /// The mean of the patches of each row, times a factor. Not moved.
@@ -247,6 +277,17 @@ std::unique_ptr<RowMerger> RowMerger::of_output(Planner& planner, const VisionCo
   switch (config.projector) {
     case Projector::joined:
       return std::make_unique<JoinedMerger>(planner, config, JoinedNames{"v.post_ln", "mm.0", "mm.2"}, rows);
+    case Projector::joined_norm:
+      return std::make_unique<JoinedMerger>(planner, config,
+                                            JoinedNames{.norm = "mm.model.mlp.0",
+                                                        .first = "mm.model.mlp.1",
+                                                        .second = "mm.model.mlp.3",
+                                                        .norm_of_joined = true,
+                                                        .inner = config.text_width,
+                                                        .eps = 1e-5f},
+                                            rows);
+    case Projector::joined_once:
+      return std::make_unique<SingleMerger>(planner, config);
     case Projector::mean:
       return std::make_unique<MeanMerger>(planner, config, rows);
     case Projector::scaled_mean:

@@ -77,6 +77,21 @@ void limit_longest_side(VisionConfig& config, std::int32_t wanted) {
   config.max_tokens = config.rows_of(side, side);
 }
 
+/// With a wanted number of rows, so few tiles that these and the whole image fit into it.
+void limit_tiles(VisionConfig& config, std::int32_t wanted) {
+  const std::int32_t limit = (wanted > 0 ? std::min(wanted, most_tokens) : most_tokens) / config.max_tokens - 1;
+  if (config.tile_grid == TileGrid::multiples) {
+    std::int32_t side = (config.longest_side + config.image_size - 1) / config.image_size;
+    while (side > 1 && side * side > limit) {
+      --side;
+    }
+    config.longest_side = std::min(config.longest_side, side * config.image_size);
+    return;
+  }
+  config.most_tiles = std::clamp(limit, 1, config.most_tiles);
+  config.least_tiles = std::min(config.least_tiles, config.most_tiles);
+}
+
 /// Limits in rows, from the family's, the file's in pixels and the wanted one.
 void limit_tokens(VisionConfig& config, MetadataReader& metadata, std::int32_t wanted) {
   if (config.merge > 64) {
@@ -89,6 +104,7 @@ void limit_tokens(VisionConfig& config, MetadataReader& metadata, std::int32_t w
     }
     const std::int32_t side = config.position_side() / config.merge;
     config.min_tokens = config.max_tokens = side * side;
+    limit_tiles(config, wanted);
     return;
   }
   if (config.longest_side > 0) {

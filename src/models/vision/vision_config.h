@@ -15,6 +15,8 @@ namespace rocmforge {
 /// What makes rows for the text model of an encoder's patches.
 enum class Projector {
   joined,       ///< Qwen: 2 x 2 patches joined, two linear layers; the same of some layers' states (deepstack)
+  joined_norm,  ///< InternVL: 2 x 2 patches joined, a LayerNorm of them together, two linear layers
+  joined_once,  ///< Idefics 3: 2 x 2 patches or more joined, one linear layer
   mean,         ///< Gemma 3: means of 4 x 4 patches, an RMSNorm, one linear layer
   scaled_mean,  ///< Gemma 4: means of 3 x 3 patches, standardised in some files, an RMSNorm without weights, one layer
   normed,       ///< Gemma 4 12B: as scaled_mean, of one patch
@@ -30,25 +32,36 @@ struct ImageMarks {
   bool printed = false;     ///< the template prints `before` and `after` around the placeholder; else they replace it
 };
 
+/// How an image becomes tiles, each of which the encoder sees by itself.
+enum class TileGrid {
+  none,           ///< it does not
+  multiples,      ///< Idefics 3: reduced or stretched to longest_side, then to whole tiles; marks of lines and columns
+  nearest_ratio,  ///< InternVL: stretched to the grid whose proportions are nearest; behind several tiles the whole image
+};
+
 /// The numbers of an image encoder and of what is before and behind it, read from a file's metadata (mmproj).
 struct VisionConfig {
   Projector projector = Projector::joined;
-  ModelConfig encoder;              ///< its layers, which see a whole image
-  std::int32_t patch_size = 0;      ///< pixels of a patch's sides
-  std::int32_t image_size = 0;      ///< pixels of the sides that the learned positions are for
-  std::int32_t frames = 1;          ///< convolutions of a patch, which is each frame of a video that stands still
-  bool learned_positions = true;    ///< are added to the patches, beside or in place of a rotation
-  std::int32_t axis_positions = 0;  ///< of a table for columns and one for rows, whose sums they are; 0: one for both
-  bool patch_norms = false;         ///< LayerNorms v.patch_norm.1 of the pixels, .2 of their product
-  std::string input_norm;           ///< of the patches before the first layer: its tensor without ".weight"; "": none
-  std::int32_t merge = 1;           ///< sides, in patches, of the square that becomes a row
-  std::int32_t window = 0;          ///< sides, in squares, of the windows inside of which patches see each other; 0: none
-  std::int32_t window_pattern = 0;  ///< layers of which every window_pattern-th sees the whole image
-  bool line_ends = false;           ///< a fixed row stands behind each line of squares but an image's last
-  std::int32_t longest_side = 0;    ///< larger images are reduced to it, all are rounded up; 0: the area has limits
-  bool fixed_size = false;          ///< every image gets image_size; else its sides are kept as far as min and max allow
-  bool fills = false;               ///< every image gets about max_tokens, its sides differ as they did
-  std::int32_t min_tokens = 0;      ///< rows of an image
+  ModelConfig encoder;               ///< its layers, which see a whole image
+  std::int32_t patch_size = 0;       ///< pixels of a patch's sides
+  std::int32_t image_size = 0;       ///< pixels of the sides that the learned positions are for
+  std::int32_t frames = 1;           ///< convolutions of a patch, which is each frame of a video that stands still
+  bool learned_positions = true;     ///< are added to the patches, beside or in place of a rotation
+  std::int32_t class_position = -1;  ///< the table's row of a state behind the patches; -1: there is none
+  std::int32_t axis_positions = 0;   ///< of a table for columns and one for rows, whose sums they are; 0: one for both
+  bool patch_norms = false;          ///< LayerNorms v.patch_norm.1 of the pixels, .2 of their product
+  std::string input_norm;            ///< of the patches before the first layer: its tensor without ".weight"; "": none
+  std::int32_t merge = 1;            ///< sides, in patches, of the square that becomes a row
+  std::int32_t window = 0;           ///< sides, in squares, of the windows inside of which patches see each other; 0: none
+  std::int32_t window_pattern = 0;   ///< layers of which every window_pattern-th sees the whole image
+  bool line_ends = false;            ///< a fixed row stands behind each line of squares but an image's last
+  std::int32_t longest_side = 0;     ///< larger images are reduced to it, all are rounded up; 0: the area has limits
+  TileGrid tile_grid = TileGrid::none;
+  std::int32_t least_tiles = 1;  ///< of an image that is cut, without the whole image behind them
+  std::int32_t most_tiles = 1;
+  bool fixed_size = false;      ///< every image or tile gets image_size; else sides are kept as min and max allow
+  bool fills = false;           ///< every image gets about max_tokens, its sides differ as they did
+  std::int32_t min_tokens = 0;  ///< rows of an image, or of a tile
   std::int32_t max_tokens = 0;
   std::array<float, 3> mean{};  ///< of the channels: a pixel is (value / 255 - mean) / deviation
   std::array<float, 3> deviation{};
@@ -62,6 +75,8 @@ struct VisionConfig {
   /// Pixels of the sides of the square that becomes a row.
   [[nodiscard]] std::int32_t unit() const { return patch_size * merge; }
   [[nodiscard]] std::int32_t patches_per_row() const { return merge * merge; }
+  /// States of a layer that no patch has.
+  [[nodiscard]] std::int32_t extra_states() const { return class_position >= 0 ? 1 : 0; }
   [[nodiscard]] std::int64_t patch_values() const { return std::int64_t{3} * patch_size * patch_size; }
   /// Rows of an image of so many columns and lines of squares.
   [[nodiscard]] std::int32_t rows_of(std::int32_t columns, std::int32_t lines) const {

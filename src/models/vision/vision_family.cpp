@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::int32_t most_features = 1 << 20;
 constexpr std::int64_t most_positions = 1 << 16;
+constexpr std::int32_t most_tiles = 64;  ///< of an image
 
 void require_activation(MetadataReader& metadata, std::string_view key, std::string_view name) {
   if (!metadata.flag(key, false)) {
@@ -279,10 +280,52 @@ void configure_pixtral(VisionConfig& config, MetadataReader& metadata, const Mod
   config.marks = {.placeholder = "[IMG]", .token = "[IMG]", .before = "", .after = "[IMG_END]"};
 }
 
+/// InternVL 2.5 and later: factors of what a layer adds, a learned state before all patches, tiles. The large encoder has
+/// RMSNorms, which its file shows by their lack of a bias, and norms of Q and K.
+void configure_internvl(VisionConfig& config, MetadataReader& metadata, const ModelConfig&) {
+  require_activation(metadata, "use_gelu", "GELU");
+  configure_usual(config);
+  const GgufFile& file = metadata.file();
+  if (file.find_tensor("v.blk.0.ln1.bias") == nullptr) {
+    config.encoder.norm_kind = NormKind::rms;
+    config.encoder.norm_needs_bias = false;
+  }
+  const bool qk_norms = file.find_tensor("v.blk.0.attn_q_norm.weight") != nullptr;
+  for (LayerConfig& layer : config.encoder.blocks) {
+    layer.graph.mixer_factors = "ls1";
+    layer.graph.ffn_factors = "ls2";
+    layer.attention.needs_bias = false;  // the large encoder has none
+    layer.attention.qk_norm = qk_norms ? QkNorm::vectors : QkNorm::none;
+    layer.feed_forward.activation = Activation::gelu;
+  }
+  config.projector = Projector::joined_norm;
+  config.class_position = 0;
+  config.merge = metadata.count("vision.projector.scale_factor", 2);
+  config.fixed_size = true;
+  config.tile_grid = TileGrid::nearest_ratio;
+  config.most_tiles = std::min(metadata.count("vision.preproc_max_tiles", 12), most_tiles);
+  config.least_tiles = std::min(metadata.count("vision.preproc_min_tiles", 1), config.most_tiles);
+  config.marks = {.placeholder = "<IMG_CONTEXT>", .token = "<IMG_CONTEXT>", .before = "<img>", .after = "</img>"};
+}
+
+/// Idefics 3, SmolVLM: SigLIP, tiles with texts between them.
+void configure_idefics3(VisionConfig& config, MetadataReader& metadata, const ModelConfig&) {
+  require_activation(metadata, "use_gelu", "GELU");
+  configure_usual(config);
+  config.projector = Projector::joined_once;
+  config.merge = metadata.count("vision.projector.scale_factor", 2);
+  config.fixed_size = true;
+  config.filter = ResizeFilter::lanczos;
+  config.tile_grid = TileGrid::multiples;
+  constexpr std::int32_t longest_side = 4096;  // as transformers limits it
+  config.longest_side = std::min(metadata.count("vision.preproc_image_size", config.image_size), longest_side);
+  config.marks = {.placeholder = "<image>", .token = "<image>", .before = "", .after = "<fake_token_around_image>"};
+}
+
 constexpr VisionFamily families[] = {
-    {"qwen3vl_merger", configure_qwen3vl}, {"gemma4v", configure_gemma4},  {"gemma4uv", configure_gemma4_unified, false},
-    {"gemma3", configure_gemma3},          {"pixtral", configure_pixtral}, {"qwen2.5vl_merger", configure_qwen25vl},
-    {"qwen2vl_merger", configure_qwen2vl}};
+    {"qwen3vl_merger", configure_qwen3vl}, {"gemma4v", configure_gemma4},    {"gemma4uv", configure_gemma4_unified, false},
+    {"gemma3", configure_gemma3},          {"pixtral", configure_pixtral},   {"qwen2.5vl_merger", configure_qwen25vl},
+    {"qwen2vl_merger", configure_qwen2vl}, {"internvl", configure_internvl}, {"idefics3", configure_idefics3}};
 
 std::string supported_projectors() {
   std::string names;

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "base/sha256.h"
 #include "memory/kv_group.h"
 #include "models/step/pass.h"
 #include "models/vision/image_patches.h"
+#include "models/vision/image_tiles.h"
 
 namespace rocmforge {
 namespace {
@@ -51,7 +53,7 @@ ModelOptions step_options(const VisionConfig& config, const DeviceInfo& device, 
   ModelOptions of_step;
   // Keys and values live for one layer of one step, so that their size hardly matters to a CPU.
   of_step.kv_dtype = device.is_gpu() ? DType::f16 : DType::f32;
-  of_step.max_batch_tokens = config.max_tokens * config.patches_per_row();
+  of_step.max_batch_tokens = config.max_tokens * config.patches_per_row() + config.extra_states();
   of_step.context_length = of_step.max_batch_tokens;
   of_step.max_sequences = std::max(std::min(most_images, config.max_tokens), most_windows(config));
   of_step.max_logit_rows = 1;
@@ -137,25 +139,30 @@ double VisionModel::flops(const PreparedImage& image) const {
   return 2.0 * parameters_ * patches + 4.0 * patches * patches * config_.encoder.layers * config_.encoder.hidden;
 }
 
-PreparedImage VisionModel::prepare(const Image& image) const {
-  const ImageSides sides = sides_for(config_, image.width, image.height);
-  std::optional<Image> resized;
-  if (image.width != sides.width || image.height != sides.height) {
-    resized = resize(image, sides.width, sides.height, config_.filter);
-  }
-  const Image& shown = resized ? *resized : image;
+PreparedImage VisionModel::prepare_tile(const Image& tile) const {
   PreparedImage prepared;
-  prepared.width = sides.width;
-  prepared.height = sides.height;
-  prepared.grid_x = sides.width / config_.unit();
-  prepared.grid_y = sides.height / config_.unit();
+  prepared.width = tile.width;
+  prepared.height = tile.height;
+  prepared.grid_x = tile.width / config_.unit();
+  prepared.grid_y = tile.height / config_.unit();
   prepared.windows = windows_of(prepared.grid_x, prepared.grid_y, config_.window);
   prepared.squares = squares_of(prepared.windows);
-  prepared.pixels = patches_of(config_, shown, prepared.squares);
+  prepared.pixels = patches_of(config_, tile, prepared.squares);
   prepared.tokens = config_.rows_of(prepared.grid_x, prepared.grid_y);
-  prepared.content = content_of(shown);
+  prepared.content = content_of(tile);
   prepared.hash = std::uint64_t{prepared.content[0]} << 32 | prepared.content[1];
   return prepared;
+}
+
+std::vector<PreparedImage> VisionModel::prepare(const Image& image) const {
+  TiledImage tiled = tiles_of(config_, image);
+  std::vector<PreparedImage> parts;
+  for (ImageTile& tile : tiled.tiles) {
+    parts.push_back(prepare_tile(tile.image));
+    parts.back().before = std::move(tile.before);
+  }
+  parts.back().after = std::move(tiled.after);
+  return parts;
 }
 
 GivenRows VisionModel::encode_rows(std::span<const PreparedImage* const> images) {
@@ -175,7 +182,7 @@ GivenRows VisionModel::encode_rows(std::span<const PreparedImage* const> images)
     windows = 0;
   };
   for (std::size_t i = 0; i < images.size(); ++i) {
-    const std::int64_t own = patches_of_image(*images[i]);
+    const std::int64_t own = patches_of_image(*images[i]) + config_.extra_states();
     const std::int64_t own_windows = std::ssize(images[i]->windows);
     if (i > begin && (patches + own > options_.max_batch_tokens || windows + own_windows > options_.max_sequences)) {
       run(i);
@@ -223,7 +230,7 @@ void VisionModel::write_batch(std::span<const PreparedImage* const> images, bool
   std::int32_t first_block = 0;
   for (const PreparedImage* image : images) {
     if (!windows) {
-      add_patches(*image, 0, patches_of_image(*image), first_block);
+      add_patches(*image, 0, patches_of_image(*image) + config_.extra_states(), first_block);
       continue;
     }
     std::int64_t done = 0;
@@ -283,7 +290,7 @@ void VisionModel::run_step(std::span<const PreparedImage* const> images, float* 
 void VisionModel::compute(const StepArrays& arrays, std::int32_t begin, std::int32_t end, const MergedRows& out) {
   Step step = begin_step(arrays, memory_->states(), *rank_);
   Step rows = step;
-  rows.tokens = step.tokens / config_.patches_per_row();
+  rows.tokens = (step.tokens - config_.extra_states()) / config_.patches_per_row();
   if (begin == 0) {
     run_all(embedding_->operations(), step);
   }

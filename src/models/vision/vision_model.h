@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "images/image.h"
@@ -21,7 +22,7 @@
 
 namespace rocmforge {
 
-/// An image as the encoder takes it, and what stands for it in the prompt.
+/// An image, or a tile of one, as the encoder takes it, and what stands for it in the prompt.
 struct PreparedImage {
   std::vector<float> pixels;  ///< of all patches, see patches_of()
   int width = 0;              ///< in pixels, after resizing
@@ -30,7 +31,9 @@ struct PreparedImage {
   std::vector<PatchPlace> squares;    ///< of patches, that become rows: squares_of(windows)
   int grid_x = 0;                     ///< columns and lines of them
   int grid_y = 0;
-  int tokens = 0;  ///< VisionConfig::rows_of(grid_x, grid_y)
+  int tokens = 0;        ///< VisionConfig::rows_of(grid_x, grid_y)
+  std::string before{};  ///< text with control tokens before its tokens, inside of ImageMarks of the whole image
+  std::string after{};   ///< and behind them
   /// The SHA-256 of the sides and of the SHA-256 of the pixels after resizing: TokenSpan::content.
   std::array<std::uint32_t, 8> content{};
   std::uint64_t hash = 0;  ///< its first 64 bits
@@ -69,9 +72,9 @@ class VisionModel {
   /// The floating-point operations of encoding an image, about.
   [[nodiscard]] double flops(const PreparedImage& image) const;
 
-  /// Resizes an image to the size that the encoder takes, and normalises it. Throws Error with one line for one that it
-  /// can't take.
-  [[nodiscard]] PreparedImage prepare(const Image& image) const;
+  /// Resizes an image to the size that the encoder takes, cuts it where it sees tiles, and normalises them: in the order of
+  /// their tokens in the prompt. Throws Error with one line for an image that it can't take.
+  [[nodiscard]] std::vector<PreparedImage> prepare(const Image& image) const;
 
   /// Encodes images, several at once where they fit in a step: rows [tokens of all, VisionConfig::row_width()] in the
   /// device's memory, in the order of its stream, until the next call. At most VisionOptions::max_rows.
@@ -87,10 +90,12 @@ class VisionModel {
   [[nodiscard]] std::int64_t patches_of_image(const PreparedImage& image) const {
     return std::ssize(image.squares) * config_.patches_per_row();
   }
+  [[nodiscard]] PreparedImage prepare_tile(const Image& tile) const;
   [[nodiscard]] SequenceMemory::Size memory_size() const;
   /// Sequences are images, or windows of images.
   void write_batch(std::span<const PreparedImage* const> images, bool windows);
-  /// A sequence of the next `patches` of an image, of which `done` are behind it, in blocks from `first_block` on.
+  /// A sequence of the next `patches` of an image, or states behind them, of which `done` are behind it, in blocks from
+  /// `first_block` on.
   void add_patches(const PreparedImage& image, std::int64_t done, std::int64_t patches, std::int32_t& first_block);
   /// One step; the rows go to `out`.
   void run_step(std::span<const PreparedImage* const> images, float* out);
