@@ -232,13 +232,24 @@ bool holds_images(const ordered_json& message) {
   return content != message.end() && content->is_array() && std::ranges::any_of(*content, is_image_part);
 }
 
+/// Makes a text of each image.
+void write_images(ordered_json& messages, const std::string& mark) {
+  for (ordered_json& message : messages) {
+    if (holds_images(message)) {
+      for (ordered_json& part : message["content"]) {
+        part = is_image_part(part) ? text_part(mark) : part;
+      }
+    }
+  }
+}
+
 /// Moves the images of results into the user's next message, which is made where another role follows. Throws Error for
 /// images that the template has no place for.
-void place_images(ordered_json& messages, bool shows_in_user, bool shows_in_results) {
+void place_images(ordered_json& messages, bool shows_in_user, bool shows_in_results, const std::string& mark) {
   if (std::ranges::none_of(messages, holds_images)) {
     return;
   }
-  if (!shows_in_user) {
+  if (!shows_in_user && mark.empty()) {
     throw Error("the chat template has no place for images");
   }
   ordered_json placed = ordered_json::array();
@@ -270,6 +281,9 @@ void place_images(ordered_json& messages, bool shows_in_user, bool shows_in_resu
   }
   put_pending();
   messages = std::move(placed);
+  if (!shows_in_user) {
+    write_images(messages, mark);
+  }
 }
 
 /// Whether a message keeps its content in parts: the template joins them itself, and nothing is added to the message.
@@ -317,11 +331,11 @@ bool holds_tools(const ChatRequest& request) {
 
 }  // namespace
 
-void adapt(ChatRequest& request, const ChatAbilities& abilities) {
+void adapt(ChatRequest& request, const ChatAbilities& abilities, const std::string& image_mark) {
   check_request(request);
   const bool uses_tools = holds_tools(request);
   const Missing missing = missing_parts(abilities);
-  place_images(request.messages, abilities.images.user, abilities.images.tool && !missing.results);
+  place_images(request.messages, abilities.images.user, abilities.images.tool && !missing.results, image_mark);
   for (std::size_t i = 0; i < request.messages.size(); ++i) {
     ordered_json& each = request.messages[i];
     if (is_role(each, "developer") && !abilities.developer_role) {

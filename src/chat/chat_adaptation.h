@@ -13,7 +13,8 @@ namespace rocmforge {
 using ChatProbe = std::function<std::optional<std::string>(const ChatRequest& request)>;
 ChatAbilities probe_abilities(std::string_view source, const ChatProbe& render);
 
-/// Changes a request to a form that a template with these abilities accepts (see ChatTemplate::prompt). Throws Error.
-void adapt(ChatRequest& request, const ChatAbilities& abilities);
+/// Changes a request to a form that a template with these abilities accepts (see ChatTemplate::prompt). `image_mark` becomes
+/// the text of each image where the template shows none; "": such images are refused. Throws Error.
+void adapt(ChatRequest& request, const ChatAbilities& abilities, const std::string& image_mark = "");
 
 }  // namespace rocmforge

@@ -77,6 +77,40 @@ ChatTemplate with_tokens(std::string source, const Tokenizer& tokenizer) {
   return ChatTemplate(std::move(source), token_text(tokenizer, vocabulary.bos), token_text(tokenizer, vocabulary.eos));
 }
 
+/// A text that stands in nothing that the caller has given: it has a longer run of a character.
+std::string unused_mark(const ChatRequest& request) {
+  constexpr char repeated = '=';
+  std::size_t longest = 0;
+  for (const ordered_json* given : {&request.messages, &request.tools, &request.arguments}) {
+    std::size_t run = 0;
+    for (const char c : given->dump(-1, ' ', false, ordered_json::error_handler_t::replace)) {
+      run = c == repeated ? run + 1 : 0;
+      longest = std::max(longest, run);
+    }
+  }
+  return "[" + std::string(longest + 1, repeated) + "]";
+}
+
+/// Puts the template's `text` in the place of each mark.
+std::vector<ChatSegment> with_text_for(std::vector<ChatSegment> segments, const std::string& mark, const std::string& text) {
+  if (mark.empty()) {
+    return segments;
+  }
+  std::vector<ChatSegment> out;
+  for (ChatSegment& segment : segments) {
+    std::size_t begin = 0;
+    for (std::size_t at = segment.text.find(mark); at != std::string::npos; at = segment.text.find(mark, begin)) {
+      out.push_back({segment.text.substr(begin, at - begin), segment.from_template});
+      out.push_back({text, true});
+      begin = at + mark.size();
+    }
+    segment.text.erase(0, begin);
+    out.push_back(std::move(segment));
+  }
+  std::erase_if(out, [](const ChatSegment& segment) { return segment.text.empty(); });
+  return out;
+}
+
 }  // namespace
 
 std::tm local_time() {
@@ -162,15 +196,17 @@ std::vector<ChatSegment> ChatTemplate::render(const ChatRequest& request, const 
 }
 
 ChatPrompt ChatTemplate::prompt(ChatRequest request) const {
-  adapt(request, abilities_);
+  const std::string text = abilities_.images.user ? "" : request.image_text;
+  const std::string mark = text.empty() ? "" : unused_mark(request);
+  adapt(request, abilities_, mark);
   const ReasoningMarks marks = reasoning_marks();
+  const auto render_images = [&](const ChatRequest& each) { return with_text_for(render(each), mark, text); };
   if (continues_answer(request)) {
-    ChatPrompt continued =
-        continue_answer(std::move(request), source_, marks, [this](const ChatRequest& each) { return render(each); });
+    ChatPrompt continued = continue_answer(std::move(request), source_, marks, render_images);
     continued.in_channels = has_channels();
     return continued;
   }
-  ChatPrompt prompt{.segments = render(request), .reasoning = marks};
+  ChatPrompt prompt{.segments = render_images(request), .reasoning = marks};
   prompt.in_channels = prompt.header_is_open = has_channels();
   prompt.reasoning_is_open = request.add_generation_prompt && ends_inside_reasoning(text_of(prompt.segments), marks);
   return prompt;

@@ -36,6 +36,9 @@ struct ChatRequest {
   bool add_generation_prompt = true;
   bool continue_final_message = true;  ///< the answer continues an assistant's last message, if add_generation_prompt is set
   std::function<std::tm()> clock = local_time;
+  /// Stands for an image where the template takes texts alone, as text of the template; "": such a template has no place for
+  /// images.
+  std::string image_text{};
   WorkBudget* budget = nullptr;  ///< for rendering; null: only the template's own limits apply
 };
 
@@ -112,7 +115,8 @@ class ChatTemplate {
   /// Renders a request in any of the forms that clients send, after it was changed to what the template can take:
   /// - If the template does not join parts of text itself, they become one text, joined by line ends. If it takes only
   ///   parts, a text becomes a part. Absent content becomes "", or null beside calls if the template shows these so.
-  /// - Images stay where they are. Those of results, where the template shows none, move to the user's next message.
+  /// - Images stay where they are. Those of results, where the template shows none, move to the user's next message. A
+  ///   template that takes texts alone gets ChatRequest::image_text in a line of the text for each.
   /// - Arguments of calls become objects or texts. Reasoning gets the names that templates use.
   /// - Without a developer role, its messages become the system's. Without a system role, its text is put in front of the
   ///   next message of the user.

@@ -26,6 +26,7 @@ ChatCall render_chat(Conversation conversation, const ServedModel& model, Readin
   }
   ChatRequest request = conversation.request();
   request.budget = &reading.budget;
+  request.image_text = model.images ? model.images->text : "";
   // The model's own names are few: searching all given ones for each would take quadratic time.
   for (const auto& [name, value] : model.template_arguments.items()) {
     if (!request.arguments.contains(name)) {

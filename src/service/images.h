@@ -28,6 +28,7 @@ struct ImageSources {
 /// How a model with an image encoder gets images.
 struct ImageInput {
   std::string placeholder;  ///< the token that the chat template writes where an image stands
+  std::string text{};       ///< written for a template that takes texts alone; "": it gets no images
 };
 
 /// An image of a prompt.

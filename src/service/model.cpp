@@ -99,7 +99,9 @@ ServedModel describe_model(const Engine& engine, const ServiceOptions& options) 
   model.images = options.images;
   model.vision = engine.vision();
   if (model.vision != nullptr) {
-    model.images = ImageInput{.placeholder = model.vision->marks().placeholder};
+    const ImageMarks& marks = model.vision->marks();
+    model.images = ImageInput{.placeholder = marks.placeholder,
+                              .text = marks.printed ? marks.before + marks.placeholder + marks.after : marks.placeholder};
   }
   model.image_sources = options.image_sources;
   model.adapters = std::make_shared<ServedAdapters>(engine.adapters());

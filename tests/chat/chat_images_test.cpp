@@ -88,6 +88,25 @@ TEST(ChatImages, AreRefusedByTemplatesWithoutAPlaceForThem) {
   }
 }
 
+/// InternVL's files have the template of a model without eyes.
+TEST(ChatImages, AreWrittenForATemplateThatTakesTextsAlone) {
+  const ChatTemplate chat("{% for m in messages %}<{{ m.role }}>{{ m.content | trim }}{% endfor %}");
+  Conversation conversation{
+      .messages = {{.role = Role::user, .content = std::vector<Part>{image, TextPart{"<I> [=] is a mark"}}},
+                   text_message(Role::assistant, "yes"),
+                   {.role = Role::user, .content = std::vector<Part>{TextPart{"and"}, image, image}}}};
+  ChatRequest request = conversation.request();
+  EXPECT_EQ(error_of([&] { static_cast<void>(chat.prompt(request)); }), "the chat template has no place for images");
+  request.image_text = "<I>";
+  const std::vector<ChatSegment> segments = chat.prompt(request).segments;
+  EXPECT_EQ(text_of(segments), "<user><I>\n<I> [=] is a mark<assistant>yes<user>and\n<I>\n<I>");
+  int written = 0;
+  for (const ChatSegment& segment : segments) {
+    written += segment.from_template && segment.text == "<I>" ? 1 : 0;
+  }
+  EXPECT_EQ(written, 3) << "the caller's own is a text";
+}
+
 TEST(ChatImages, BelongToTheUserAndToTools) {
   const std::vector<Part> parts = {TextPart{"a"}, image};
   for (const Role role : {Role::system, Role::assistant}) {
