@@ -32,7 +32,7 @@ TEST(VisionConfig, WhatCantBeComputedIsRefused) {
   EXPECT_EQ(refused("qwen3vl", set("clip.projector_type", std::string("ldp"))),
             "tiny.gguf: the projector 'ldp' is not supported, those supported are qwen3vl_merger, gemma4v, gemma4uv, "
             "gemma3, pixtral, "
-            "qwen2.5vl_merger, qwen2vl_merger, internvl, idefics3");
+            "qwen2.5vl_merger, qwen2vl_merger, internvl, idefics3, glm4v");
   EXPECT_EQ(refused("qwen3vl", set("general.architecture", std::string("llama"))),
             "tiny.gguf: this is no image encoder (mmproj) but a model of architecture 'llama'");
   EXPECT_EQ(refused("qwen3vl", set("clip.has_vision_encoder", false)), "tiny.gguf: has no image encoder");

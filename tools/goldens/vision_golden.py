@@ -155,6 +155,23 @@ def line_ends(ids, grids):
     return ids
 
 
+def glm4v_processor():
+    kind = transformers.models.glm4v.image_processing_pil_glm4v.Glm4vImageProcessorPil
+    return kind(patch_size=8, merge_size=2, image_mean=[0.48, 0.45, 0.41], image_std=[0.27, 0.26, 0.28],
+                size={"shortest_edge": 2 * 8 * 16 * 16, "longest_edge": 2 * 6144 * 16 * 16})
+
+
+def halves_of_pairs(name, values, config):
+    """The converter puts the elements of a head that turn together apart, the first ones before the second ones."""
+    if ".attn_q." not in name and ".attn_k." not in name:
+        return values
+    head_dim = config.hidden_size // config.num_attention_heads
+    heads = values.reshape(-1, head_dim, *values.shape[1:])
+    turned = int(head_dim * config.rope_parameters["partial_rotary_factor"])
+    order = [*range(0, turned, 2), *range(1, turned, 2), *range(turned, head_dim)]
+    return numpy.ascontiguousarray(heads[:, order].reshape(values.shape))
+
+
 def gemma3_processor():
     kind = transformers.models.gemma3.image_processing_pil_gemma3.Gemma3ImageProcessorPil
     return kind(size={"height": 64, "width": 64}, image_mean=[0.5, 0.5, 0.5], image_std=[0.5, 0.5, 0.5])
@@ -183,6 +200,14 @@ MODELS = {
         "keys": [], "processor": lambda: qwen_processor("qwen25vl", 14, 2, [0.5, 0.45, 0.4], [0.5, 0.6, 0.55]),
         "pixels": halves_in_windows,
         "sizes": [(140, 56), (60, 142)]},
+    "glm4v": {
+        "architecture": "glm4", "family": "Glm4v", "text": {
+            **model_golden.SMALL, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1,
+            "rms_norm_eps": 1e-5, "vocab_size": 112, "attention_bias": True, "pad_token_id": 0,
+            "rope_parameters": model_golden.rope(1000.0, partial_rotary_factor=0.5, mrope_section=[2, 1, 1])},
+        "vision": {"depth": 2, "hidden_size": 32, "intermediate_size": 24, "num_heads": 2, "patch_size": 8, "image_size": 40,
+                   "spatial_merge_size": 2, "out_hidden_size": 32},
+        "keys": [], "processor": glm4v_processor, "text_tensor": halves_of_pairs, "sizes": [(64, 32), (45, 61)]},
     "gemma3": {
         "architecture": "gemma3", "family": "Gemma3", "text": {**model_golden.MODELS["gemma3"][2], "num_hidden_layers": 6},
         "vision": {"hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 2, "num_attention_heads": 2, "image_size": 64,
@@ -300,7 +325,10 @@ def make(converter, folder, name):
     text = model.config.text_config
     pairs = [*model_golden.metadata(own["architecture"], own["architecture"], text), *own["keys"],
              ("tokenizer.ggml.model", STRING, "none")]
-    write_gguf(folder / f"{name}.gguf", pairs, list(model_golden.tensors(own["architecture"], own["architecture"], text, model)))
+    stored = own.get("text_tensor", lambda _, values, __: values)
+    tensors = [(key, stored(key, values, text))
+               for key, values in model_golden.tensors(own["architecture"], own["architecture"], text, model)]
+    write_gguf(folder / f"{name}.gguf", pairs, tensors)
     convert(converter, name, model, processor, folder / f"mmproj-{name}.gguf")
     data = struct.pack("<IIII", len(images), ids.shape[1], logits.shape[1], rows.shape[1])
     pixels_of = own.get("pixels", halves) if "tiles" not in own else own["pixels"](tiles)

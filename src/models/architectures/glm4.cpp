@@ -1,4 +1,5 @@
 #include "models/config/architecture.h"
+#include "models/config/rope_config.h"
 
 namespace rocmforge {
 namespace {
@@ -6,10 +7,11 @@ namespace {
 /// GLM-4-0414 and Z1: norms before and after each part, gate and up in one tensor, and neighbouring elements of the first
 /// half of a head are rotated.
 void configure_glm4(ModelConfig& config, MetadataReader& metadata) {
-  if (metadata.contains("rope.dimension_sections")) {
-    throw metadata.error("rope.dimension_sections", "asks for positions in several dimensions, which is not supported");
-  }
+  read_rope_sections(config, metadata, RopeSections::contiguous);
   for (LayerConfig& layer : config.blocks) {
+    if (config.position_axes > 1) {  // GLM-4.1V: its converter puts the elements of a pair apart
+      layer.attention.rope.kind = RopeKind::half;
+    }
     layer.graph.mixer_post_norm = "post_attention_norm";
     layer.graph.ffn_post_norm = "post_ffw_norm";
   }

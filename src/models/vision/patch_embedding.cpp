@@ -1,6 +1,7 @@
 #include "models/vision/patch_embedding.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
 
@@ -33,6 +34,29 @@ Between place_between(std::int32_t at, std::int32_t count, std::int32_t side) {
   return {first, std::min(first + 1, side - 1), static_cast<float>(place - first)};
 }
 
+/// The table's positions around a coordinate, of which those outside of it are its border, with their shares.
+struct Around {
+  std::array<std::int32_t, 4> places{};
+  std::array<float, 4> shares{};
+};
+
+/// Of the centre of `at` of `count` patches. PyTorch's cubic convolution has a = -0.75.
+Around place_around(std::int32_t at, std::int32_t count, std::int32_t side) {
+  constexpr double a = -0.75;
+  const auto near = [](double x) { return ((a + 2) * x - (a + 3)) * x * x + 1; };
+  const auto far = [](double x) { return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a; };
+  const double place = (at + 0.5) / count * side - 0.5;
+  const double first = std::floor(place);
+  const double t = place - first;
+  const std::array<double, 4> shares = {far(t + 1), near(t), near(1 - t), far(2 - t)};
+  Around around;
+  for (std::size_t i = 0; i < 4; ++i) {
+    around.places[i] = std::clamp(static_cast<std::int32_t>(first) - 1 + static_cast<std::int32_t>(i), 0, side - 1);
+    around.shares[i] = static_cast<float>(shares[i]);
+  }
+  return around;
+}
+
 }  // namespace
 
 PatchEmbedding::PatchEmbedding(Planner& planner, const VisionConfig& config, std::int64_t patches)
@@ -49,6 +73,9 @@ PatchEmbedding::PatchEmbedding(Planner& planner, const VisionConfig& config, std
   planner.buffers().need(BufferName::hidden, hidden);
   if (config.patch_norms) {
     plan_patch_norms(planner);
+  } else if (!config.product_norm.empty()) {
+    product_norm_ = planner.norm(
+        {config.product_norm, config.encoder.norm_kind, config.encoder.norm_eps, config.encoder.norm_needs_bias}, hidden);
   }
   for (const Linear& linear : frames_) {
     append_product(linear, &linear != &frames_.front());
@@ -173,6 +200,8 @@ void PatchEmbedding::add_positions(const Part& part, float* out, ThreadPool& poo
       const PatchPlace place = patch_place(part.squares, patch, config_.merge);
       if (config_.axis_positions > 0) {
         position_of_axes(place, out + patch * hidden);
+      } else if (config_.position_scale == PositionScale::centres) {
+        position_between_centres(part, place, out + patch * hidden);
       } else {
         position_between(part, place, out + patch * hidden);
       }
@@ -194,6 +223,23 @@ void PatchEmbedding::position_between(const Part& part, PatchPlace place, float*
                             y.share * x.share};
   for (std::int64_t e = 0; e < hidden; ++e) {
     out[e] = weights[0] * from[0][e] + weights[1] * from[1][e] + weights[2] * from[2][e] + weights[3] * from[3][e];
+  }
+}
+
+void PatchEmbedding::position_between_centres(const Part& part, PatchPlace place, float* out) const {
+  const std::int32_t side = config_.position_side();
+  const std::int64_t hidden = config_.encoder.hidden;
+  const Around lines = place_around(place.row, part.rows, side);
+  const Around columns = place_around(place.column, part.columns, side);
+  std::fill_n(out, hidden, 0.0f);
+  for (std::size_t y = 0; y < 4; ++y) {
+    for (std::size_t x = 0; x < 4; ++x) {
+      const float* from = table_.data() + (std::int64_t{lines.places[y]} * side + columns.places[x]) * hidden;
+      const float share = lines.shares[y] * columns.shares[x];
+      for (std::int64_t e = 0; e < hidden; ++e) {
+        out[e] += share * from[e];
+      }
+    }
   }
 }
 

@@ -48,8 +48,10 @@ class PatchEmbedding {
   [[nodiscard]] std::int64_t position_values() const { return table_.empty() ? 0 : config_.encoder.hidden; }
   /// Positions [columns x rows, hidden] in the order of the patches.
   void add_positions(const Part& part, float* out, ThreadPool& pool) const;
-  /// Of the table, bilinear between its positions, with its corners at the image's.
+  /// PositionScale::corners.
   void position_between(const Part& part, PatchPlace place, float* out) const;
+  /// PositionScale::centres.
+  void position_between_centres(const Part& part, PatchPlace place, float* out) const;
   /// The column's and the row's.
   void position_of_axes(PatchPlace place, float* out) const;
 

@@ -271,6 +271,56 @@ class PixtralMerger final : public RowMerger {
   RowPlaces places_;
 };
 
+/// down(silu(gate(x)) * up(x)) of x = gelu(norm(layer(join(norm(patches))))), where `join` is a convolution of a square.
+class DownsampledMerger final : public RowMerger {
+ public:
+  DownsampledMerger(Planner& planner, const VisionConfig& config)
+      : text_(config.text_width), width_(config.merger_width), patches_(config.patches_per_row()) {
+    const ModelConfig& encoder = config.encoder;
+    const Shape square{text_, encoder.hidden, config.merge, config.merge};
+    norm_ = planner.norm({"v.post_ln", encoder.norm_kind, encoder.norm_eps, encoder.norm_needs_bias}, encoder.hidden);
+    join_ = planner.linear(
+        "mm.patch_merger",
+        {{.name = "mm.patch_merger", .n = text_, .needs_bias = true, .shape = square, .interleaved = patches_}},
+        patches_ * encoder.hidden);
+    layer_ = planner.linear("mm.model.fc", {{.name = "mm.model.fc", .n = text_}}, text_);
+    post_norm_ = planner.norm({"mm.post_norm", NormKind::layer, 1e-5f, true}, text_);
+    gelu_ = planner.resolve<GatedActivation>({Activation::gelu, text_, false});
+    gate_up_ = planner.linear("mm.gate_up", {{.name = "mm.gate", .n = width_}, {.name = "mm.up", .n = width_}}, text_);
+    silu_ = planner.resolve<GatedActivation>({Activation::silu, width_, true});
+    down_ = planner.linear("mm.down", {{.name = "mm.down", .n = text_}}, width_);
+    const auto of_patch = [this](std::int64_t width) { return (width + patches_ - 1) / patches_; };
+    planner.buffers().need(BufferName::normed, std::max(std::int64_t{encoder.hidden}, of_patch(text_)));
+    planner.buffers().need(BufferName::projected, of_patch(std::max(text_, 2 * width_)));
+    planner.buffers().need(BufferName::gathered, of_patch(std::max(text_, width_)));
+  }
+
+  void run(const Step& step, const MergedRows& out) const override {
+    const Buffers& buffers = step.buffers;
+    norm_.run(step.tokens * patches_, buffers.hidden, buffers.normed, step);
+    join_.run(step, buffers.normed, buffers.gathered);
+    layer_.run(step, buffers.gathered, buffers.projected);
+    post_norm_.run(step.tokens, buffers.projected, buffers.gathered, step);
+    gelu_.run({nullptr, buffers.gathered, step.tokens, text_, buffers.normed}, step);
+    gate_up_.run(step, buffers.normed, buffers.projected);
+    silu_.run({buffers.projected, buffers.projected + width_, step.tokens, 2 * width_, buffers.gathered}, step);
+    down_.run_strided(step, buffers.gathered, width_, out.data, {}, false, out.stride);
+  }
+
+ private:
+  std::int64_t text_;
+  std::int64_t width_;
+  std::int64_t patches_;
+  Norm norm_;
+  Linear join_;
+  Linear layer_;
+  Norm post_norm_;
+  Resolved<GatedActivation> gelu_;
+  Linear gate_up_;
+  Resolved<GatedActivation> silu_;
+  Linear down_;
+};
+
 }  // namespace
 
 std::unique_ptr<RowMerger> RowMerger::of_output(Planner& planner, const VisionConfig& config, std::int64_t rows) {
@@ -288,6 +338,8 @@ std::unique_ptr<RowMerger> RowMerger::of_output(Planner& planner, const VisionCo
                                             rows);
     case Projector::joined_once:
       return std::make_unique<SingleMerger>(planner, config);
+    case Projector::downsampled:
+      return std::make_unique<DownsampledMerger>(planner, config);
     case Projector::mean:
       return std::make_unique<MeanMerger>(planner, config, rows);
     case Projector::scaled_mean:

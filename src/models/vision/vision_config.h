@@ -20,7 +20,14 @@ enum class Projector {
   mean,         ///< Gemma 3: means of 4 x 4 patches, an RMSNorm, one linear layer
   scaled_mean,  ///< Gemma 4: means of 3 x 3 patches, standardised in some files, an RMSNorm without weights, one layer
   normed,       ///< Gemma 4 12B: as scaled_mean, of one patch
+  downsampled,  ///< GLM-4V: 2 x 2 patches made one by a convolution, a layer, a LayerNorm and GELU, a gated part
   pixtral,      ///< 2 x 2 patches made one by a linear layer, or single ones; then two linear layers
+};
+
+/// How the table of learned positions is read for an image of another size.
+enum class PositionScale {
+  corners,  ///< linear, the table's corners are the image's
+  centres,  ///< cubic, as PyTorch's grid_sample has it, between the centres of its positions
 };
 
 /// What stands for an image in a prompt.
@@ -42,15 +49,18 @@ enum class TileGrid {
 /// The numbers of an image encoder and of what is before and behind it, read from a file's metadata (mmproj).
 struct VisionConfig {
   Projector projector = Projector::joined;
-  ModelConfig encoder;               ///< its layers, which see a whole image
-  std::int32_t patch_size = 0;       ///< pixels of a patch's sides
-  std::int32_t image_size = 0;       ///< pixels of the sides that the learned positions are for
-  std::int32_t frames = 1;           ///< convolutions of a patch, which is each frame of a video that stands still
-  bool learned_positions = true;     ///< are added to the patches, beside or in place of a rotation
+  ModelConfig encoder;            ///< its layers, which see a whole image
+  std::int32_t patch_size = 0;    ///< pixels of a patch's sides
+  std::int32_t image_size = 0;    ///< pixels of the sides that the learned positions are for
+  std::int32_t frames = 1;        ///< convolutions of a patch, which is each frame of a video that stands still
+  bool learned_positions = true;  ///< are added to the patches, beside or in place of a rotation
+  PositionScale position_scale = PositionScale::corners;
   std::int32_t class_position = -1;  ///< the table's row of a state behind the patches; -1: there is none
   std::int32_t axis_positions = 0;   ///< of a table for columns and one for rows, whose sums they are; 0: one for both
   bool patch_norms = false;          ///< LayerNorms v.patch_norm.1 of the pixels, .2 of their product
+  std::string product_norm;          ///< of the patches before their positions: its tensor without ".weight"; "": none
   std::string input_norm;            ///< of the patches before the first layer: its tensor without ".weight"; "": none
+  std::int32_t merger_width = 0;     ///< between the layers of Projector::downsampled
   std::int32_t merge = 1;            ///< sides, in patches, of the square that becomes a row
   std::int32_t window = 0;           ///< sides, in squares, of the windows inside of which patches see each other; 0: none
   std::int32_t window_pattern = 0;   ///< layers of which every window_pattern-th sees the whole image

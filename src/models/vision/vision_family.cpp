@@ -322,10 +322,40 @@ void configure_idefics3(VisionConfig& config, MetadataReader& metadata, const Mo
   config.marks = {.placeholder = "<image>", .token = "<image>", .before = "", .after = "<fake_token_around_image>"};
 }
 
-constexpr VisionFamily families[] = {
-    {"qwen3vl_merger", configure_qwen3vl}, {"gemma4v", configure_gemma4},    {"gemma4uv", configure_gemma4_unified, false},
-    {"gemma3", configure_gemma3},          {"pixtral", configure_pixtral},   {"qwen2.5vl_merger", configure_qwen25vl},
-    {"qwen2vl_merger", configure_qwen2vl}, {"internvl", configure_internvl}, {"idefics3", configure_idefics3}};
+/// GLM-4.1V: RMSNorms, gated layers without biases, of a width that the file's key does not have.
+void configure_glm4v(VisionConfig& config, MetadataReader& metadata, const ModelConfig&) {
+  require_activation(metadata, "use_silu", "SiLU");
+  config.merger_width = config.encoder.layer(0).feed_forward.width;
+  const std::int32_t features = features_of_tensors(config, metadata);
+  configure_qwen(config, metadata);
+  config.encoder.norm_kind = NormKind::rms;
+  config.encoder.norm_needs_bias = false;
+  for (LayerConfig& layer : config.encoder.blocks) {
+    layer.attention.needs_bias = false;
+    layer.attention.output_needs_bias = false;
+    layer.feed_forward = {.width = features};
+  }
+  config.projector = Projector::downsampled;
+  config.product_norm = "v.norm_embd";
+  config.position_scale = PositionScale::centres;
+  config.max_tokens = 6144;
+  config.marks = {.placeholder = "<|image|>",
+                  .token = "<|image|>",
+                  .before = "<|begin_of_image|>",
+                  .after = "<|end_of_image|>",
+                  .printed = true};
+}
+
+constexpr VisionFamily families[] = {{"qwen3vl_merger", configure_qwen3vl},
+                                     {"gemma4v", configure_gemma4},
+                                     {"gemma4uv", configure_gemma4_unified, false},
+                                     {"gemma3", configure_gemma3},
+                                     {"pixtral", configure_pixtral},
+                                     {"qwen2.5vl_merger", configure_qwen25vl},
+                                     {"qwen2vl_merger", configure_qwen2vl},
+                                     {"internvl", configure_internvl},
+                                     {"idefics3", configure_idefics3},
+                                     {"glm4v", configure_glm4v}};
 
 std::string supported_projectors() {
   std::string names;

@@ -353,11 +353,11 @@ TEST(ModelConfig, WhatAnArchitectureCannotComputeIsRefusedByName) {
   EXPECT_EQ(refusal("granite", [](ModelFile& model) { model.set("granite.logit_scale", -1.0); }),
             "tiny.gguf: key 'granite.logit_scale' is -1, it must be positive");
   EXPECT_EQ(
-      refusal("glm4",
+      refusal("glm4moe",
               [](ModelFile& model) {
-                model.set("glm4.rope.dimension_sections", per_layer({1, 2, 1}));
+                model.set("glm4moe.rope.dimension_sections", per_layer({1, 2, 1}));
               }),
-      "tiny.gguf: key 'glm4.rope.dimension_sections' asks for positions in several dimensions, which is not supported");
+      "tiny.gguf: key 'glm4moe.rope.dimension_sections' asks for positions in several dimensions, which is not supported");
   EXPECT_EQ(refusal("gemma3", [](ModelFile& model) { model.set("gemma3.rope.freq_base_swa", 1.0); }),
             "tiny.gguf: key 'gemma3.rope.freq_base_swa' is 1, it must be above 1");
   EXPECT_EQ(refusal("starcoder2", [](ModelFile& model) { model.remove("starcoder2.attention.layer_norm_epsilon"); }),
