@@ -345,7 +345,6 @@ for shared in ("shared_expert", "shared_experts", "shared_mlp"):
 # Architectures with a tensor post_attention_norm, which in Seed-OSS is not the norm after attention.
 POST_ATTENTION = ("olmo2", "exaone4", "seed_oss", "gemma2", "gemma3", "glm4moe", "gpt-oss", "qwen3next", "qwen35",
                   "qwen35moe", "gemma4", "muse-glimmer")
-
 SEEING_PARTS = (*(f"model.{part}." for part in (
     "visual", "vision_tower", "vision_model", "multi_modal_projector", "connector", "embed_vision", "embed_audio")), *golden_newest.BLIND_PARTS)
 
