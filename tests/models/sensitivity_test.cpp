@@ -128,7 +128,7 @@ TEST(Sensitivity, WindowsAndRotationsOfSingleLayersComeFromTheFile) {
   EXPECT_GT(error_after_key("mistral4", "mistral4.attention.temperature_scale", 0.2), 100 * allowed);
   EXPECT_GT(error_after_key("mistral4", "mistral4.attention.temperature_length", std::uint64_t{8}), 100 * allowed);
   EXPECT_LE(error_after_key("mistral4", "mistral4.attention.temperature_length", std::uint64_t{16}), allowed);
-  for (const std::uint64_t chunk : {0, 8, 32}) {
+  for (const std::uint64_t chunk : {8, 32}) {
     EXPECT_GT(error_after_key("llama4", "llama4.attention.sliding_window", chunk), 100 * allowed) << chunk;
   }
   EXPECT_GT(error_after_key("llama4", "llama4.attention.temperature_scale", 0.1), 100 * allowed);

@@ -49,6 +49,7 @@ TEST(Llama4, ChunksAreThoseOfTheReleasedModelsWhereTheFileHasNoKey) {
 TEST(Llama4, WithoutChunksAllLayersTurnTheirHeads) {
   ModelFile model = ModelFile::golden("llama4");
   model.set("llama4.attention.sliding_window", std::uint64_t{0});
+  model.remove("llama4.attention.temperature_scale");
   const ModelConfig config = config_of(model);
   EXPECT_THAT(windows_of(config), ElementsAre(0, 0, 0, 0));
   EXPECT_EQ(config.layer(3).attention.rope.kind, RopeKind::adjacent);
@@ -72,6 +73,8 @@ TEST(Llama4, WhatIsNotComputedIsRefused) {
                         model.set("llama4.attention.sliding_window_pattern", std::uint64_t{2});
                       }),
               HasSubstr("'llama4.attention.sliding_window' is missing, but there is a pattern of it"));
+  EXPECT_THAT(refusal_of_key("llama4", "llama4.attention.sliding_window", std::uint64_t{0}),
+              HasSubstr("'llama4.attention.temperature_scale'"));
   EXPECT_THAT(refusal("llama4", [](ModelFile& model) { model.remove("llama4.expert_count"); }),
               HasSubstr("llama4.expert_count"));
 }
