@@ -32,6 +32,10 @@ constexpr std::int32_t default_image_tokens = 1024;
 /// the saved check of the device, its driver and its code objects found that this is right and pays.
 enum class MergeLaunches { automatic, on, off };
 
+/// How several devices share a model (EngineOptions::device): each has some of the layers (LayerPipeline), or all have a
+/// part of every layer (TensorParallel). automatic: what takes the least time of what fits.
+enum class DeviceSplit { automatic, layer, tensor };
+
 /// Which parts of a model the host computes beside a GPU. What is left empty is chosen: nothing where the model fits into
 /// the GPU's memory, else what takes the least time.
 struct PlacementOptions {
@@ -100,7 +104,10 @@ struct EngineOptions {
   bool mmproj_is_found = false;
   std::int32_t image_tokens = 0;  ///< the most of an image whose size may be chosen; 0: default_image_tokens
   ModelOptions model{};
-  std::string device = "auto";  ///< see open_device
+  std::string device = "auto";  ///< see open_device; several, with commas between them
+  DeviceSplit split = DeviceSplit::automatic;
+  /// The layers of each of several devices, as proportions (stages_in_proportion). Empty: by the memory that is free.
+  std::vector<double> tensor_split{};
   /// The program is one of several processes that share the model: who loads it joins them (ModelOptions::processes).
   bool as_process = false;
   PlacementOptions placement{};

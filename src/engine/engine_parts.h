@@ -16,7 +16,7 @@
 
 namespace rocmforge {
 
-/// The only device with the host beside it, which may be null; or with `further` the GPUs of the ranks.
+/// The only device, or with `further` several that share a model, and the host beside them, which may be null.
 Devices devices_of(Device& first, Device* host, std::span<const std::unique_ptr<Device>> further);
 
 /// The parts of an engine; each may use those above it.
@@ -25,7 +25,7 @@ struct EngineParts {
   std::unique_ptr<const KernelRegistry> registry;
   std::unique_ptr<ThreadPool> pool;
   std::unique_ptr<Device> device;
-  std::vector<std::unique_ptr<Device>> further{};  ///< of the ranks behind the first, where they are GPUs
+  std::vector<std::unique_ptr<Device>> further{};  ///< the devices behind the first that share the model
   std::unique_ptr<Device> host;                    ///< beside the device, where the model is split; else null
   std::unique_ptr<Model> model;
   std::unique_ptr<SequenceMemory> memory;

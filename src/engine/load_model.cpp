@@ -24,6 +24,9 @@ EngineParts load_parts(PlannedModel planned, const EngineOptions& options) {
   if (planned.placement) {
     log_warning("{}: {}", planned.file->path().string(), planned.placement->describe());
   }
+  if (!planned.split.empty()) {
+    log_warning("{}: {}", planned.file->path().string(), planned.split);
+  }
   const std::int64_t block_tokens = block_tokens_of(planned.model->kv_groups());
   if (const MemoryNeeds& needs = planned.memory; needs.blocks[0] * block_tokens < needs.kv_tokens) {
     throw Error(fmt::format("kv_tokens is {}, more than block ids can count", needs.kv_tokens));
@@ -45,12 +48,9 @@ EngineParts load_parts(PlannedModel planned, const EngineOptions& options) {
   parts.host = std::move(planned.host);
   const Devices devices = devices_of(*parts.device, parts.host.get(), parts.further);
   parts.model->load(devices, *parts.pool);
-  parts.memory = std::make_unique<SequenceMemory>(devices, parts.model->kv_groups(),
-                                                  SequenceMemory::Size{.blocks = planned.memory.blocks,
-                                                                       .slot_bytes = parts.model->state_bytes(),
-                                                                       .host_slot_bytes = parts.model->host_state_bytes(),
-                                                                       .slots = planned.memory.state_slots,
-                                                                       .ranks = parts.model->ranks()});
+  parts.memory =
+      std::make_unique<SequenceMemory>(devices, parts.model->of_rank(0).kv_groups(),
+                                       memory_size(*parts.model, planned.memory.blocks, planned.memory.state_slots));
   if (planned.vision != nullptr && leads(options)) {
     parts.vision_file = std::move(planned.vision_file);
     parts.vision = std::move(planned.vision);
@@ -102,6 +102,8 @@ std::unique_ptr<Engine> load_draft_model(const EngineParts& parts, const EngineO
   own.model.progress = nullptr;
   own.model.ranks = 1;  // its sums would take longer than its layers
   own.device = own.device.substr(0, own.device.find(','));
+  own.split = DeviceSplit::automatic;
+  own.tensor_split.clear();
   own.model.processes = nullptr;
   const std::string& path = options.drafts.model;
   std::unique_ptr<Engine> engine = load_model(path, own);

@@ -12,31 +12,10 @@
 namespace rocmforge {
 namespace {
 
-/// For devices whose memory was never measured: those of usual cards and hosts. The choice depends on their ratio alone.
-constexpr double usual_device_bandwidth = 500e9;
-constexpr double usual_host_bandwidth = 40e9;
-
 std::int64_t bytes(std::size_t count) { return static_cast<std::int64_t>(count); }
 
 PlacementNeeds::Part part(const ModelParts::Part& device, const ModelParts::Part& host) {
   return {.weights = {bytes(device.weights), bytes(host.weights)}, .read = {bytes(device.read), bytes(host.read)}};
-}
-
-double bandwidth(const std::filesystem::path& ceilings, const DeviceInfo& device, double usual) {
-  const std::optional<Ceilings> measured =
-      ceilings.empty() ? std::optional<Ceilings>() : CeilingCache(ceilings).find(device);
-  return measured && measured->read_bytes_per_second > 0.0 ? measured->read_bytes_per_second : usual;
-}
-
-/// K, V and states of a layer.
-std::int64_t memory_of(const ModelParts::Layer& layer, const KvGroups& groups, const MemoryNeeds& needs) {
-  std::int64_t total = bytes(layer.state) * needs.state_slots;
-  if (layer.plane) {
-    const auto group = static_cast<std::size_t>(layer.plane->group);
-    const KvLayout& plane = groups.at(group).planes.at(static_cast<std::size_t>(layer.plane->plane));
-    total += bytes(plane.block_bytes()) * needs.blocks.at(group);
-  }
-  return total;
 }
 
 std::int64_t weights_of(const ModelParts& parts) {
@@ -48,6 +27,17 @@ std::int64_t weights_of(const ModelParts& parts) {
 }
 
 }  // namespace
+
+double memory_bandwidth(const std::filesystem::path& ceilings, const DeviceInfo& device, Side side) {
+  // For devices whose memory was never measured: those of usual cards and hosts. Choices depend on their ratio alone.
+  constexpr double usual_device_bandwidth = 500e9;
+  constexpr double usual_host_bandwidth = 40e9;
+  const std::optional<Ceilings> measured =
+      ceilings.empty() ? std::optional<Ceilings>() : CeilingCache(ceilings).find(device);
+  return measured && measured->read_bytes_per_second > 0.0 ? measured->read_bytes_per_second
+         : side == Side::device                            ? usual_device_bandwidth
+                                                           : usual_host_bandwidth;
+}
 
 bool can_split(const DeviceInfo& device, const PlacementOptions& options) {
   return device.is_gpu() ? !device.integrated : options.host_beside_cpu;
@@ -65,6 +55,7 @@ PlacementNeeds placement_needs(const PlannedModel& planned, const ModelOptions& 
   host_options.attention.clear();
   host_options.matmul.clear();
   host_options.placement = {};
+  host_options.stage_ends.clear();
   const DeviceInfo cpu = cpu_device_info(options.host_isa);
   const std::unique_ptr<Model> host = Model::plan(*planned.file, *planned.registry, cpu, planned.threads, host_options);
   const Model& device = *planned.model;
@@ -72,7 +63,7 @@ PlacementNeeds placement_needs(const PlannedModel& planned, const ModelOptions& 
   const ModelParts& there = host->parts();
   PlacementNeeds needs{.embedding = part(here.embedding, there.embedding), .output = part(here.output, there.output)};
   for (std::size_t i = 0; i < here.layers.size(); ++i) {
-    const std::int64_t memory = memory_of(here.layers[i], device.kv_groups(), planned.memory);
+    const std::int64_t memory = sequence_bytes(here.layers[i], device.kv_groups(), planned.memory);
     needs.layers.push_back({.own = part(here.layers[i].own, there.layers[i].own),
                             .experts = part(here.layers[i].experts, there.layers[i].experts),
                             .memory = {memory, memory},
@@ -81,11 +72,18 @@ PlacementNeeds placement_needs(const PlannedModel& planned, const ModelOptions& 
   needs.workspace = {planned.memory.workspace_bytes, bytes(host->workspace_bytes())};
   // What no layer has: blocks of multi-token prediction.
   needs.workspace.device += std::max<std::int64_t>(0, planned.memory.weight_bytes - weights_of(here));
-  const std::int64_t unknown = std::numeric_limits<std::int64_t>::max() / 4;
+  const std::int64_t unknown = std::numeric_limits<std::int64_t>::max() / 64;  // of some devices together
   needs.available = {planned.memory.available_bytes.value_or(unknown) - placement.margin_bytes,
                      available_host_bytes().value_or(unknown)};
-  needs.device_bytes_per_second = bandwidth(ceilings, planned.device->info(), usual_device_bandwidth);
-  needs.host_bytes_per_second = bandwidth(ceilings, cpu, usual_host_bandwidth);
+  if (!planned.stage_memory.empty()) {  // all devices together, each with a workspace of its own
+    needs.available.device = needs.workspace.device = 0;
+    for (const MemoryNeeds& stage : planned.stage_memory) {
+      needs.available.device += stage.available_bytes.value_or(unknown) - placement.margin_bytes;
+      needs.workspace.device += stage.workspace_bytes;
+    }
+  }
+  needs.device_bytes_per_second = memory_bandwidth(ceilings, planned.device->info(), Side::device);
+  needs.host_bytes_per_second = memory_bandwidth(ceilings, cpu, Side::host);
   needs.crossing_seconds = placement.crossing_seconds;
   return needs;
 }

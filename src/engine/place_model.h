@@ -20,6 +20,9 @@ struct PlannedPlacement {
   [[nodiscard]] std::string describe() const;
 };
 
+/// Bytes a second that the memory of `device` gives, as it was measured (CeilingCache), or as is usual for this side.
+double memory_bandwidth(const std::filesystem::path& ceilings, const DeviceInfo& device, Side side);
+
 /// Whether models can be split over this device and the host: a GPU with memory of its own.
 bool can_split(const DeviceInfo& device, const PlacementOptions& options);
 

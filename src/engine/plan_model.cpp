@@ -15,6 +15,7 @@
 #include "base/split.h"
 #include "base/thread_pool.h"
 #include "device/peers.h"
+#include "engine/plan_stages.h"
 #include "kernels/register_all.h"
 #include "memory/kv_group.h"
 #include "models/config/model_config.h"
@@ -36,6 +37,8 @@ CpuIsa isa_limit(const std::string& wanted) {
   throw Error(fmt::format("instruction set '{}' is not one of generic, neon, avx2, avxvnni, avx512", wanted));
 }
 
+bool names_several(std::string_view device) { return device.find(',') != std::string_view::npos; }
+
 void check_options(const EngineOptions& options) {
   const auto at_least = [](const char* option, std::int64_t value, std::int64_t least) {
     if (value < least) {
@@ -53,6 +56,12 @@ void check_options(const EngineOptions& options) {
   if ((options.model.ranks > 1 || options.model.processes != nullptr) && options.placement.any()) {
     throw Error("a model that ranks share can't be split over a GPU and the CPU too");
   }
+  if (!options.tensor_split.empty() && (options.model.ranks > 1 || options.split == DeviceSplit::tensor)) {
+    throw Error("--tensor-split divides layers: with --split tensor all devices have equal parts of each layer");
+  }
+  if (!names_several(options.device) && (!options.tensor_split.empty() || options.split == DeviceSplit::layer)) {
+    throw Error("layers are divided among several devices, each named: --device cuda:0,cuda:1 or hip:0,hip:1");
+  }
   if (options.model.processes != nullptr && (options.cache_ram_bytes > 0 || !options.cache_disk.empty())) {
     throw Error("prompts are not kept in host memory or files where processes share the model");
   }
@@ -69,8 +78,6 @@ void check_options(const EngineOptions& options) {
   (void)isa_limit(options.isa);
 }
 
-bool names_several(std::string_view device) { return device.find(',') != std::string_view::npos; }
-
 /// The device that `options` name, or one for each rank.
 std::vector<std::unique_ptr<Device>> open_wanted_devices(const EngineOptions& options) {
   const KernelLibrary kernels = KernelLibrary::installed_or_from(options.kernel_dir);
@@ -84,158 +91,37 @@ std::vector<std::unique_ptr<Device>> open_wanted_devices(const EngineOptions& op
   return devices;
 }
 
-/// Throws Error unless the devices are one, or a GPU of one kind for each rank.
+/// Throws Error unless the devices are one, or GPUs of one kind: a GPU for each rank, where they share each layer.
 void check_devices(const std::vector<std::unique_ptr<Device>>& devices, const EngineOptions& options) {
   const DeviceInfo& first = devices.front()->info();
   const std::int32_t ranks = options.model.ranks;
   if (devices.size() == 1 && (!first.is_gpu() || ranks == 1)) {
     return;
   }
-  if (std::ssize(devices) != ranks || !first.is_gpu()) {
+  if (options.placement.host_beside_cpu && ranks == 1) {
+    return;  // CPUs that count as devices for tests
+  }
+  if (!first.is_gpu() && ranks == 1) {
+    throw Error("several devices that share a model are GPUs: --device cuda:0,cuda:1 or hip:0,hip:1");
+  }
+  if ((ranks > 1 && std::ssize(devices) != ranks) || !first.is_gpu()) {
     throw Error(fmt::format("{} ranks need as many GPUs, each named: --device cuda:0,cuda:1 or hip:0,hip:1", ranks));
   }
   for (std::size_t i = 0; i < devices.size(); ++i) {
     const DeviceInfo& info = devices[i]->info();
     if (info.kind != first.kind || info.architecture != first.architecture) {
-      throw Error(fmt::format("ranks are GPUs of one architecture: {} is {}, {} is {}", first.name, first.architecture,
-                              info.name, info.architecture));
+      throw Error(fmt::format("GPUs that share a model are of one architecture: {} is {}, {} is {}", first.name,
+                              first.architecture, info.name, info.architecture));
     }
     for (std::size_t before = 0; before < i; ++before) {
       if (devices[before]->info().index == info.index) {
-        throw Error(fmt::format("each rank needs a GPU of its own: {}:{} is named twice", name(info.kind), info.index));
+        throw Error(fmt::format("a GPU has one part of a model: {}:{} is named twice", name(info.kind), info.index));
       }
     }
   }
 }
 
-/// The least number of slots of recurrent state for computed prefixes. There are as many as the sequences have, if that is
-/// more.
-constexpr std::int32_t least_kept_states = 16;
-
-/// Of the pages on one side of groups whose number of blocks is known, of `ranks` that share the memory.
-void count_page_bytes(MemoryNeeds& needs, const Model& model, Side side, std::int32_t ranks) {
-  const KvGroups& groups = model.kv_groups();
-  needs.kv_bytes_per_token =
-      ranks * static_cast<std::int64_t>(block_bytes_of(groups.front(), side)) / block_tokens_of(groups);
-  needs.window_bytes = 0;
-  for (std::size_t group = 1; group < groups.size(); ++group) {
-    needs.window_bytes += ranks * needs.blocks[group] * static_cast<std::int64_t>(block_bytes_of(groups[group], side));
-  }
-}
-
-void count_pages(MemoryNeeds& needs, const Model& model, std::int32_t max_sequences, std::int32_t max_batch_tokens,
-                 std::int32_t ranks) {
-  const KvGroups& groups = model.kv_groups();
-  const std::int32_t block_tokens = block_tokens_of(groups);
-  const std::int64_t wanted = needs.kv_tokens / block_tokens + (needs.kv_tokens % block_tokens != 0 ? 1 : 0);
-  const auto full_blocks =
-      static_cast<std::int32_t>(std::min<std::int64_t>(wanted, std::numeric_limits<std::int32_t>::max()));
-  needs.blocks.assign(1, full_blocks);
-  for (const KvGroup& group : std::span(groups).subspan(1)) {
-    const std::int32_t blocks = window_blocks(group.window, block_tokens, full_blocks, max_sequences, max_batch_tokens);
-    needs.blocks.push_back(blocks);
-  }
-  count_page_bytes(needs, model, Side::device, ranks);
-}
-
-/// What the fullest of the ranks needs on its GPU, and the least that one of these has.
-void count_ranks(MemoryNeeds& needs, const Model& model, const Devices& devices) {
-  needs.where = "each GPU's ";
-  needs.weight_bytes = needs.workspace_bytes = 0;
-  const std::vector<RankBytes> ranks = model.rank_bytes();
-  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    needs.weight_bytes = std::max(needs.weight_bytes, static_cast<std::int64_t>(ranks[rank].weights));
-    needs.workspace_bytes = std::max(needs.workspace_bytes, static_cast<std::int64_t>(ranks[rank].workspace));
-    const std::int64_t free_bytes = devices.of_rank(rank).at(Side::device).memory()->free_bytes;
-    needs.available_bytes = std::min(needs.available_bytes.value_or(free_bytes), free_bytes);
-  }
-}
-
 }  // namespace
-
-// The CPU reads weights in the mapped file, or in copies that replace them; copies in a wider form are
-// larger than the file. A GPU holds copies of all.
-MemoryNeeds memory_needs(std::uint64_t file_bytes, const Model& model, const Devices& devices, std::int64_t kv_tokens,
-                         std::int32_t max_sequences, std::int32_t max_batch_tokens) {
-  Device& device = devices.at(Side::device);
-  const std::int32_t ranks = device.is_gpu() ? 1 : model.ranks();  // that share its memory
-  MemoryNeeds needs;
-  needs.kv_tokens = kv_tokens;
-  count_pages(needs, model, max_sequences, max_batch_tokens, ranks);
-  if (model.state_bytes() + model.host_state_bytes() > 0) {
-    needs.state_slots = SequenceState::own_slots * max_sequences + std::max(max_sequences, least_kept_states);
-    needs.slot_bytes = ranks * static_cast<std::int64_t>(model.state_bytes());
-  }
-  if (device.is_gpu() && model.ranks() > 1) {
-    count_ranks(needs, model, devices);
-  } else if (const auto memory = device.memory()) {
-    needs.weight_bytes = static_cast<std::int64_t>(model.packed_bytes());
-    needs.workspace_bytes = static_cast<std::int64_t>(model.workspace_bytes());
-    needs.available_bytes = memory->free_bytes;
-  } else {
-    needs.weight_bytes = static_cast<std::int64_t>(std::max<std::uint64_t>(file_bytes, model.packed_bytes()));
-    needs.available_bytes = available_memory_bytes();
-  }
-  return needs;
-}
-
-MemoryNeeds host_memory_needs(const Model& model, const MemoryNeeds& of_device) {
-  MemoryNeeds needs = of_device;
-  needs.where = "host ";
-  count_page_bytes(needs, model, Side::host, 1);
-  needs.slot_bytes = static_cast<std::int64_t>(model.host_state_bytes());
-  needs.weight_bytes = static_cast<std::int64_t>(model.host_weight_bytes());
-  needs.workspace_bytes = static_cast<std::int64_t>(model.host_workspace_bytes());
-  needs.available_bytes = available_memory_bytes();
-  return needs;
-}
-
-std::optional<std::int64_t> available_host_bytes() { return available_memory_bytes(); }
-
-std::int64_t MemoryNeeds::fitting_tokens() const {
-  if (!available_bytes) {
-    return -1;
-  }
-  const std::int64_t left = std::max<std::int64_t>(0, *available_bytes - fixed_bytes());
-  return kv_bytes_per_token > 0 ? left / kv_bytes_per_token : (fits() ? kv_tokens : 0);
-}
-
-std::int32_t fitting_context(const MemoryNeeds& needs, bool on_gpu, std::int32_t contexts, std::int64_t kv_tokens,
-                             std::int32_t own) {
-  constexpr std::int64_t step = 256;
-  constexpr std::int64_t least_margin = std::int64_t{512} << 20;
-  const std::int64_t least = std::min(own, default_context_limit);
-  if (kv_tokens > 0) {
-    return static_cast<std::int32_t>(std::clamp<std::int64_t>(kv_tokens, least, own));
-  }
-  if (!needs.available_bytes) {
-    return static_cast<std::int32_t>(least);
-  }
-  const std::int64_t left = *needs.available_bytes - needs.fixed_bytes();
-  const std::int64_t usable = on_gpu ? left - std::max(left / 16, least_margin) : left / 2;
-  if (needs.kv_bytes_per_token == 0) {
-    return static_cast<std::int32_t>(usable >= 0 ? own : least);
-  }
-  const std::int64_t tokens = usable / (needs.kv_bytes_per_token * contexts) / step * step;
-  return static_cast<std::int32_t>(std::clamp<std::int64_t>(tokens, least, own));
-}
-
-std::string describe_shortage(const MemoryNeeds& needs) {
-  constexpr double gibibyte = 1024.0 * 1024.0 * 1024.0;
-  const auto gib = [](double bytes) { return bytes / gibibyte; };
-  const double cache = static_cast<double>(needs.kv_tokens) * static_cast<double>(needs.kv_bytes_per_token) +
-                       static_cast<double>(needs.window_bytes);
-  const double states = static_cast<double>(needs.state_slots * needs.slot_bytes);
-  const std::string workspace =
-      needs.workspace_bytes > 0 ? fmt::format(", workspace {:.2f}", gib(static_cast<double>(needs.workspace_bytes))) : "";
-  const std::string state = states > 0.0 ? fmt::format(", recurrent state {:.2f}", gib(states)) : "";
-  return fmt::format(
-      "needs {:.2f} GiB of {}memory (weights {:.2f}{}{}, KV cache of {} tokens {:.2f}), {:.2f} GiB are available: {}",
-      gib(static_cast<double>(needs.total_bytes())), needs.where, gib(static_cast<double>(needs.weight_bytes)), workspace,
-      state, needs.kv_tokens, gib(cache), gib(static_cast<double>(needs.available_bytes.value_or(0))),
-      needs.fitting_tokens() > 0 ? fmt::format("{} tokens would fit", needs.fitting_tokens())
-                                 : std::string("no context would fit"));
-}
 
 void refuse_kernels(const EngineOptions& options, KernelRegistry& registry) {
   for (const AvoidedKernel& kernel : options.without) {
@@ -282,7 +168,7 @@ Devices devices_of(Device& first, Device* host, std::span<const std::unique_ptr<
   }
   std::vector<Device*> devices{&first};
   std::ranges::for_each(further, [&](const auto& device) { devices.push_back(device.get()); });
-  return Devices(std::move(devices));
+  return Devices(std::move(devices), host);
 }
 
 LaunchMerging decide_merging(const EngineOptions& options, const KernelRegistry& registry, const DeviceInfo& device,
@@ -311,8 +197,17 @@ namespace {
 /// Limits what counts as available of the device's memory. A CPU that counts as a device holds all its weights itself.
 void limit_memory(PlannedModel& planned, const PlacementOptions& options) {
   MemoryNeeds& needs = planned.memory;
+  const auto limit = [&options](MemoryNeeds& of_device) {
+    of_device.available_bytes =
+        std::min(of_device.available_bytes.value_or(options.gpu_memory_bytes), options.gpu_memory_bytes);
+  };
   if (options.gpu_memory_bytes > 0 && can_split(planned.device->info(), options)) {
-    needs.available_bytes = std::min(needs.available_bytes.value_or(options.gpu_memory_bytes), options.gpu_memory_bytes);
+    limit(needs);
+    std::ranges::for_each(planned.stage_memory, limit);
+  }
+  if (!planned.stage_memory.empty()) {
+    needs = tightest(planned.stage_memory);
+    return;
   }
   if (!planned.device->is_gpu() && options.host_beside_cpu) {
     needs.weight_bytes = static_cast<std::int64_t>(planned.model->device_weight_bytes());
@@ -420,27 +315,44 @@ void place(PlannedModel& planned, const EngineOptions& options, ModelOptions& mo
   PlacementNeeds needs =
       naming_file(path, [&] { return placement_needs(planned, model_options, options.placement, options.ceilings_file); });
   const std::string why = options.placement.any() ? "as asked for" : "as the GPU's memory can't hold all";
-  // The needs of a part alone are not quite those of the plan with all parts in their places.
-  constexpr int most_attempts = 4;
+  // The needs of a part alone are not quite those of the plan with all parts in their places, and several devices may each
+  // have room for less than a layer.
+  const int most_attempts = planned.stage_memory.empty() ? 4 : 16;
   for (int attempt = 0; attempt < most_attempts; ++attempt) {
     ChosenPlacement chosen = choose_placement(needs, wishes);
-    if (!chosen.placement.split()) {
+    if (!chosen.placement.split() && (planned.memory.fits() || planned.stage_memory.empty() || wishes.gpu_layers)) {
       return;
     }
+    const std::int64_t wanted = chosen.bytes.device;
     model_options.placement = chosen.placement;
     plan();
+    if (!chosen.placement.split()) {
+      needs.available.device = wanted - 1;
+      continue;
+    }
     planned.host = std::make_unique<Device>(model_options.host_isa);
     planned.host_memory = host_memory_needs(*planned.model, planned.memory);
     planned.placement = PlannedPlacement{needs, std::move(chosen), why};
-    planned.placement->chosen.bytes = {planned.memory.total_bytes(), planned.host_memory->total_bytes()};
+    planned.placement->chosen.bytes = {planned.device_bytes(), planned.host_memory->total_bytes()};
     if (planned.memory.fits() || wishes.gpu_layers) {
       return;
     }
     needs.available.device -= planned.memory.total_bytes() - *planned.memory.available_bytes;
+    if (!planned.stage_memory.empty()) {  // at least one part more on the host
+      needs.available.device = std::min(needs.available.device, wanted - 1);
+    }
   }
 }
 
 }  // namespace
+
+std::int64_t PlannedModel::device_bytes() const {
+  std::int64_t bytes = stage_memory.empty() ? memory.total_bytes() : 0;
+  for (const MemoryNeeds& stage : stage_memory) {
+    bytes += stage.total_bytes();
+  }
+  return bytes;
+}
 
 std::int64_t encoder_weight_bytes(const PlannedModel& planned) {
   if (planned.vision == nullptr) {
@@ -492,7 +404,8 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& wanted, st
   const bool chooses = chooses_context(options, config);
   model_options.merge_launches = planned.merging.on;
   model_options.host_isa = isa_limit(options.isa);
-  const auto plan = [&] {
+  bool layers = false;  // each of several devices has some of them
+  const auto plan_once = [&] {
     planned.model = naming_file(path, [&] {
       return Model::plan(*planned.file, *planned.registry, planned.device->info(), planned.threads, model_options);
     });
@@ -502,23 +415,51 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& wanted, st
     planned.memory = memory_needs(planned.file->file_bytes(), *planned.model, planned.devices(),
                                   cache_tokens(options, model_options.context_length),
                                   std::min(options.max_sequences, options.max_batch_tokens), step_tokens(options, config));
+    planned.stage_memory.clear();
+    if (!model_options.stage_ends.empty()) {
+      planned.stage_memory = stage_memory_needs(*planned.model, planned.devices(), planned.memory);
+    }
     count_processes(planned, options.model.processes);
     count_vision(planned);
     limit_memory(planned, options.placement);
+  };
+  const auto plan = [&] {
+    model_options.stage_ends.clear();
+    plan_once();
+    if (layers) {
+      divide_layers(planned, options, model_options, plan_once);
+    }
   };
   const auto plan_with_context = [&] {
     model_options.context_length = chooses ? config.context_length : context_length(options, config);
     plan();
     if (chooses) {
-      const std::int32_t chosen = fitting_context(planned.memory, planned.device->is_gpu(), options.fitting_contexts,
-                                                  options.kv_tokens, config.context_length);
+      const auto fitting = [&](const MemoryNeeds& needs) {
+        return fitting_context(needs, planned.device->is_gpu(), options.fitting_contexts, options.kv_tokens,
+                               config.context_length);
+      };
+      std::int32_t chosen = fitting(planned.memory);
+      for (const MemoryNeeds& stage : planned.stage_memory) {
+        chosen = std::min(chosen, fitting(stage));
+      }
       if (std::exchange(model_options.context_length, chosen) != chosen) {
         plan();
       }
     }
     planned.context_length = model_options.context_length;
   };
-  plan_with_context();
+  std::string why_split;
+  if (planned.further.empty()) {
+    plan_with_context();
+  } else {
+    why_split = naming_file(path, [&] {
+      return choose_split(planned, options, config, [&](DeviceSplit split) {
+        layers = split == DeviceSplit::layer;
+        model_options.ranks = layers ? 1 : static_cast<std::int32_t>(planned.further.size()) + 1;
+        plan_with_context();
+      });
+    });
+  }
   if (!planned.memory.fits() && model_options.load_mtp && wanted.drafts.mtp == MtpUse::automatic) {
     log_warning("{}: there is no memory for its MTP blocks, which do not draft", path);
     model_options.load_mtp = false;
@@ -531,10 +472,13 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& wanted, st
     model_options.small_weights = true;
     plan_with_context();
   }
-  const bool shared = options.model.ranks > 1 || options.model.processes != nullptr;
+  const bool shared = model_options.ranks > 1 || options.model.processes != nullptr;
   if (!shared && can_split(planned.device->info(), options.placement) &&
       (options.placement.any() || !planned.memory.fits())) {
     place(planned, options, model_options, plan);
+  }
+  if (!why_split.empty()) {
+    planned.split = describe_split(planned, options, why_split);
   }
   return planned;
 }
@@ -542,11 +486,6 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& wanted, st
 std::int32_t step_tokens(const EngineOptions& options, const ModelConfig& config) {
   return config.encoder.is_encoder ? std::max(options.max_batch_tokens, context_length(options, config))
                                    : options.max_batch_tokens;
-}
-
-std::int64_t tokens_of_contexts(std::int64_t context, std::int32_t contexts, std::int32_t answers) {
-  constexpr std::int64_t usual_tokens = 1024;
-  return std::max(context * contexts, std::min(context, usual_tokens) * answers);
 }
 
 std::int32_t context_length(const EngineOptions& options, const ModelConfig& config) {

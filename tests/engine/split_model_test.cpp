@@ -12,9 +12,12 @@
 #include <vector>
 
 #include "base/error.h"
+#include "device/ceilings.h"
+#include "device/temporary_folder.h"
 #include "engine/engine.h"
 #include "engine/golden_model_file.h"
 #include "engine/plan_model.h"
+#include "error_of.h"
 
 namespace rocmforge {
 namespace {
@@ -38,6 +41,12 @@ class SplitModel : public ::testing::TestWithParam<std::string> {
     options.placement = placement;
     options.placement.host_beside_cpu = true;
     return options;
+  }
+
+  static EngineOptions on_two(const PlacementOptions& placement = {}) {
+    EngineOptions two = options(placement);
+    two.device = "cpu,cpu";
+    return two;
   }
 
   struct Answers {
@@ -117,6 +126,51 @@ TEST_P(SplitModel, RanksThatShareItGiveTheSameGreedyTokens) {
   EXPECT_GT(preempted.preemptions, 0);
 }
 
+TEST_P(SplitModel, LayersOnTwoDevicesGiveTheSameGreedyTokens) {
+  const Answers one = run(options());
+  for (const PlacementOptions& placement :
+       {PlacementOptions{}, PlacementOptions{.cpu_experts = 1000}, PlacementOptions{.gpu_layers = 1}}) {
+    EngineOptions layers = on_two(placement);
+    layers.split = DeviceSplit::layer;
+    const Answers two = run(layers);
+    EXPECT_EQ(two.tokens, one.tokens);
+    EXPECT_EQ(two.hits, one.hits);
+    layers.kv_tokens = 160;
+    layers.prefix_cache = false;
+    const Answers preempted = run(layers);
+    EXPECT_EQ(preempted.tokens, one.tokens);
+    EXPECT_GT(preempted.preemptions, 0);
+  }
+}
+
+/// What one card can't hold, two can; what two can't hold either is on the host beside them.
+TEST_P(SplitModel, LayersAreOnBothDevicesBeforeTheyAreOnTheHost) {
+  const auto limited = [](std::int64_t bytes) {
+    return PlacementOptions{.margin_bytes = 0, .gpu_memory_bytes = bytes, .crossing_seconds = 0.0};
+  };
+  EngineOptions layers = on_two(limited(std::int64_t{1} << 40));
+  layers.split = DeviceSplit::layer;
+  const PlannedModel free = plan_model(path_, layers);
+  ASSERT_EQ(free.stage_memory.size(), 2u);
+  EXPECT_FALSE(free.placement);
+  EXPECT_THAT(free.split, HasSubstr(", as asked for: at least "));
+  const std::int64_t fullest = std::max(free.stage_memory[0].total_bytes(), free.stage_memory[1].total_bytes());
+  EXPECT_LT(fullest, plan_model(path_, options(limited(std::int64_t{1} << 40))).memory.total_bytes());
+
+  layers.placement.gpu_memory_bytes = fullest;
+  const PlannedModel exact = plan_model(path_, layers);
+  EXPECT_FALSE(exact.placement);
+  EXPECT_EQ(exact.lacking(), nullptr);
+  EXPECT_EQ(exact.model->stage_ends(), free.model->stage_ends());
+
+  layers.placement.gpu_memory_bytes = fullest - 1;
+  const PlannedModel less = plan_model(path_, layers);
+  for (const MemoryNeeds& stage : less.stage_memory) {
+    EXPECT_TRUE(less.lacking() != nullptr || stage.total_bytes() < fullest);
+  }
+  EXPECT_TRUE(less.placement || less.lacking() != nullptr || less.model->stage_ends() != free.model->stage_ends());
+}
+
 /// Less memory than the model needs, as if the device were a small card.
 TEST_P(SplitModel, IsChosenWhereTheDeviceIsTooSmallAndFits) {
   const MemoryNeeds whole =
@@ -146,6 +200,56 @@ INSTANTIATE_TEST_SUITE_P(Golden, SplitModel, ::testing::Values("llama-gqa4", "lf
                            std::replace(text.begin(), text.end(), '-', '_');
                            return text;
                          });
+
+/// Two CPUs that count as devices, one memory of which is as fast as `bytes_per_second`.
+PlannedModel planned_for_two(const std::string& model, std::vector<double> tensor_split, double bytes_per_second = 0.0) {
+  const TemporaryFolder folder;
+  EngineOptions options;
+  options.device = "cpu,cpu";
+  options.placement.host_beside_cpu = true;
+  options.tensor_split = std::move(tensor_split);
+  if (bytes_per_second > 0.0) {
+    options.ceilings_file = folder.path() / "ceilings";
+    CeilingCache(options.ceilings_file).store(Device().info(), {bytes_per_second, bytes_per_second, 1e12});
+  }
+  const std::string path = golden_model_file(model);
+  try {
+    PlannedModel planned = plan_model(path, options);
+    std::remove(path.c_str());
+    return planned;
+  } catch (...) {
+    std::remove(path.c_str());
+    throw;
+  }
+}
+
+TEST(DeviceSplits, TheFastestIsChosenAndOneLineSaysWhy) {
+  const PlannedModel fast = planned_for_two("llama-gqa4", {}, 1e12);
+  EXPECT_EQ(fast.model->stage_ends().size(), 2u) << "sums would take longer than reading all weights in turn";
+  EXPECT_THAT(fast.split, HasSubstr("layers 0 to "));
+  EXPECT_THAT(fast.split, HasSubstr(", as a part of each layer on each takes 0."));
+  const PlannedModel slow = planned_for_two("llama-gqa4", {}, 1e8);
+  EXPECT_TRUE(slow.model->stage_ends().empty());
+  EXPECT_EQ(slow.model->ranks(), 2);
+  EXPECT_THAT(slow.split, HasSubstr("a part of each layer on each of 2 devices, as whole layers take "));
+  const PlannedModel by_hand = planned_for_two("llama-gqa4", {1.0, 2.0}, 1e8);
+  EXPECT_EQ(by_hand.model->stage_ends().size(), 2u) << "proportions are of layers";
+}
+
+TEST(DeviceSplits, WhatCannotBeIsOneLine) {
+  const auto refusal_of = [](const std::string& model, const std::vector<double>& tensor_split) {
+    return test::error_of([&] { static_cast<void>(planned_for_two(model, tensor_split)); });
+  };
+  EXPECT_THAT(refusal_of("llama-gqa4", {1.0, 1.0, 1.0}),
+              HasSubstr("--tensor-split has 3 numbers, --device names 2 devices"));
+  EXPECT_THAT(refusal_of("llama-gqa4", {1.0, 0.0}), HasSubstr("--tensor-split: each number must be above 0"));
+  EngineOptions options;
+  options.device = "cpu,cpu";
+  options.placement.host_beside_cpu = true;
+  options.split = DeviceSplit::layer;
+  EXPECT_THAT(test::error_of([&] { plan_model(test::test_data("golden/models/encoders/bert.gguf"), options); }),
+              HasSubstr("the layers of an encoder are on one device"));
+}
 
 std::string refusal(const PlacementOptions& placement, std::int32_t ranks = 1) {
   const std::string path = golden_model_file("llama-gqa4");
