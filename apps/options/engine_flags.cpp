@@ -59,7 +59,7 @@ Option device_option(std::string& target) {
   return {.names = "--device",
           .target = &target,
           .meaning =
-              "auto (the first GPU with kernels, else the CPU), cpu, hip, cuda, cuda:1; with --split tensor several: "
+              "auto (the first GPU with kernels, else the CPU), cpu, hip, cuda, cuda:1; several GPUs share the model: "
               "cuda:0,cuda:1",
           .value = "NAME",
           .group = model_group,
@@ -144,11 +144,19 @@ void EngineFlags::add_to(Command& command) {
        .meaning = "CPU: so many ranks share each layer (tensor parallel); each has a part of the threads, heads and weights",
        .value = "N",
        .range = {.least = 1, .most = AllReduce::most_ranks}});
-  add({.names = "--split",
+  add({.names = "--split,--split-mode",
        .target = &split_,
-       .meaning = "tensor: the GPUs that --device names share each layer, or on CPUs the processes that mpirun or srun has "
-                  "started, as --ranks does with threads",
-       .choices = {"none", "tensor"}});
+       .meaning =
+           "Of the GPUs that --device names each has some of the layers (layer), or all share each layer (tensor); auto: "
+           "what takes the least time. On CPUs tensor: the processes that mpirun or srun has started, as --ranks does "
+           "with threads",
+       .choices = {"auto", "none", "layer", "tensor"},
+       .also = "-sm"});
+  add({.names = "--tensor-split",
+       .target = &tensor_split_,
+       .meaning = "The layers of each GPU that --device names, as proportions: 3,1; without it by their free memory",
+       .value = "N,N",
+       .also = "-ts"});
   add({.names = "--mmproj",
        .target = &mmproj_,
        .meaning = "Image encoder of the model; without it chat, serve, inspect --plan and run --image take mmproj-*.gguf "
@@ -248,6 +256,8 @@ EngineOptions EngineFlags::options() const {
   options.ceilings_file = ceilings_file();
   options.model.ranks = number_of_ranks();
   options.as_process = split_ == "tensor" && options.model.ranks == 1;
+  options.split = split_ == "layer" ? DeviceSplit::layer : split_ == "tensor" ? DeviceSplit::tensor : DeviceSplit::automatic;
+  options.tensor_split = proportions();
   options.model.graphs = !no_graph_;
   options.model.overlap = !no_overlap_;
   options.merge_launches = merge_launches_ == "on"    ? MergeLaunches::on
@@ -275,14 +285,35 @@ std::int32_t EngineFlags::number_of_ranks() const {
   if (devices == 1) {
     return ranks_;
   }
-  if (split_ != "tensor") {
-    throw UsageError(fmt::format("--device names {} devices: --split tensor lets them share each layer", devices));
+  if ((split_ == "auto" || split_ == "layer") && ranks_ == 1) {
+    return 1;  // the layers may be divided
+  }
+  if (split_ == "none") {
+    throw UsageError(fmt::format("--device names {} devices, and --split none takes one", devices));
+  }
+  if (split_ == "layer") {
+    throw UsageError("--ranks says how many share each layer, --split layer divides the layers");
   }
   if (devices > AllReduce::most_ranks || (ranks_ != 1 && ranks_ != devices)) {
     throw UsageError(fmt::format("--device names {} devices, for at most {} ranks{}", devices, AllReduce::most_ranks,
                                  ranks_ == 1 ? "" : fmt::format(", and --ranks {}", ranks_)));
   }
   return devices;
+}
+
+std::vector<double> EngineFlags::proportions() const {
+  std::vector<double> numbers;
+  if (tensor_split_.empty()) {
+    return numbers;
+  }
+  for (const std::string& text : split_at_commas(tensor_split_)) {
+    const DecimalPrefix read = read_decimal(text);
+    if (text.empty() || read.length != text.size() || !std::isfinite(read.value)) {
+      throw UsageError(fmt::format("--tensor-split is '{}', must be numbers with commas between them: 3,1", tensor_split_));
+    }
+    numbers.push_back(read.value);
+  }
+  return numbers;
 }
 
 std::vector<AdapterOptions> EngineFlags::adapters() const {

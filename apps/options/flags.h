@@ -85,6 +85,8 @@ class EngineFlags {
   /// Throws UsageError for a scale that is no number.
   [[nodiscard]] std::vector<AdapterOptions> adapters() const;
   [[nodiscard]] std::int32_t number_of_ranks() const;
+  /// Throws UsageError for what is no number.
+  [[nodiscard]] std::vector<double> proportions() const;
 
   std::string mmproj_;
   bool no_mmproj_ = false;
@@ -96,7 +98,8 @@ class EngineFlags {
   std::string device_ = "auto";
   PlacementFlags placement_;
   std::int32_t ranks_ = 1;
-  std::string split_ = "none";
+  std::string split_ = "auto";
+  std::string tensor_split_;
   std::string kernel_dir_;
   bool no_graph_ = false;
   bool no_overlap_ = false;

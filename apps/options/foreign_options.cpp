@@ -16,9 +16,8 @@ constexpr std::string_view by_address =
     "models are downloaded by name (-hf OWNER/REPO:QUANT), not from an address: fetch the file yourself and name it with -m "
     "FILE";
 constexpr std::string_view by_layers = "--gpu-layers and --cpu-moe say what the CPU computes beside a GPU";
-constexpr std::string_view one_device = "a model runs on one GPU, which --device names, and the CPU beside it";
-constexpr std::string_view ranks =
-    "a model runs on one GPU and the CPU beside it; --split tensor shares its layers among the GPUs of --device, or CPUs";
+constexpr std::string_view devices =
+    "a model runs on the GPUs of this host that --device names, and the CPU beside them; the first one has the first layers";
 constexpr std::string_view fused = "attention is always fused where a kernel can do it; --attention names one";
 constexpr std::string_view mapped = "files are always mapped";
 constexpr std::string_view own_threads =
@@ -56,6 +55,8 @@ constexpr auto foreign_options = std::to_array<ForeignOption>({
     // The same under another name.
     {"", Kind::same, "--ctx-size", "LLAMA_ARG_CTX_SIZE,OLLAMA_CONTEXT_LENGTH"},
     {"", Kind::same, "--threads", "LLAMA_ARG_THREADS"},
+    {"", Kind::same, "--split", "LLAMA_ARG_SPLIT_MODE"},
+    {"", Kind::same, "--tensor-split", "LLAMA_ARG_TENSOR_SPLIT"},
     {"", Kind::same, "--mmproj", "LLAMA_ARG_MMPROJ"},
     {"", Kind::same, "--image-max-tokens", "LLAMA_ARG_IMAGE_MAX_TOKENS"},
     {"", Kind::same, "--max-tokens", "LLAMA_ARG_N_PREDICT"},
@@ -196,9 +197,7 @@ constexpr auto foreign_options = std::to_array<ForeignOption>({
      "LLAMA_ARG_IMAGE_MIN_TOKENS,LLAMA_ARG_MTMD_BATCH_MAX_TOKENS"},
     {"--media-path", Kind::instead, "serve --image-folder names the folder of file:// addresses"},
     {"-mmu,--mmproj-url,--no-mmproj-offload", Kind::instead, own_encoder, "LLAMA_ARG_MMPROJ_URL"},
-    {"-sm,--split-mode", Kind::instead, ranks, "LLAMA_ARG_SPLIT_MODE"},
-    {"--rpc,-ts,--tensor-split,-mg,--main-gpu", Kind::instead, one_device,
-     "LLAMA_ARG_RPC,LLAMA_ARG_TENSOR_SPLIT,LLAMA_ARG_MAIN_GPU,OLLAMA_SCHED_SPREAD"},
+    {"--rpc,-mg,--main-gpu", Kind::instead, devices, "LLAMA_ARG_RPC,LLAMA_ARG_MAIN_GPU,OLLAMA_SCHED_SPREAD"},
     {"--list-devices", Kind::instead, "rocmforge devices lists them"},
     {"-ncffn,--n-cpu-ffn", Kind::instead, by_layers, "LLAMA_ARG_N_CPU_FFN"},
     {"-fit,--fit,-fitc,--fit-ctx", Kind::instead, memory_fit,

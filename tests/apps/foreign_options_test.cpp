@@ -75,10 +75,7 @@ TEST(ForeignOptions, WhatDoesNotExistIsOneLineThatSaysWhatThereIs) {
   const std::map<std::vector<std::string>, std::string> lines = {
       {{"-ncmoe", "-10"}, "--n-cpu-moe is -10, must be -1 to 100000"},
       {{"-ncffn", "10"}, "there is no option -ncffn here: --gpu-layers and --cpu-moe say what the CPU computes"},
-      {{"-sm", "tensor"},
-       "there is no option -sm here: a model runs on one GPU and the CPU beside it; --split tensor shares its layers"},
-      {{"-ts", "3,1"}, "there is no option -ts here: a model runs on one GPU, which --device names"},
-      {{"-mg", "1"}, "there is no option -mg here: a model runs on one GPU, which --device names"},
+      {{"-mg", "1"}, "there is no option -mg here: a model runs on the GPUs of this host that --device names"},
       {{"--flash-attn=off"}, "there is no option --flash-attn here: attention is always fused"},
       {{"-fa", "off"}, "there is no option -fa here: attention is always fused"},
       {{"-ngl", "x"}, "--gpu-layers is x, must be auto, all or 0 to"},

@@ -175,8 +175,20 @@ TEST_F(InspectOnACard, RanksAreGpusThatAreEachNamedOnce) {
   EXPECT_THAT(refusal({"--ranks", "2", "--device", "hip:0"}), testing::HasSubstr("2 ranks need as many GPUs, each named"));
   EXPECT_THAT(refusal({"--device", "cpu,cpu", "--split", "tensor"}), testing::HasSubstr("2 ranks need as many GPUs"));
   EXPECT_THAT(refusal({"--device", "hip:0,hip:0", "--split", "tensor"}), testing::HasSubstr("hip:0 is named twice"));
-  EXPECT_THAT(refusal({"--device", "hip:0,hip:1"}),
-              testing::HasSubstr("--device names 2 devices: --split tensor lets them share each layer"));
+  EXPECT_THAT(refusal({"--device", "hip:0,hip:0"}), testing::HasSubstr("hip:0 is named twice"));
+  EXPECT_THAT(refusal({"--device", "hip:0,hip:1", "--split", "none"}),
+              testing::HasSubstr("--device names 2 devices, and --split none takes one"));
+  EXPECT_THAT(refusal({"--device", "hip:0,hip:1", "--split", "layer", "--ranks", "2"}),
+              testing::HasSubstr("--split layer divides the layers"));
+  EXPECT_THAT(refusal({"--device", "hip:0", "--split", "layer"}),
+              testing::HasSubstr("layers are divided among several devices, each named"));
+  EXPECT_THAT(refusal({"--device", "hip:0", "--tensor-split", "1,1"}),
+              testing::HasSubstr("layers are divided among several devices, each named"));
+  EXPECT_THAT(refusal({"--device", "hip:0,hip:1", "--tensor-split", "3,x"}),
+              testing::HasSubstr("--tensor-split is '3,x', must be numbers with commas between them"));
+  EXPECT_THAT(refusal({"--device", "hip:0,hip:1", "--split", "tensor", "--tensor-split", "3,1"}),
+              testing::HasSubstr("--tensor-split divides layers"));
+  EXPECT_THAT(refusal({"--device", "cpu,cpu"}), testing::HasSubstr("several devices that share a model are GPUs"));
   EXPECT_THAT(refusal({"--device", "hip:0,hip:1", "--split", "tensor", "--ranks", "3"}),
               testing::HasSubstr("--device names 2 devices, for at most 16 ranks, and --ranks 3"));
 }

@@ -193,7 +193,10 @@ int inspect(const InspectFlags& flags) {
     if (planned && planned->placement) {
       out["placement"] = placement_json(*planned);
     }
-    if (planned && planned->model->ranks() > 1) {
+    if (planned && !planned->split.empty()) {
+      out["split"] = split_json(*planned);
+    }
+    if (planned && planned->model->ranks() > 1 && planned->stage_memory.empty()) {
       out["ranks"] = ranks_json(*planned);
     }
     if (planned && planned->vision != nullptr) {
@@ -218,6 +221,7 @@ int inspect(const InspectFlags& flags) {
   if (flags.plan) {
     print_memory(memory);
     print_placement(*planned);
+    print_split(*planned);
     print_ranks(*planned);
     print_encoder(*planned);
     print_plan(*planned, read_ceiling(planned->device->info(), planned->threads));

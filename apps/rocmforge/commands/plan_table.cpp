@@ -93,6 +93,35 @@ std::string side_name(Side side, const PlannedModel& planned) {
   return std::string(name(side == Side::host ? DeviceKind::cpu : planned.device->info().kind));
 }
 
+/// "cuda:1"
+std::string device_label(const PlannedModel& planned, std::size_t rank) {
+  const DeviceInfo& info = planned.devices().of_rank(rank).at(Side::device).info();
+  return fmt::format("{}:{}", name(info.kind), info.index);
+}
+
+/// A part of a model whose layers are divided.
+struct StagePart {
+  std::string name;
+  std::size_t rank;
+  std::size_t weight_bytes;
+  std::int64_t memory_bytes;  ///< K, V and states
+};
+
+std::vector<StagePart> stage_parts(const PlannedModel& planned) {
+  const ModelParts& parts = planned.model->parts();
+  const std::vector<std::int32_t> ends = planned.model->stage_ends();
+  std::vector<StagePart> all{{"embedding", 0, parts.embedding.weights, 0}};
+  std::size_t rank = 0;
+  for (std::size_t i = 0; i < parts.layers.size(); ++i) {
+    rank += i == static_cast<std::size_t>(ends[rank]) ? 1 : 0;
+    const ModelParts::Layer& layer = parts.layers[i];
+    all.push_back({fmt::format("layer {}", i), rank, layer.own.weights + layer.experts.weights,
+                   sequence_bytes(layer, planned.model->kv_groups(), planned.memory)});
+  }
+  all.push_back({"output", ends.size() - 1, parts.output.weights, 0});
+  return all;
+}
+
 /// The parts in the order of the model: name, side and part.
 struct PlacedPart {
   std::string name;
@@ -143,9 +172,58 @@ void print_placement(const PlannedModel& planned) {
              needs.device_bytes_per_second / 1e9, needs.host_bytes_per_second / 1e9, needs.crossing_seconds * 1e6);
 }
 
+void print_split(const PlannedModel& planned) {
+  if (!planned.split.empty()) {
+    fmt::print("\nsplit: {}\n", planned.split);
+  }
+  if (planned.stage_memory.empty()) {
+    return;
+  }
+  Table table({"part", "device", ">weights", ">K, V and states"});
+  for (const StagePart& part : stage_parts(planned)) {
+    table.add({part.name, device_label(planned, part.rank), human_bytes(part.weight_bytes),
+               part.memory_bytes > 0 ? human_bytes(static_cast<std::uint64_t>(part.memory_bytes)) : ""});
+  }
+  table.print(stdout);
+  fmt::print("\n");
+  Table devices({"device", ">weights", ">workspace", ">in all", ">available"});
+  for (std::size_t rank = 0; rank < planned.stage_memory.size(); ++rank) {
+    const MemoryNeeds& needs = planned.stage_memory[rank];
+    const auto human = [](std::int64_t bytes) { return human_bytes(static_cast<std::uint64_t>(bytes)); };
+    devices.add({device_label(planned, rank), human(needs.weight_bytes), human(needs.workspace_bytes),
+                 human(needs.total_bytes()), needs.available_bytes ? human(*needs.available_bytes) : "unknown"});
+  }
+  devices.print(stdout);
+}
+
+nlohmann::ordered_json split_json(const PlannedModel& planned) {
+  nlohmann::ordered_json out = {{"summary", planned.split}};
+  if (planned.stage_memory.empty()) {
+    return out;
+  }
+  auto parts = nlohmann::ordered_json::array();
+  for (const StagePart& part : stage_parts(planned)) {
+    parts.push_back({{"part", part.name},
+                     {"device", device_label(planned, part.rank)},
+                     {"weight_bytes", part.weight_bytes},
+                     {"memory_bytes", part.memory_bytes}});
+  }
+  auto devices = nlohmann::ordered_json::array();
+  for (std::size_t rank = 0; rank < planned.stage_memory.size(); ++rank) {
+    const MemoryNeeds& needs = planned.stage_memory[rank];
+    devices.push_back({{"device", device_label(planned, rank)},
+                       {"weight_bytes", needs.weight_bytes},
+                       {"workspace_bytes", needs.workspace_bytes},
+                       {"total_bytes", needs.total_bytes()}});
+  }
+  out["devices"] = devices;
+  out["parts"] = parts;
+  return out;
+}
+
 void print_ranks(const PlannedModel& planned) {
   const std::vector<RankBytes> ranks = planned.model->rank_bytes();
-  if (ranks.empty()) {
+  if (ranks.empty() || !planned.stage_memory.empty()) {
     return;
   }
   fmt::print("\nranks\n");

@@ -20,6 +20,10 @@ void print_encoder(const PlannedModel& planned);
 /// The same of a model that has one.
 nlohmann::ordered_json encoder_json(const PlannedModel& planned);
 /// The bytes of each rank, where several share the model.
+/// How several devices share the model; where each has some of the layers, where each part lies, and the bytes of each
+/// device.
+void print_split(const PlannedModel& planned);
+nlohmann::ordered_json split_json(const PlannedModel& planned);
 void print_ranks(const PlannedModel& planned);
 nlohmann::ordered_json ranks_json(const PlannedModel& planned);
 nlohmann::ordered_json plan_json(const PlannedModel& planned, std::optional<double> bytes_per_second);
