@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "kernels/tile/cpu/simd.h"
 
@@ -16,31 +17,32 @@ struct Floats {
   Vec v[vecs_of_floats];
 };
 
-/// make(i) is vector i.
+/// make(i) is vector i. Not a loop: compilers keep what a loop fills in memory until they have unrolled it, which costs
+/// AVX2's tiles registers.
+template <class Make, std::size_t... i>
+[[gnu::always_inline]] inline Floats floats_by_vec(const Make& make, std::index_sequence<i...>) {
+  return {{make(i)...}};
+}
 template <class Make>
 [[gnu::always_inline]] inline Floats floats_by_vec(const Make& make) {
-  Floats result;
-  for (int i = 0; i < vecs_of_floats; ++i) {
-    result.v[i] = make(i);
-  }
-  return result;
+  return floats_by_vec(make, std::make_index_sequence<vecs_of_floats>());
 }
 
 inline Floats floats_of(float value) {
-  return floats_by_vec([&](int) { return broadcast(value); });
+  return floats_by_vec([&](std::size_t) { return broadcast(value); });
 }
 inline Floats zero_floats() { return floats_of(0.0f); }
 inline Floats load_floats(const void* from) {
-  return floats_by_vec([&](int i) { return load(static_cast<const float*>(from) + i * vec_width); });
+  return floats_by_vec([&](std::size_t i) { return load(static_cast<const float*>(from) + i * vec_width); });
 }
-inline void store_floats(float* to, const Floats& a) {
-  for (int i = 0; i < vecs_of_floats; ++i) {
-    store(to + i * vec_width, a.v[i]);
-  }
+template <std::size_t... i>
+[[gnu::always_inline]] inline void store_vecs(float* to, const Floats& a, std::index_sequence<i...>) {
+  (store(to + i * vec_width, a.v[i]), ...);
 }
+inline void store_floats(float* to, const Floats& a) { store_vecs(to, a, std::make_index_sequence<vecs_of_floats>()); }
 /// From 16 f16 or bytes, at any alignment.
 inline Floats load_halves(const void* from) {
-  return floats_by_vec([&](int i) { return load(static_cast<const HalfBits*>(from) + i * vec_width); });
+  return floats_by_vec([&](std::size_t i) { return load(static_cast<const HalfBits*>(from) + i * vec_width); });
 }
 struct ColumnPair {
   Floats first;
@@ -57,18 +59,18 @@ inline ColumnPair load_bfloat_pairs(const void* from) {
   return result;
 }
 
-inline Floats add(const Floats& a, const Floats& b) {
-  return floats_by_vec([&](int i) { return a.v[i] + b.v[i]; });
+inline Floats add(Floats a, Floats b) {
+  return floats_by_vec([&](std::size_t i) { return a.v[i] + b.v[i]; });
 }
-inline Floats multiply(const Floats& a, const Floats& b) {
-  return floats_by_vec([&](int i) { return a.v[i] * b.v[i]; });
+inline Floats multiply(Floats a, Floats b) {
+  return floats_by_vec([&](std::size_t i) { return a.v[i] * b.v[i]; });
 }
 /// a * b + c
-inline Floats multiply_add(const Floats& a, const Floats& b, const Floats& c) {
-  return floats_by_vec([&](int i) { return fma(a.v[i], b.v[i], c.v[i]); });
+inline Floats multiply_add(Floats a, Floats b, Floats c) {
+  return floats_by_vec([&](std::size_t i) { return fma(a.v[i], b.v[i], c.v[i]); });
 }
-inline Floats negate(const Floats& a) {
-  return floats_by_vec([&](int i) { return -a.v[i]; });
+inline Floats negate(Floats a) {
+  return floats_by_vec([&](std::size_t i) { return -a.v[i]; });
 }
 
 }  // namespace
