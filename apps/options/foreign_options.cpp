@@ -171,8 +171,7 @@ constexpr auto foreign_options = std::to_array<ForeignOption>({
      Kind::instead, own_cache,
      "LLAMA_ARG_SWA_FULL,LLAMA_ARG_CTX_CHECKPOINTS,LLAMA_ARG_CHECKPOINT_MIN_SPACING_NT,"
      "LLAMA_ARG_CACHE_IDLE_SLOTS,LLAMA_ARG_DEFRAG_THOLD"},
-    {"--cache-reuse,--slot-save-path,--prompt-cache,--prompt-cache-all,--prompt-cache-ro", Kind::instead, prefixes,
-     "LLAMA_ARG_CACHE_REUSE"},
+    {"--cache-reuse,--prompt-cache,--prompt-cache-all,--prompt-cache-ro", Kind::instead, prefixes, "LLAMA_ARG_CACHE_REUSE"},
     {"-sysf,--system-prompt-file", Kind::instead, "--system \"$(cat FILE)\" is the system message of a file"},
     {"-bf,--binary-file", Kind::instead, "-f FILE reads the prompt of a file"},
     {"-ptc,--print-token-count", Kind::instead, "--json prints the numbers of tokens"},

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
+#include <utility>
 
 #include "base/available_memory.h"
 #include "base/json.h"
@@ -90,6 +91,7 @@ void ServiceFlags::add_to(Command& command) {
        .target = &cache_disk_mib,
        .meaning = "MiB of all files there",
        .range = {.least = 0, .most = 1 << 30}});
+  add({"--slot-save-path", &slot_folder, "Clients may save conversations in files of this folder (POST /slots)", "FOLDER"});
   add({"--no-prefix-cache", &no_prefix_cache, "Compute every prompt from its start"});
   add({"--strict-fields", &strict_fields, "Refuse requests with fields that are not known"});
 }
@@ -101,10 +103,13 @@ EngineOptions ServiceFlags::engine_options(const EngineFlags& engine) const {
   options.model.max_batch_tokens = options.max_batch_tokens;
   options.prefix_cache = !no_prefix_cache;
   options.kv_tokens = kv_tokens;
-  if (!cache_disk.empty() && (cache_ram_mib == 0 || no_prefix_cache)) {
-    throw UsageError(fmt::format("--cache-disk can't be used with {}: prompts come back through host memory",
-                                 no_prefix_cache ? "--no-prefix-cache" : "--cache-ram 0"));
+  for (const auto& [flag, folder] : {std::pair("--cache-disk", &cache_disk), std::pair("--slot-save-path", &slot_folder)}) {
+    if (!folder->empty() && (cache_ram_mib == 0 || no_prefix_cache)) {
+      throw UsageError(fmt::format("{} can't be used with {}: prompts come back through host memory", flag,
+                                   no_prefix_cache ? "--no-prefix-cache" : "--cache-ram 0"));
+    }
   }
+  options.slots = !slot_folder.empty();
   options.cache_disk = cache_disk;
   options.cache_disk_bytes = cache_disk_mib << 20;
   options.cache_ram_bytes = cache_ram_mib < 0 ? -1 : cache_ram_mib << 20;
@@ -120,6 +125,7 @@ ServerOptions ServiceFlags::server_options(const std::string& path, const Sampli
   options.chat_template = chat_template.source();
   options.template_arguments = chat_template.variables();
   options.sampling = sampling;
+  options.slot_folder = slot_folder;
   options.parallel = parallel;
   options.max_waiting = max_waiting;
   if (request_seconds > 0.0) {

@@ -21,6 +21,7 @@ struct ServiceFlags {
   std::int64_t cache_ram_mib = -1;
   std::string cache_disk;
   std::int64_t cache_disk_mib = 16384;
+  std::string slot_folder;
   double prompt_seconds = 0.5;
   double request_seconds = 600.0;
   bool no_prefix_cache = false;

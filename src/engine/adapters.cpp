@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "models/adapters/lora_file.h"
+#include "weights/fingerprint.h"
 
 namespace rocmforge {
 
@@ -32,6 +33,7 @@ const LoadedAdapter& EngineAdapters::load(const AdapterOptions& options) {
   auto file = std::make_shared<const LoraFile>(GgufFile(options.path));
   adapter.task_name = file->file().string("adapter.lora.task_name", "");
   adapter.prompt_prefix = file->file().string("adapter.lora.prompt_prefix", "");
+  adapter.fingerprint = fingerprint(file->file());
   list_.reserve(list_.size() + 1);
   unloaded_.reserve(most + list_.size() + unloaded_.size() + 1);  // so that unloading allocates nothing
   model_->load_adapter(next_id_, std::move(file));

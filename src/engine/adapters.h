@@ -29,6 +29,7 @@ struct LoadedAdapter {
   float scale = 0.0f;        ///< of requests that name no adapters; 0: they do not use it
   std::string task_name{};
   std::string prompt_prefix{};
+  std::string fingerprint{};  ///< of the file, see fingerprint()
 };
 
 /// The adapters of an engine. An adapter that is unloaded stays in memory while a request uses it.

@@ -57,6 +57,16 @@ SequenceCache::Size cache_size(const EngineParts& parts, const EngineOptions& op
   return size;
 }
 
+PieceKey identity_of_model(const EngineParts& parts) {
+  std::vector<const GgufFile*> files;
+  for (const GgufFile* file : {parts.file.get(), parts.vision_file.get()}) {
+    if (file != nullptr) {
+      files.push_back(file);
+    }
+  }
+  return identity_of(files, fmt::format("{} ranks", parts.model->ranks()), *parts.memory);
+}
+
 /// Whether MTP blocks of the model draft.
 bool uses_mtp(const EngineParts& parts, const EngineOptions& options) {
   return options.drafts.mtp == MtpUse::on && options.drafts.most > 0 && parts.model->mtp_blocks() > 0;
@@ -98,15 +108,15 @@ Engine::State::State(EngineParts engine_parts, const EngineOptions& options)
       max_prefill_seconds(options.max_prefill_seconds),
       step_seconds(options.step_seconds) {
   scored.reserve(logprobs.size());
-  if (host_memory && !options.cache_disk.empty()) {
-    std::vector<const GgufFile*> files;
-    for (const GgufFile* file : {parts.file.get(), parts.vision_file.get()}) {
-      if (file != nullptr) {
-        files.push_back(file);
-      }
+  if (host_memory && (options.slots || !options.cache_disk.empty())) {
+    const PieceKey identity = identity_of_model(parts);
+    if (options.slots) {
+      slots.emplace(options.max_sequences, identity, adapters, *parts.memory, cache);
     }
-    disk.emplace(std::make_unique<PromptFiles>(options.cache_disk, options.cache_disk_bytes),
-                 identity_of(files, fmt::format("{} ranks", parts.model->ranks()), *parts.memory), *parts.memory, cache);
+    if (!options.cache_disk.empty()) {
+      disk.emplace(std::make_unique<PromptFiles>(options.cache_disk, options.cache_disk_bytes), identity, *parts.memory,
+                   cache);
+    }
   }
 }
 
@@ -169,6 +179,9 @@ void Engine::State::finish(Running& running, FinishReason reason, StepOutput& ou
     disk->keep(running);
   }
   scheduler.finish(running, reason);
+  if (slots) {
+    slots->keep(running);
+  }
   output.finish = reason;
   output.stats = running.stats();
   forget(running);
@@ -400,6 +413,11 @@ std::vector<SequenceStatus> Engine::sequences() const {
     sequences.push_back(state_->describe(*sequence));
   }
   return sequences;
+}
+
+EngineSlots* Engine::slots() {
+  state_->copy();
+  return state_->slots ? &*state_->slots : nullptr;
 }
 
 const VisionModel* Engine::vision() const { return state_->parts.vision.get(); }

@@ -95,6 +95,8 @@ struct EngineOptions {
   /// A folder for prompts' blocks, which later processes find; "": none. Needs host memory, through which they come back.
   std::string cache_disk{};
   std::int64_t cache_disk_bytes = std::int64_t{16} << 30;  ///< the most of all files there
+  /// Whether conversations are named by slots (Engine::slots), as many as max_sequences. Needs host memory for prompts.
+  bool slots = false;
   DraftOptions drafts{};                   ///< its `mtp` decides ModelOptions::load_mtp, whose own value is not read
   std::vector<AdapterOptions> adapters{};  ///< loaded with the model
   /// The file of the model's image encoder (mmproj); "": it sees no images. A step then has at least the tokens of the
@@ -207,6 +209,7 @@ struct EngineStatus {
 };
 
 struct EngineParts;
+class EngineSlots;
 class VisionModel;
 
 /// Runs a model for several requests at once. Not thread-safe: one thread owns it.
@@ -249,6 +252,9 @@ class Engine {
   [[nodiscard]] EngineStatus status() const;
   /// The requests that have not finished: running ones first, each in the order in which they run.
   [[nodiscard]] std::vector<SequenceStatus> sequences() const;
+
+  /// The slots that name conversations; null without EngineOptions::slots, or where host memory has no room for prompts.
+  [[nodiscard]] EngineSlots* slots();
 
   /// The image encoder, null for a model that sees no images. Requests get images by add_image() (engine/images.h).
   [[nodiscard]] const VisionModel* vision() const;

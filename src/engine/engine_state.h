@@ -21,6 +21,7 @@
 #include "engine/prompt_cache.h"
 #include "engine/prompt_disk.h"
 #include "engine/running.h"
+#include "engine/slots.h"
 #include "engine/step_recovery.h"
 #include "engine/step_time.h"
 
@@ -83,6 +84,8 @@ struct Engine::State {
   void add(const Request& request, std::span<const RequestId> ids);
   /// Sets the limit of prompt tokens in later steps from the time of a step.
   void take_time(double seconds);
+  /// Makes the copies that wait to be made.
+  void copy();
   /// Tells the watch how long these chunks may take.
   void watch_work(std::span<const ScheduledChunk> chunks);
   [[nodiscard]] SequenceStatus describe(const Sequence& sequence) const;
@@ -94,6 +97,7 @@ struct Engine::State {
   Scheduler scheduler;
   ModelRunner runner;
   EngineAdapters adapters;
+  std::optional<EngineSlots> slots;
   Drafts drafts;
   std::unordered_map<RequestId, Running> requests;  ///< addresses stay
   MaskWork masks;                                   ///< uses the answers in `requests`

@@ -290,6 +290,12 @@ ModelRunner::NextDraw Engine::State::next_draw() {
   };
 }
 
+// Once: a copy that is repeated may copy what came after it.
+void Engine::State::copy() {
+  runner.copy(cache.copies());
+  cache.copies_made();
+}
+
 void Engine::State::take_step() {
   step.swap(ahead);
   ahead.clear();
@@ -307,8 +313,7 @@ void Engine::State::take_step() {
     watch_work(step);
     const auto to_or_from_host = [](const BlockCopy& copy) { return copy.kind != CopyKind::on_device; };
     step_copies = std::ranges::any_of(cache.copies(), to_or_from_host);
-    runner.copy(cache.copies());  // once: a copy that is repeated may copy what came after it
-    cache.copies_made();
+    copy();
     runner.start(step, next_draw());
   }
   if (parts.model->runs_ahead()) {

@@ -98,6 +98,7 @@ std::unique_ptr<Engine> load_draft_model(const EngineParts& parts, const EngineO
   own.max_waiting = -1;
   own.prefix_cache = true;
   own.cache_disk.clear();
+  own.slots = false;
   own.cache_ram_bytes = 0;  // what it lacks it computes faster than the model's blocks are copied
   own.model.progress = nullptr;
   own.model.ranks = 1;  // its sums would take longer than its layers
@@ -132,7 +133,10 @@ std::unique_ptr<Engine> load_model(const std::string& path, const EngineOptions&
   if (!options.cache_disk.empty() && (options.cache_ram_bytes == 0 || !options.prefix_cache)) {
     throw Error("prompts in files need host memory for prompts, and the prefix cache");
   }
-  if (wanted.cache_ram_bytes > 0 || !wanted.cache_disk.empty()) {
+  if (options.slots && (options.cache_ram_bytes == 0 || !options.prefix_cache)) {
+    throw Error("slots need host memory for prompts, and the prefix cache");
+  }
+  if (wanted.cache_ram_bytes > 0 || !wanted.cache_disk.empty() || wanted.slots) {
     if (const std::string reason = host_copies_refusal(*parts.memory, options.cache_ram_bytes); !reason.empty()) {
       log_warning("{}: prompts are not kept in host memory: {}", path, reason);
     }

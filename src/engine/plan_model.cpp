@@ -62,7 +62,7 @@ void check_options(const EngineOptions& options) {
   if (!names_several(options.device) && (!options.tensor_split.empty() || options.split == DeviceSplit::layer)) {
     throw Error("layers are divided among several devices, each named: --device cuda:0,cuda:1 or hip:0,hip:1");
   }
-  if (options.model.processes != nullptr && (options.cache_ram_bytes > 0 || !options.cache_disk.empty())) {
+  if (options.model.processes != nullptr && (options.cache_ram_bytes > 0 || !options.cache_disk.empty() || options.slots)) {
     throw Error("prompts are not kept in host memory or files where processes share the model");
   }
   if (options.as_process && options.model.processes == nullptr) {

@@ -6,21 +6,15 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "engine/prompt_files.h"
+#include "engine/prompt_pieces.h"
 #include "engine/prompt_reader.h"
-#include "memory/sequence_memory.h"
 #include "schedule/pages/sequence_cache.h"
 #include "schedule/sequence.h"
-#include "weights/gguf_file.h"
 
 namespace rocmforge {
-
-/// A hash of all that the bytes of a model's cached blocks depend on beside tokens: the files (their metadata, tensors and
-/// samples of the data), `options` that change what a layer computes, and the layout of the pages.
-PieceKey identity_of(std::span<const GgufFile* const> files, std::string_view options, const SequenceMemory& memory);
 
 /// Keeps what was computed of sequences that end in files, and brings it to host memory for prompts that begin alike, from
 /// where it is restored as others. There are two kinds of files. A piece holds whole blocks, at least piece_bytes. Models
@@ -59,18 +53,9 @@ class PromptDisk {
   [[nodiscard]] std::vector<PieceKey> keys_of(const Sequence& sequence, std::size_t blocks);
   /// What blocks [first, end) of a sequence hold.
   void take_contents(const Sequence& sequence, std::size_t first, std::size_t end);
-  [[nodiscard]] bool has_checkpoints() const { return memory_->num_kinds() > 1; }
-  /// The copies of one kind in a file, one after another.
-  struct Part {
-    std::size_t kind = 0;
-    std::size_t first = 0;  ///< block of the prompt; the last one is that before the file's end
-    std::size_t start = 0;  ///< in the file's bytes
-  };
-  /// The parts of a file of blocks [first, end), and behind them one without copies, where the bytes end.
-  [[nodiscard]] std::vector<Part> parts_of(std::size_t first, std::size_t end, bool checkpoint) const;
-  /// Has blocks written from `first` on, and for a checkpoint what is kept with them; false where nothing can be written
-  /// now.
-  bool write(const Sequence& sequence, const PieceKey& key, std::span<const BlockId> run, std::size_t first,
+  /// Has blocks [first, end) of a run written, and for a checkpoint what is kept with them; false where nothing can be
+  /// written now.
+  bool write(const Sequence& sequence, const PieceKey& key, const PrefixCache::Held& run, std::size_t first, std::size_t end,
              bool checkpoint);
   /// A file of blocks [first, end), for a checkpoint with what is kept with them.
   struct Piece {
@@ -86,18 +71,13 @@ class PromptDisk {
   /// The files that bring the most of a prompt whose first `known` blocks are known; none where that is not more than
   /// `usable`.
   [[nodiscard]] std::deque<Piece> pieces_behind(std::size_t known, std::size_t usable, std::span<const PieceKey> keys) const;
-  /// How many of the first blocks of a sequence can be restored.
-  [[nodiscard]] std::size_t usable(const Sequence& sequence) const;
-  /// Brings a piece to host memory; false where the bytes are not its or there is no room.
-  bool bring(const Sequence& sequence, const Piece& piece, const PromptReader::Bytes& bytes);
 
   std::unique_ptr<PromptFiles> files_;
   PieceKey identity_;
-  SequenceMemory* memory_;
   SequenceCache* cache_;
+  PromptPieces pieces_;
   std::size_t piece_blocks_;
   std::vector<std::int32_t> contents_;
-  std::vector<std::int32_t> scratch_;
   std::int64_t loaded_tokens_ = 0;
   std::map<RequestId, Loading> loading_;
   PromptReader reader_;  // uses files_

@@ -15,7 +15,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/sha256.h"
+#include "engine/piece_file.h"
 
 namespace rocmforge {
 namespace {
@@ -25,79 +25,6 @@ namespace fs = std::filesystem;
 constexpr std::string_view suffix = ".prompt";
 constexpr std::string_view temporary_suffix = ".prompt-tmp";
 constexpr std::chrono::hours time_to_write{1};
-
-/// The start of a file. Behind it come the contents, then the bytes.
-struct Header {
-  std::array<char, 8> magic{'R', 'F', 'P', 'R', 'O', 'M', 'P', 'T'};
-  std::uint32_t version = 1;
-  std::uint32_t reserved = 0;
-  PieceKey key{};
-  std::uint64_t num_contents = 0;
-  std::uint64_t num_bytes = 0;
-  std::uint64_t sum = 0;  ///< checksum() of contents and bytes, one multiplied
-
-  friend bool operator==(const Header&, const Header&) = default;
-};
-static_assert(sizeof(Header) == 72);
-
-Header header_of(const PieceKey& key, std::span<const std::int32_t> contents, std::span<const std::byte> bytes) {
-  return {.key = key,
-          .num_contents = contents.size(),
-          .num_bytes = bytes.size(),
-          .sum = checksum(std::as_bytes(contents)) * 3 + checksum(bytes)};
-}
-
-/// A file that is closed at the end. Opening does not wait, also where it is a pipe.
-class OpenFile {
- public:
-  OpenFile(const fs::path& path, int flags)
-      : descriptor_(::open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600)) {}
-  ~OpenFile() {
-    if (descriptor_ >= 0) {
-      ::close(descriptor_);
-    }
-  }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-
-  [[nodiscard]] bool is_open() const { return descriptor_ >= 0; }
-  /// False at an error and where the file ends before.
-  bool read(std::span<std::byte> to) {
-    while (!to.empty()) {
-      const ssize_t count = ::read(descriptor_, to.data(), to.size());
-      if (count < 0 && errno == EINTR) {
-        continue;
-      }
-      if (count <= 0) {
-        return false;
-      }
-      to = to.subspan(static_cast<std::size_t>(count));
-    }
-    return true;
-  }
-  /// Throws Error with the system's reason.
-  void write(std::span<const std::byte> from) {
-    while (!from.empty()) {
-      const ssize_t count = ::write(descriptor_, from.data(), from.size());
-      if (count < 0 && errno != EINTR) {
-        throw Error(std::strerror(errno));
-      }
-      from = from.subspan(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
-    }
-  }
-  [[nodiscard]] std::int64_t size() const {
-    struct stat status {};
-    return ::fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode) ? std::int64_t{status.st_size} : -1;
-  }
-
- private:
-  int descriptor_;
-};
-
-template <class T>
-std::span<std::byte> bytes_of(T& value) {
-  return std::as_writable_bytes(std::span(&value, 1));
-}
 
 std::string name_of(const PieceKey& key) {
   std::string name;
@@ -125,64 +52,12 @@ std::optional<PieceKey> key_of(const std::string& name) {
 
 /// Whether the sizes of a file of a piece are those that its start says.
 bool looks_whole(const fs::path& path, const PieceKey& key) {
-  OpenFile file(path, O_RDONLY);
-  Header header;
-  if (!file.is_open() || !file.read(bytes_of(header))) {
-    return false;
-  }
-  const Header usual;
-  constexpr std::uint64_t most = std::uint64_t{1} << 40;
-  return header.magic == usual.magic && header.version == usual.version && header.key == key && header.num_contents < most &&
-         header.num_bytes < most &&
-         file.size() == static_cast<std::int64_t>(sizeof(Header) + 4 * header.num_contents + header.num_bytes);
-}
-
-PieceKey hash_of(std::span<const std::byte> bytes) {
-  return sha256({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
+  PieceFile file(path, O_RDONLY);
+  const std::optional<PieceHeader> header = file.is_open() ? read_piece_header(file) : std::nullopt;
+  return header && header->key == key && file.size() == static_cast<std::int64_t>(header->file_bytes());
 }
 
 }  // namespace
-
-PieceKey first_piece_key(const PieceKey& identity, std::string_view salt) {
-  std::vector<std::byte> text(sizeof(identity) + salt.size());
-  std::memcpy(text.data(), identity.data(), sizeof(identity));
-  std::ranges::copy(std::as_bytes(std::span(salt)), text.begin() + sizeof(identity));
-  return hash_of(text);
-}
-
-PieceKey piece_key(const PieceKey& before, std::span<const std::int32_t> contents) {
-  std::vector<std::byte> text(sizeof(before) + contents.size_bytes());
-  std::memcpy(text.data(), before.data(), sizeof(before));
-  std::ranges::copy(std::as_bytes(contents), text.begin() + sizeof(before));
-  return hash_of(text);
-}
-
-// Each step is a bijection of its sum for a given word, and of the word for a given sum. Four sums are independent, so that
-// a processor has four multiplications under way.
-std::uint64_t checksum(std::span<const std::byte> bytes) {
-  constexpr std::uint64_t factor = 0x9e3779b97f4a7c15u;
-  std::array<std::uint64_t, 4> sums = {bytes.size(), 1, 2, 3};
-  const auto take = [](std::uint64_t& sum, std::uint64_t word) {
-    sum = (sum ^ word) * factor;
-    sum ^= sum >> 32;
-  };
-  std::size_t at = 0;
-  for (; at + 32 <= bytes.size(); at += 32) {
-    std::array<std::uint64_t, 4> words{};
-    std::memcpy(words.data(), bytes.data() + at, sizeof(words));
-    for (std::size_t i = 0; i < 4; ++i) {
-      take(sums[i], words[i]);
-    }
-  }
-  for (; at < bytes.size(); ++at) {
-    take(sums[at % 4], static_cast<std::uint64_t>(bytes[at]));
-  }
-  std::uint64_t all = 0;
-  for (const std::uint64_t sum : sums) {
-    take(all, sum);
-  }
-  return all;
-}
 
 PromptFiles::PromptFiles(fs::path folder, std::int64_t max_bytes) : folder_(std::move(folder)), max_bytes_(max_bytes) {
   std::error_code problem;
@@ -321,7 +196,7 @@ bool PromptFiles::try_to_write(const PromptPiece& piece) const {
 
 void PromptFiles::take_written(const PromptPiece& piece) {
   try {
-    insert(piece.key, static_cast<std::int64_t>(sizeof(Header) + 4 * piece.contents.size() + piece.bytes.size()));
+    insert(piece.key, static_cast<std::int64_t>(bytes_on_disk(piece)));
     ++num_written_;
     remove_oldest();
   } catch (const std::bad_alloc&) {  // the next process finds the file
@@ -336,14 +211,11 @@ void PromptFiles::write(const PromptPiece& piece) const {
   std::error_code ignored;
   fs::remove(temporary, ignored);
   try {
-    OpenFile file(temporary, O_WRONLY | O_CREAT | O_EXCL);
+    PieceFile file(temporary, O_WRONLY | O_CREAT | O_EXCL);
     if (!file.is_open()) {
       throw Error(std::strerror(errno));
     }
-    Header header = header_of(piece.key, piece.contents, piece.bytes);
-    file.write(bytes_of(header));
-    file.write(std::as_bytes(std::span(piece.contents)));
-    file.write(piece.bytes);
+    write_piece(file, piece);
     fs::rename(temporary, path);
   } catch (...) {
     fs::remove(temporary, ignored);
@@ -363,17 +235,10 @@ std::optional<std::vector<std::byte>> PromptFiles::read(const PieceKey& key, std
   const fs::path path = path_of(key);
   std::error_code ignored;
   if (looks_whole(path, key)) {
-    OpenFile file(path, O_RDONLY);
-    Header header;
-    std::vector<std::int32_t> own(contents.size());
-    if (file.is_open() && file.read(bytes_of(header)) && header.num_contents == contents.size() &&
-        header.num_bytes < static_cast<std::uint64_t>(std::max<std::int64_t>(file.size(), 0)) &&
-        file.read(std::as_writable_bytes(std::span(own))) && std::ranges::equal(own, contents)) {
-      std::vector<std::byte> bytes(header.num_bytes);
-      if (file.read(bytes) && header == header_of(key, own, bytes)) {
-        fs::last_write_time(path, fs::file_time_type::clock::now(), ignored);
-        return bytes;
-      }
+    PieceFile file(path, O_RDONLY);
+    if (std::optional<std::vector<std::byte>> bytes = file.is_open() ? read_piece(file, key, contents) : std::nullopt) {
+      fs::last_write_time(path, fs::file_time_type::clock::now(), ignored);
+      return bytes;
     }
   }
   if (fs::remove(path, ignored)) {  // else another process has removed it

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -11,29 +10,13 @@
 #include <optional>
 #include <set>
 #include <span>
-#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "engine/piece_file.h"
+
 namespace rocmforge {
-
-/// Names a piece of a prompt by all that its bytes depend on: a SHA-256 of the key of the piece before it and its contents.
-using PieceKey = std::array<std::uint32_t, 8>;
-
-/// The key in the place of the piece before a prompt's first: of the model (see identity_of) and the salt.
-PieceKey first_piece_key(const PieceKey& identity, std::string_view salt);
-PieceKey piece_key(const PieceKey& before, std::span<const std::int32_t> contents);
-
-/// A checksum that any change of one 8-byte word changes; not one against intent.
-std::uint64_t checksum(std::span<const std::byte> bytes);
-
-/// Several blocks of a prompt that follow each other.
-struct PromptPiece {
-  PieceKey key{};
-  std::vector<std::int32_t> contents;  ///< tokens, and what images hold
-  std::vector<std::byte> bytes;
-};
 
 /// Pieces of prompts in the files of a folder, each named by its key: also those of earlier processes and of other models.
 /// A thread writes them beside computing. When the files have more than `max_bytes`, the ones not used for longest are

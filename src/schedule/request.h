@@ -69,6 +69,7 @@ struct Request {
   std::int32_t keep = 0;      ///< prompt tokens that a shift never drops
   std::int32_t priority = 0;  ///< lower ones run first; equal ones by clients in turn, then by arrival
   std::uint64_t client = 0;   ///< the client that sent it
+  std::int32_t slot = -1;     ///< that names its conversation when it has ended; -1: one is chosen
   std::string cache_salt{};   ///< prefixes are shared with requests of the same salt alone
   /// That change the model for it; empty: those that the engine uses where a request names none. Prefixes are shared with
   /// requests of the same adapters and scales alone.

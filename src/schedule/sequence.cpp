@@ -7,29 +7,23 @@
 #include "base/error.h"
 
 namespace rocmforge {
-namespace {
-
-/// Different for each salt with each list of adapters: their number comes first, and each takes as many bytes.
-std::string prefix_salt_of(const Request& request) {
-  const std::size_t count = request.adapters ? request.adapters->size() : 0;
-  if (count == 0 && request.cache_salt.empty()) {
+// Their number comes first, and each takes as many bytes.
+std::string prefix_salt_of(std::string_view salt, std::span<const AdapterScale> adapters) {
+  if (adapters.empty() && salt.empty()) {
     return {};
   }
-  std::string salt = std::to_string(count) + ' ';
-  for (std::size_t i = 0; i < count; ++i) {
-    const AdapterScale& adapter = (*request.adapters)[i];
-    salt.append(reinterpret_cast<const char*>(&adapter.id), sizeof adapter.id);
-    salt.append(reinterpret_cast<const char*>(&adapter.scale), sizeof adapter.scale);
+  std::string text = std::to_string(adapters.size()) + ' ';
+  for (const AdapterScale& adapter : adapters) {
+    text.append(reinterpret_cast<const char*>(&adapter.id), sizeof adapter.id);
+    text.append(reinterpret_cast<const char*>(&adapter.scale), sizeof adapter.scale);
   }
-  return salt + request.cache_salt;
+  return text.append(salt);
 }
-
-}  // namespace
 
 Sequence::Sequence(RequestId id_, Request request_, SequenceCache& sequence_cache)
     : id(id_),
       request(std::move(request_)),
-      prefix_salt(prefix_salt_of(request)),
+      prefix_salt(prefix_salt_of(request.cache_salt, request.adapters.value_or(std::vector<AdapterScale>()))),
       tokens(request.prompt),
       prompt_tokens(static_cast<std::int32_t>(tokens.size())),
       cache(sequence_cache.make_sequence()) {

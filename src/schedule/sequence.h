@@ -23,6 +23,9 @@ enum class SequencePhase {
 
 std::string_view name(SequencePhase phase);
 
+/// The salt of a request's prefixes: different for each of its salts with each list of adapters.
+std::string prefix_salt_of(std::string_view salt, std::span<const AdapterScale> adapters);
+
 struct Sequence;
 
 /// A prompt to which several sequences answer.

@@ -33,6 +33,10 @@ void serve_pull(const std::shared_ptr<HttpExchange>& exchange, ServerState& stat
   serve_ollama_pull(exchange, state.options, state.pulls);
 }
 
+void serve_slot(const std::shared_ptr<HttpExchange>& exchange, ServerState& state) {
+  serve_slot_action(exchange, state.needed_backend(), state.options.slot_folder, state.slots);
+}
+
 void serve_cancel(const std::shared_ptr<HttpExchange>& exchange, ServerState& state) {
   const std::string& id = exchange->request.path_part;
   if (!state.service->active.cancel(id, exchange->request.owner)) {
@@ -167,6 +171,7 @@ std::vector<Route> server_routes(const ServerOptions& options) {
   get({"/tokenizer_info"}, with_backend(serve_tokenizer_info));
   get({"/props"}, serve_props);
   get({"/slots"}, serve_slots);
+  post({"/slots/{id}"}, serve_slot);
   if (options.page) {
     add_page(routes);
   }

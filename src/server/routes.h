@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "server/api/generation.h"
+#include "server/api/llama_server/slots.h"
 #include "server/api/ollama/ollama_pull.h"
 #include "server/http_exchange.h"
 #include "server/model_service.h"
@@ -21,6 +22,7 @@ struct ServerState {
   ServerOptions options;
   std::shared_ptr<ModelService> service = std::make_shared<ModelService>();
   ModelPulls pulls{};
+  SlotWork slots{};
   std::atomic<bool> draining{false};
 
   /// For a request to the model; empty while no model is loaded.

@@ -54,6 +54,7 @@ class Server::Implementation {
     http_->stop();
     workers_.stop();
     state_.pulls.stop();
+    state_.slots.stop();
     if (is_shared()) {
       wait_for_exchanges();
     }
@@ -86,6 +87,7 @@ class Server::Implementation {
     }
     workers_.interrupt_all(Interruption::shutdown);
     state_.pulls.interrupt();
+    state_.slots.interrupt();
     if (!is_shared()) {  // else others use the model: only this server's requests end, with their connections
       state_.service->models.cancel_all();
       http_->drain(std::chrono::milliseconds(500));  // for the ends of the answers

@@ -57,6 +57,7 @@ struct ServerOptions : ServiceOptions {
   std::string adapter_folder{};  ///< clients may load adapters of this folder, and unload any; "": they may not
   bool page = true;
   bool slots = true;
+  std::string slot_folder{};  ///< slots are saved in files of this folder; "": they are not
   std::string version = "0";
   LogOptions log{};
 };

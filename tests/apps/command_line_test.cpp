@@ -172,6 +172,8 @@ INSTANTIATE_TEST_SUITE_P(
         WrongLine{{"run", "nowhere/model.gguf", "-p", "hi"}, "there is no file 'nowhere/model.gguf'"},
         WrongLine{{"run", "/", "-p", "hi"}, "'/' is a folder; rocmforge models '/' lists its models"},
         WrongLine{{"perplexity"}, "--file is required (see rocmforge perplexity --help)"},
+        WrongLine{{"serve", "--slot-save-path", "x", "--cache-ram", "0"},
+                  "--slot-save-path can't be used with --cache-ram 0: prompts come back through host memory"},
         WrongLine{{"perplexity", "-f", "x", "-c", "2"}, "--context is 2, must be at least 4"},
         WrongLine{{"perplexity", "-f", "x", "-t", "5000"}, "--threads is 5000, must be 0 to 1024 (0: all processors)"},
         WrongLine{{"bench", "matmul", "-t", "5000"}, "--threads is 5000, must be 0 to 1024 (0: all processors)"},

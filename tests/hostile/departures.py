@@ -27,7 +27,7 @@ BODIES = {
     "/api/chat": CONVERSATION, "/api/generate": PROMPT, "/api/embed": TEXTS, "/api/embeddings": {"prompt": "one"},
     "/api/show": NAME, "/api/pull": NAME,
     "/infill": {"input_prefix": "one", "input_suffix": "three", "n_predict": 4},
-    "/tokenize": {"content": "one two"}, "/detokenize": {"tokens": [5, 6, 7]}, "/apply-template": CONVERSATION, "/cancel/ID": {},
+    "/tokenize": {"content": "one two"}, "/detokenize": {"tokens": [5, 6, 7]}, "/apply-template": CONVERSATION, "/cancel/ID": {}, "/slots/ID": {"filename": "a"},
     "/lora-adapters": [], "/load_lora_adapter": {"lora_name": "a", "lora_path": "a.gguf"}, "/unload_lora_adapter": {"lora_name": "a"},
 }
 ALSO_STREAMED = {"/chat/completions", "/completions", "/completion", "/generate", "/responses", "/messages", "/api/chat", "/api/generate"}

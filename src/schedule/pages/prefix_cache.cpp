@@ -352,6 +352,16 @@ void PrefixCache::free_block(Entry& entry) {
   }
 }
 
+std::size_t PrefixCache::erase(std::span<const std::int32_t> tokens, std::string_view salt,
+                               std::span<const TokenSpan> spans) {
+  const std::vector<Entry*> chain = known(tokens, salt, spans);
+  std::size_t left = chain.size();
+  while (left > 0 && chain[left - 1]->first_child == nullptr) {
+    forget(*chain[--left]);
+  }
+  return chain.size() - left;
+}
+
 // A removed entry is no child any more, so that only its own block and copy remain to be freed.
 void PrefixCache::forget(Entry& entry) {
   const auto remove = [this](Entry& each) {

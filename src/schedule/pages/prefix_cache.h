@@ -103,6 +103,10 @@ class PrefixCache final : private BlockWatcher {
     std::uint64_t key = 0;     ///< of the last one
     std::uint64_t serial = 0;  ///< of its entry
   };
+  /// Forgets the last known blocks that start `tokens`, up to one that a longer prompt needs. Returns how many; a block that
+  /// a sequence holds stays allocated.
+  std::size_t erase(std::span<const std::int32_t> tokens, std::string_view salt, std::span<const TokenSpan> spans);
+
   /// Inserts the full blocks of a sequence: blocks[i] holds tokens [i * block_tokens, (i + 1) * block_tokens). If memory
   /// runs out, only the first of them are inserted. `window_blocks` are those of the same positions in each group with a
   /// window, -1 for given-up blocks.
@@ -281,6 +285,12 @@ class PrefixCache::Held {
   [[nodiscard]] std::vector<BlockId> start_on_device() const;
   /// The slot of the state behind it where that is on the device, else -1.
   [[nodiscard]] SlotId state_on_device() const;
+  /// Where block `index` of the run is, or what is kept of a kind from 1 on with it: on the device if it is there.
+  struct Place {
+    std::int32_t id = -1;  ///< -1: nowhere
+    bool on_host = false;
+  };
+  [[nodiscard]] Place place(std::size_t kind, std::size_t index) const;
 
  private:
   friend class PrefixCache;

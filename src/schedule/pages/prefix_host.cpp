@@ -69,6 +69,12 @@ SlotId PrefixCache::Held::state_on_device() const {
   return chain_.empty() || !cache_->states_ ? -1 : cache_->on_device(*chain_.back(), cache_->num_kinds() - 1);
 }
 
+PrefixCache::Held::Place PrefixCache::Held::place(std::size_t kind, std::size_t index) const {
+  const Entry& entry = *chain_.at(index);
+  const BlockId own = cache_->on_device(entry, kind);
+  return own >= 0 ? Place{.id = own, .on_host = false} : Place{.id = copy_of(entry, kind), .on_host = true};
+}
+
 void PrefixCache::restore(const Held& held, const Target& target) {
   const std::span<Entry* const> chain = held.chain_;
   copies_->reserve(copies_->size() + chain.size() * num_kinds());  // nothing behind this allocates

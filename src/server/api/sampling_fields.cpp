@@ -89,6 +89,7 @@ void read_sampling(Fields& fields, const ServedModel& model, Request& request, c
   }
   request.ignore_eos = fields.boolean("ignore_eos").value_or(false);
   request.priority = static_cast<std::int32_t>(fields.integer("priority", -1000, 1000).value_or(0));
+  request.slot = static_cast<std::int32_t>(fields.integer("id_slot", -1, model.parallel - 1).value_or(-1));
   request.cache_salt = fields.text("cache_salt").value_or("");
   if (request.cache_salt.size() > longest_salt) {
     fields.fail("cache_salt", fmt::format("has {} bytes, at most {}", request.cache_salt.size(), longest_salt));

@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "engine/slots.h"
 #include "server/api/raw_prompts.h"
 #include "server/api/sampling_fields.h"
 
@@ -149,6 +150,11 @@ void serve_slots(const std::shared_ptr<HttpExchange>& exchange, ServerState& sta
         }
         while (slots.size() < static_cast<std::size_t>(parallel)) {
           slots.push_back({{"id", slots.size()}, {"n_ctx", n_ctx}, {"is_processing", false}});
+        }
+        if (const EngineSlots* named = engine.slots(); named != nullptr) {
+          for (std::int32_t id = 0; id < std::min(named->count(), parallel); ++id) {
+            slots.at(static_cast<std::size_t>(id))["n_tokens_named"] = named->num_tokens(id);
+          }
         }
         try {
           exchange->send_json(slots);

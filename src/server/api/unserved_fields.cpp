@@ -52,7 +52,7 @@ constexpr std::array unserved = {
 void ignore_harmless(Fields& fields) {
   static_cast<void>(fields.text("model"));  // there is one model, with any name
   fields.ignore({"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
-                 "prompt_cache_retention", "prediction", "cache_prompt", "id_slot"});
+                 "prompt_cache_retention", "prediction", "cache_prompt"});
   fields.ignore({"length_penalty", "spaces_between_special_tokens", "n_keep", "n_discard", "n_cache_reuse",
                  "media_io_kwargs", "mm_processor_kwargs", "guided_decoding_backend"});
   const Json off = Json::array({false});
