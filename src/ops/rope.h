@@ -38,7 +38,7 @@ struct RopeAppend {
     /// temperature_length)), of the first axis; 0: it is not.
     float temperature_scale = 0.0f;
     std::int32_t temperature_length = 0;  ///< positions
-    std::int32_t temperature_ahead = 0;   ///< likewise
+    std::int32_t temperature_ahead = 0;   ///< likewise, 0 or 1
     KvLayout layout;
   };
 

@@ -112,6 +112,9 @@ class AmdAttentionDecode final : public gpu::GpuAttention {
     if (Support support = check_no_spans(spec); !support.ok) {
       return support;
     }
+    if (Support support = check_no_chunks(spec); !support.ok) {
+      return support;
+    }
     if (Support support = amd::check_architecture(device); !support.ok) {
       return support;
     }

@@ -47,9 +47,9 @@ __device__ __forceinline__ DecodeArgs read_arguments(const DecodeArgs& from) {
                  "+s"(call.head_dim));
   asm volatile(""
                : "+s"(call.sinks), "+s"(call.mask), "+s"(call.io_dtype), "+s"(call.rows), "+s"(call.causal),
-                 "+s"(call.window), "+s"(call.chunks), "+s"(call.scale_log2), "+s"(call.soft_cap_scale),
-                 "+s"(call.soft_cap_log2), "+s"(call.first_item), "+s"(call.group_tiles), "+s"(args.group),
-                 "+s"(args.pieces), "+s"(args.tile_factor), "+s"(args.pieces_factor), "+s"(args.append.q));
+                 "+s"(call.window), "+s"(call.scale_log2), "+s"(call.soft_cap_scale), "+s"(call.soft_cap_log2),
+                 "+s"(call.first_item), "+s"(call.group_tiles), "+s"(args.group), "+s"(args.pieces), "+s"(args.tile_factor),
+                 "+s"(args.pieces_factor), "+s"(args.append.q));
   // These are used beside values that differ between lanes, so they go to vector registers: scalar ones are scarcer. Not
   // where eight heads of floats take the vector registers.
   asm volatile("" : "+v"(call.out));
@@ -98,7 +98,7 @@ __device__ __forceinline__ DecodePlace decode_place(const DecodeArgs& all) {
   if (q_len == 0 || (args.rows != 0 && (args.rows == 1) != (q_len == 1))) {
     return place;
   }
-  const gpu::KeyRange visible = gpu::visible_keys(args, kv_len - q_len, kv_len);
+  const gpu::KeyRange visible = gpu::keys_in_window(args, kv_len - q_len, kv_len);
   place.begin = visible.begin;
   place.end = visible.end;
   const int first_round = visible.begin / decode_round_keys;

@@ -44,18 +44,27 @@ inline constexpr bool may_have_spans = false;
 template <>
 inline constexpr bool may_have_spans<MaybeEnds> = true;
 
-/// The keys [begin, end) that a row at `position` sees; empty for a causal row before the first key. Neither end is lower
-/// for a later row.
+/// The keys [begin, end) that a row sees. Neither end is lower for a later row.
 struct KeyRange {
   int begin;
   int end;
 };
-__device__ inline KeyRange visible_keys(const AttentionArgs& args, int position, int kv_len) {
+
+/// Those of a row at `position` where a window is none of chunks; empty for a causal row before the first key.
+__device__ inline KeyRange keys_in_window(const AttentionArgs& args, int position, int kv_len) {
   const int ahead = args.causal ? 1 : args.window;  // 0: all keys
   const int end = ahead > 0 ? min(max(position + ahead, 0), kv_len) : kv_len;
-  // A chunk is a power of two: its start is the position without its lower bits.
-  const int begin = args.window > 0 ? max(position - args.window + 1, max(position, 0) & args.chunks) : 0;
+  const int begin = args.window > 0 ? max(position - args.window + 1, 0) : 0;
   return {begin, end};
+}
+
+/// Those of any row at `position`.
+__device__ inline KeyRange visible_keys(const AttentionArgs& args, int position, int kv_len) {
+  KeyRange keys = keys_in_window(args, position, kv_len);
+  if (args.window < 0) {  // a chunk is a power of two: its start is the position without its lower bits
+    keys.begin = max(position, 0) & args.window;
+  }
+  return keys;
 }
 
 /// The same of the row that is token `token` of the step, which may see further than itself.

@@ -44,8 +44,7 @@ struct AttentionArgs {
   std::int32_t kv_heads;
   std::int32_t head_dim;
   std::int32_t causal;
-  std::int32_t window;   ///< 0 for none
-  std::int32_t chunks;   ///< -window where it is a chunk of positions, else 0
+  std::int32_t window;   ///< 0 for none; negative for chunks of -window positions, a power of two
   float scale_log2;      ///< scale * log2(e), without a soft-cap
   float soft_cap_scale;  ///< scale / cap with a soft-cap, else 0
   float soft_cap_log2;   ///< cap * log2(e)

@@ -91,8 +91,7 @@ AttentionArgs GpuAttention::attention_args(const Attention::Spec& spec, const Kv
   out.head_dim = spec.head_dim;
   out.value_dim = spec.out_dim();
   out.causal = spec.causal ? 1 : 0;
-  out.window = spec.window;
-  out.chunks = spec.chunked ? -spec.window : 0;
+  out.window = spec.chunked ? -spec.window : spec.window;
   out.scale_log2 = scale * log2_e;
   out.soft_cap_scale = spec.soft_cap > 0.0f ? scale / spec.soft_cap : 0.0f;
   out.soft_cap_log2 = spec.soft_cap * log2_e;

@@ -471,7 +471,8 @@ Support check_spec(const RopeAppend::Spec& spec) {
   if (spec.kind != RopeKind::none && (spec.n_rot <= 0 || spec.n_rot % 2 != 0 || spec.n_rot > spec.head_dim)) {
     return Support::no(fmt::format("n_rot {} is not an even number up to head_dim {}", spec.n_rot, spec.head_dim));
   }
-  if (spec.temperature_scale != 0.0f && (spec.temperature_length <= 0 || spec.temperature_ahead < 0)) {
+  if (spec.temperature_scale != 0.0f &&
+      (spec.temperature_length <= 0 || spec.temperature_ahead < 0 || spec.temperature_ahead > 1)) {
     return Support::no(fmt::format("a temperature that rises every {} positions, {} ahead", spec.temperature_length,
                                    spec.temperature_ahead));
   }

@@ -52,8 +52,7 @@ RopeAppendArgs rope_append_args(const RopeAppend::Spec& spec, const RopeAppend::
           .norm_eps = spec.norm_eps,
           .magnitude = spec.magnitude,
           .temperature_scale = spec.temperature_scale,
-          .temperature_length = std::max(spec.temperature_length, 1),
-          .temperature_ahead = spec.temperature_ahead};
+          .temperature_length = std::max(spec.temperature_length, 1) * (spec.temperature_ahead != 0 ? -1 : 1)};
 }
 
 }  // namespace gpu

@@ -40,8 +40,7 @@ struct RopeAppendArgs {
   float norm_eps;
   float magnitude;
   float temperature_scale;          ///< 0 for none
-  std::int32_t temperature_length;  ///< at least 1
-  std::int32_t temperature_ahead;
+  std::int32_t temperature_length;  ///< at least 1; negated where temperature_ahead is 1
 };
 
 /// The same for pages of quantised types but q8_0 alone, of two types, and of rotated K or V. Q turns with K. Dynamic shared

@@ -36,7 +36,8 @@ __device__ inline float query_factor(const RopeAppendArgs& args, std::int32_t po
   if (args.temperature_scale == 0.0f) {
     return 1.0f;
   }
-  const int steps = (position + args.temperature_ahead) / args.temperature_length;
+  const int length = args.temperature_length;
+  const int steps = length > 0 ? position / length : (position + 1) / -length;
   return 1.0f + args.temperature_scale * logf(static_cast<float>(1 + steps));
 }
 
