@@ -54,7 +54,7 @@ function(rocmforge_cpu_bodies target)
   if(ROCMFORGE_SANITIZE MATCHES "undefined" AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     set(checks -fsanitize-trap=undefined)
   endif()
-  # The generic body's bytes and integers are arrays. GCC must keep the loops over their elements, which it then vectorises. Fully
+  # The generic body's vectors are arrays. GCC must keep the loops over their elements, which it then vectorises. Fully
   # unrolled they are twice the code, and slower.
   set(flags_generic $<$<CXX_COMPILER_ID:GNU>:--param=max-completely-peel-times=4>)
   foreach(set IN LISTS sets)

@@ -1,16 +1,12 @@
 #pragma once
 
-#include "kernels/tile/cpu/floats.h"
-
 /// The vocabulary of the matrix products: Bytes (64), Ints and Floats (16 lanes each), the same on every instruction set.
-/// Everything lives in the namespace of the instruction set.
+/// Only these headers hold intrinsics. Everything lives in the namespace of the instruction set.
 namespace rocmforge::ROCMFORGE_ISA {
 namespace {
 
 /// How integer scales are stored: see ScaleForm.
 enum class MultiplierForm { signed_byte, unsigned_byte, low_nibble };
-
-inline void prefetch(const void* address) { __builtin_prefetch(address, 0, 3); }
 
 }  // namespace
 }  // namespace rocmforge::ROCMFORGE_ISA
@@ -26,17 +22,4 @@ inline void prefetch(const void* address) { __builtin_prefetch(address, 0, 3); }
 #endif
 #if !defined(ROCMFORGE_ISA_avx2)
 #include "kernels/tile/cpu/matmul_chains.h"
-#endif
-#if !defined(ROCMFORGE_ISA_avx512)
-namespace rocmforge::ROCMFORGE_ISA {
-namespace {
-
-// Defined where multiplies_bfloats holds.
-template <class Bits>
-void store_bfloats(Bits* to, const Floats& a);
-template <class Bits>
-Floats multiply_bfloat_pairs(const Floats& sum, const std::uint8_t* pairs, const Bits* x);
-
-}  // namespace
-}  // namespace rocmforge::ROCMFORGE_ISA
 #endif

@@ -5,8 +5,6 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/tile/cpu/floats.h"
-
 /// AVX2 with FMA and F16C, and the same with AVX-VNNI's dot products: two registers each. See matmul_simd_generic.h for what
 /// the functions mean.
 namespace rocmforge::ROCMFORGE_ISA {
@@ -30,6 +28,9 @@ struct Bytes {
 };
 struct Ints {
   __m256i v[2];
+};
+struct Floats {
+  __m256 v[2];
 };
 struct Quad {
   __m256i v;
@@ -213,6 +214,7 @@ inline void store_words(Word* to, Ints a) {
 #endif
 
 inline Ints add(Ints a, Ints b) { return {{_mm256_add_epi32(a.v[0], b.v[0]), _mm256_add_epi32(a.v[1], b.v[1])}}; }
+inline Floats add(Floats a, Floats b) { return {{_mm256_add_ps(a.v[0], b.v[0]), _mm256_add_ps(a.v[1], b.v[1])}}; }
 template <int shift>
 inline Ints broadcast_shifted(const std::int32_t* value) {
   const __m256i shifted = _mm256_slli_epi32(_mm256_set1_epi32(*value), shift);
@@ -220,8 +222,25 @@ inline Ints broadcast_shifted(const std::int32_t* value) {
 }
 inline Ints zero_ints() { return {{_mm256_setzero_si256(), _mm256_setzero_si256()}}; }
 
+inline Floats zero_floats() { return {{_mm256_setzero_ps(), _mm256_setzero_ps()}}; }
+inline Floats broadcast(float value) { return {{_mm256_set1_ps(value), _mm256_set1_ps(value)}}; }
+inline Floats load_floats(const void* from) {
+  return {{_mm256_castsi256_ps(load_32(from)), _mm256_castsi256_ps(load_32(static_cast<const char*>(from) + 32))}};
+}
+inline void store_floats(float* to, Floats a) {
+  _mm256_storeu_ps(to, a.v[0]);
+  _mm256_storeu_ps(to + 8, a.v[1]);
+}
 inline Floats to_floats(Ints a) { return {{_mm256_cvtepi32_ps(a.v[0]), _mm256_cvtepi32_ps(a.v[1])}}; }
-inline float largest_magnitude(const Floats& a, const Floats& b) {
+inline Floats multiply(Floats a, Floats b) { return {{_mm256_mul_ps(a.v[0], b.v[0]), _mm256_mul_ps(a.v[1], b.v[1])}}; }
+inline Floats multiply_add(Floats a, Floats b, Floats c) {
+  return {{_mm256_fmadd_ps(a.v[0], b.v[0], c.v[0]), _mm256_fmadd_ps(a.v[1], b.v[1], c.v[1])}};
+}
+inline Floats negate(Floats a) {
+  const __m256 sign = _mm256_set1_ps(-0.0f);
+  return {{_mm256_xor_ps(a.v[0], sign), _mm256_xor_ps(a.v[1], sign)}};
+}
+inline float largest_magnitude(Floats a, Floats b) {
   const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
   __m256i eight = _mm256_setzero_si256();
   for (int i = 0; i < 2; ++i) {
@@ -232,7 +251,7 @@ inline float largest_magnitude(const Floats& a, const Floats& b) {
   four = _mm_max_epi32(four, _mm_shuffle_epi32(four, 0x4e));
   return _mm_cvtss_f32(_mm_castsi128_ps(_mm_max_epi32(four, _mm_shuffle_epi32(four, 0xb1))));
 }
-inline Ints round_to_ints(const Floats& a) { return {{_mm256_cvtps_epi32(a.v[0]), _mm256_cvtps_epi32(a.v[1])}}; }
+inline Ints round_to_ints(Floats a) { return {{_mm256_cvtps_epi32(a.v[0]), _mm256_cvtps_epi32(a.v[1])}}; }
 inline std::int32_t sum_of(Ints a) {
   const __m256i eight = _mm256_add_epi32(a.v[0], a.v[1]);
   __m128i four = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
@@ -246,6 +265,26 @@ inline void store_narrowed(std::int8_t* to, Ints a) {
                    _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
 }
 
+inline Floats load_halves(const void* from) {
+  return {{_mm256_cvtph_ps(load_16(from)), _mm256_cvtph_ps(load_16(static_cast<const char*>(from) + 16))}};
+}
+struct ColumnPair {
+  Floats first;
+  Floats second;
+};
+inline ColumnPair load_bfloat_pairs(const void* from) {
+  ColumnPair result;
+  for (int i = 0; i < 2; ++i) {
+    const __m256i bits = load_32(static_cast<const char*>(from) + 32 * i);
+    result.first.v[i] = _mm256_castsi256_ps(_mm256_slli_epi32(bits, 16));
+    result.second.v[i] = _mm256_castsi256_ps(_mm256_and_si256(bits, _mm256_set1_epi32(static_cast<int>(0xffff0000u))));
+  }
+  return result;
+}
+template <class Bits>
+void store_bfloats(Bits* to, Floats a);
+template <class Bits>
+Floats multiply_bfloat_pairs(Floats sum, const std::uint8_t* pairs, const Bits* x);
 inline Floats load_unsigned_bytes(const std::uint8_t* from) {
   return to_floats({{_mm256_cvtepu8_epi32(load_8(from)), _mm256_cvtepu8_epi32(load_8(from + 8))}});
 }
@@ -268,6 +307,8 @@ inline Floats load_exponents(const std::uint8_t* from) {
   return {{exponents_to_floats(_mm256_cvtepu8_epi32(load_8(from))),
            exponents_to_floats(_mm256_cvtepu8_epi32(load_8(from + 8)))}};
 }
+
+inline void prefetch(const void* address) { _mm_prefetch(static_cast<const char*>(address), _MM_HINT_T0); }
 
 }  // namespace
 }  // namespace rocmforge::ROCMFORGE_ISA

@@ -3,8 +3,6 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/tile/cpu/floats.h"
-
 namespace rocmforge::ROCMFORGE_ISA {
 namespace {
 
@@ -25,6 +23,9 @@ struct Bytes {
 };
 struct Ints {
   std::int32_t v[16];
+};
+struct Floats {
+  float v[16];
 };
 /// Four activations, to be multiplied by every row.
 struct Quad {
@@ -105,6 +106,12 @@ inline Ints add(Ints a, const Ints& b) {
   }
   return a;
 }
+inline Floats add(Floats a, const Floats& b) {
+  for (int i = 0; i < 16; ++i) {
+    a.v[i] += b.v[i];
+  }
+  return a;
+}
 /// Every lane value * 2^shift.
 template <int shift>
 inline Ints broadcast_shifted(const std::int32_t* value) {
@@ -116,12 +123,45 @@ inline Ints broadcast_shifted(const std::int32_t* value) {
 }
 inline Ints zero_ints() { return Ints{}; }
 
-inline Floats to_floats(const Ints& a) {
-  float lanes[16];
-  for (int i = 0; i < 16; ++i) {
-    lanes[i] = static_cast<float>(a.v[i]);
+inline Floats zero_floats() { return Floats{}; }
+inline Floats broadcast(float value) {
+  Floats result;
+  for (float& lane : result.v) {
+    lane = value;
   }
-  return load_floats(lanes);
+  return result;
+}
+inline Floats load_floats(const void* from) {
+  Floats result;
+  std::memcpy(result.v, from, sizeof result.v);
+  return result;
+}
+inline void store_floats(float* to, const Floats& a) { std::memcpy(to, a.v, sizeof a); }
+inline Floats to_floats(const Ints& a) {
+  Floats result;
+  for (int i = 0; i < 16; ++i) {
+    result.v[i] = static_cast<float>(a.v[i]);
+  }
+  return result;
+}
+inline Floats multiply(Floats a, const Floats& b) {
+  for (int i = 0; i < 16; ++i) {
+    a.v[i] *= b.v[i];
+  }
+  return a;
+}
+/// a * b + c
+inline Floats multiply_add(Floats a, const Floats& b, const Floats& c) {
+  for (int i = 0; i < 16; ++i) {
+    a.v[i] = a.v[i] * b.v[i] + c.v[i];
+  }
+  return a;
+}
+inline Floats negate(Floats a) {
+  for (float& lane : a.v) {
+    lane = -lane;
+  }
+  return a;
 }
 /// The largest |lane| of both; a NaN is larger than infinity.
 inline float largest_magnitude(const Floats& a, const Floats& b) {
@@ -139,12 +179,11 @@ inline float largest_magnitude(const Floats& a, const Floats& b) {
 }
 /// To nearest, ties to even, for lanes below 2^22.
 inline Ints round_to_ints(const Floats& a) {
-  // 1.5 * 2^23: the rounded integer is left in the low bits
-  const Floats shifted = add(a, floats_of(12582912.0f));
   Ints result;
-  std::memcpy(result.v, shifted.v, sizeof result.v);
-  for (int& lane : result.v) {
-    lane -= 0x4b400000;
+  for (int i = 0; i < 16; ++i) {
+    const float shifted = a.v[i] + 12582912.0f;  // 1.5 * 2^23: the rounded integer is left in the low bits
+    std::memcpy(&result.v[i], &shifted, sizeof shifted);
+    result.v[i] -= 0x4b400000;
   }
   return result;
 }
@@ -161,39 +200,85 @@ inline void store_narrowed(std::int8_t* to, const Ints& a) {
   }
 }
 
-inline Floats load_unsigned_bytes(const std::uint8_t* from) {
-  float lanes[16];
+inline float bits_to_float(std::uint32_t bits) {
+  float result;
+  std::memcpy(&result, &bits, sizeof result);
+  return result;
+}
+/// Without branches, so that a loop of it becomes vectors.
+inline float half_bits_to_float(std::uint32_t bits) {
+  const std::uint32_t sign = (bits & 0x8000u) << 16;
+  const std::uint32_t magnitude = bits & 0x7fffu;
+  // 2^112 moves the exponent from the bias of 15 to that of 127, denormals included.
+  const float value = bits_to_float(magnitude << 13) * 0x1p112f;
+  std::uint32_t finite;
+  std::memcpy(&finite, &value, sizeof finite);
+  const std::uint32_t not_finite = 0x7f800000u | (magnitude & 0x3ffu) << 13;
+  return bits_to_float(sign | (magnitude >= 0x7c00u ? not_finite : finite));
+}
+/// From 16 f16 or bytes, at any alignment.
+inline Floats load_halves(const void* from) {
+  std::uint16_t bits[16];
+  std::memcpy(bits, from, sizeof bits);
+  Floats result;
   for (int i = 0; i < 16; ++i) {
-    lanes[i] = static_cast<float>(from[i]);
+    result.v[i] = half_bits_to_float(bits[i]);
   }
-  return load_floats(lanes);
+  return result;
+}
+struct ColumnPair {
+  Floats first;
+  Floats second;
+};
+/// From 16 pairs of bf16.
+inline ColumnPair load_bfloat_pairs(const void* from) {
+  std::uint32_t bits[16];
+  std::memcpy(bits, from, sizeof bits);
+  ColumnPair result;
+  for (int i = 0; i < 16; ++i) {
+    result.first.v[i] = bits_to_float(bits[i] << 16);
+    result.second.v[i] = bits_to_float(bits[i] & 0xffff0000u);
+  }
+  return result;
+}
+template <class Bits>
+void store_bfloats(Bits* to, const Floats& a);
+template <class Bits>
+Floats multiply_bfloat_pairs(const Floats& sum, const std::uint8_t* pairs, const Bits* x);
+inline Floats load_unsigned_bytes(const std::uint8_t* from) {
+  Floats result;
+  for (int i = 0; i < 16; ++i) {
+    result.v[i] = static_cast<float>(from[i]);
+  }
+  return result;
 }
 inline Floats load_signed_bytes(const std::uint8_t* from) {
-  float lanes[16];
+  Floats result;
   for (int i = 0; i < 16; ++i) {
-    lanes[i] = static_cast<float>(static_cast<std::int8_t>(from[i]));
+    result.v[i] = static_cast<float>(static_cast<std::int8_t>(from[i]));
   }
-  return load_floats(lanes);
+  return result;
 }
 /// Low or high nibbles of 16 bytes.
 template <int shift>
 inline Floats load_nibbles(const std::uint8_t* from) {
-  float lanes[16];
+  Floats result;
   for (int i = 0; i < 16; ++i) {
-    lanes[i] = static_cast<float>(from[i] >> shift & 15);
+    result.v[i] = static_cast<float>(from[i] >> shift & 15);
   }
-  return load_floats(lanes);
+  return result;
 }
 /// 2^(e - 128) of 16 bytes, denormal for e < 2.
 inline Floats load_exponents(const std::uint8_t* from) {
-  float lanes[16];
+  Floats result;
   for (int i = 0; i < 16; ++i) {
     const std::uint32_t e = from[i];
-    const std::uint32_t bits = e < 2 ? 0x00200000u << e : (e - 1) << 23;
-    std::memcpy(&lanes[i], &bits, sizeof bits);
+    result.v[i] = bits_to_float(e < 2 ? 0x00200000u << e : (e - 1) << 23);
   }
-  return load_floats(lanes);
+  return result;
 }
+
+inline void prefetch(const void* address) { __builtin_prefetch(address, 0, 3); }
 
 }  // namespace
 }  // namespace rocmforge::ROCMFORGE_ISA

@@ -5,8 +5,6 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/tile/cpu/floats.h"
-
 /// NEON with the dot product extension: four registers each. See matmul_simd_generic.h for what the functions mean.
 namespace rocmforge::ROCMFORGE_ISA {
 namespace {
@@ -25,6 +23,9 @@ struct Bytes {
 };
 struct Ints {
   int32x4_t v[4];
+};
+struct Floats {
+  float32x4_t v[4];
 };
 struct Quad {
   int8x16_t v;
@@ -102,6 +103,12 @@ inline Ints add(Ints a, const Ints& b) {
   }
   return a;
 }
+inline Floats add(Floats a, const Floats& b) {
+  for (int i = 0; i < 4; ++i) {
+    a.v[i] = vaddq_f32(a.v[i], b.v[i]);
+  }
+  return a;
+}
 template <int shift>
 inline Ints broadcast_shifted(const std::int32_t* value) {
   const int32x4_t shifted = vshlq_n_s32(vdupq_n_s32(*value), shift);
@@ -109,8 +116,44 @@ inline Ints broadcast_shifted(const std::int32_t* value) {
 }
 inline Ints zero_ints() { return {{vdupq_n_s32(0), vdupq_n_s32(0), vdupq_n_s32(0), vdupq_n_s32(0)}}; }
 
+inline Floats broadcast(float value) {
+  const float32x4_t four = vdupq_n_f32(value);
+  return {{four, four, four, four}};
+}
+inline Floats zero_floats() { return broadcast(0.0f); }
+inline Floats load_floats(const void* from) {
+  const auto* bytes = static_cast<const std::uint8_t*>(from);
+  Floats result;
+  for (int i = 0; i < 4; ++i) {
+    result.v[i] = vreinterpretq_f32_u8(vld1q_u8(bytes + 16 * i));
+  }
+  return result;
+}
+inline void store_floats(float* to, const Floats& a) {
+  for (int i = 0; i < 4; ++i) {
+    vst1q_f32(to + 4 * i, a.v[i]);
+  }
+}
 inline Floats to_floats(const Ints& a) {
   return {{vcvtq_f32_s32(a.v[0]), vcvtq_f32_s32(a.v[1]), vcvtq_f32_s32(a.v[2]), vcvtq_f32_s32(a.v[3])}};
+}
+inline Floats multiply(Floats a, const Floats& b) {
+  for (int i = 0; i < 4; ++i) {
+    a.v[i] = vmulq_f32(a.v[i], b.v[i]);
+  }
+  return a;
+}
+inline Floats multiply_add(const Floats& a, const Floats& b, Floats c) {
+  for (int i = 0; i < 4; ++i) {
+    c.v[i] = vfmaq_f32(c.v[i], a.v[i], b.v[i]);
+  }
+  return c;
+}
+inline Floats negate(Floats a) {
+  for (float32x4_t& part : a.v) {
+    part = vnegq_f32(part);
+  }
+  return a;
 }
 inline float largest_magnitude(const Floats& a, const Floats& b) {
   int32x4_t four = vdupq_n_s32(0);
@@ -132,6 +175,32 @@ inline void store_narrowed(std::int8_t* to, const Ints& a) {
   vst1q_s8(to, vcombine_s8(vqmovn_s16(low), vqmovn_s16(high)));
 }
 
+inline Floats load_halves(const void* from) {
+  const auto* bytes = static_cast<const std::uint8_t*>(from);
+  Floats result;
+  for (int i = 0; i < 4; ++i) {
+    result.v[i] = vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(bytes + 8 * i)));
+  }
+  return result;
+}
+struct ColumnPair {
+  Floats first;
+  Floats second;
+};
+inline ColumnPair load_bfloat_pairs(const void* from) {
+  const auto* bytes = static_cast<const std::uint8_t*>(from);
+  ColumnPair result;
+  for (int i = 0; i < 4; ++i) {
+    const uint32x4_t bits = vreinterpretq_u32_u8(vld1q_u8(bytes + 16 * i));
+    result.first.v[i] = vreinterpretq_f32_u32(vshlq_n_u32(bits, 16));
+    result.second.v[i] = vreinterpretq_f32_u32(vandq_u32(bits, vdupq_n_u32(0xffff0000u)));
+  }
+  return result;
+}
+template <class Bits>
+void store_bfloats(Bits* to, const Floats& a);
+template <class Bits>
+Floats multiply_bfloat_pairs(const Floats& sum, const std::uint8_t* pairs, const Bits* x);
 /// 16 bytes as 16 unsigned integers.
 struct WideBytes {
   uint32x4_t v[4];
@@ -172,6 +241,8 @@ inline Floats load_exponents(const std::uint8_t* from) {
   }
   return result;
 }
+
+inline void prefetch(const void* address) { __builtin_prefetch(address, 0, 3); }
 
 }  // namespace
 }  // namespace rocmforge::ROCMFORGE_ISA

@@ -29,7 +29,7 @@ struct QuantisedBlock {
     }
     return {largest < 1.0f ? 0.0f : largest, {}};
   }
-  const Floats inverse = floats_of(127.0f / largest);
+  const Floats inverse = broadcast(127.0f / largest);
   const Ints rounded[2] = {round_to_ints(multiply(low, inverse)), round_to_ints(multiply(high, inverse))};
   store_narrowed(quants, rounded[0]);
   store_narrowed(quants + 16, rounded[1]);

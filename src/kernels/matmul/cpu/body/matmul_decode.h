@@ -62,13 +62,13 @@ inline PanelHead decode_head(const std::uint8_t* panel) {
   if constexpr (packed::head_bytes(format) > 0) {
     head.d = load_halves(panel);
     if constexpr (format.scale_shift > 0) {
-      head.d = multiply(head.d, floats_of(1.0f / static_cast<float>(1 << format.scale_shift)));
+      head.d = multiply(head.d, broadcast(1.0f / static_cast<float>(1 << format.scale_shift)));
     }
   }
   if constexpr (packed::head_bytes(format) > 32) {
     head.minus_dmin = negate(load_halves(panel + 32));
     if constexpr (format.minimum_shift > 0) {
-      head.minus_dmin = multiply(head.minus_dmin, floats_of(1.0f / static_cast<float>(1 << format.minimum_shift)));
+      head.minus_dmin = multiply(head.minus_dmin, broadcast(1.0f / static_cast<float>(1 << format.minimum_shift)));
     }
   }
   return head;

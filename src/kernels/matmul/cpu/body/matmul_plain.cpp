@@ -88,8 +88,8 @@ void multiply_plain_one(const MatmulProduct& product, std::int64_t row, std::int
           sum[g] = multiply_bfloat_pairs(sum[g], weight + g * group_stride, x.bfloats + c);
         } else {
           const ColumnPair w = load_columns<type>(weight + g * group_stride);
-          sum[g] = multiply_add(w.first, floats_of(x.values[c]), sum[g]);
-          sum[g] = multiply_add(w.second, floats_of(x.values[c + 1]), sum[g]);
+          sum[g] = multiply_add(w.first, broadcast(x.values[c]), sum[g]);
+          sum[g] = multiply_add(w.second, broadcast(x.values[c + 1]), sum[g]);
         }
       }
     }
@@ -154,7 +154,7 @@ void multiply_plain_tile(const UnpackedColumns& panel, const PlainPanel& x, int 
           sum[t][g] = multiply_bfloat_pairs(sum[t][g], at + g * 64, x.bfloats + t * packed::plain_panel_columns + c);
         }
       } else {
-        const Floats value = floats_of(x.values[t * packed::plain_panel_columns + c]);
+        const Floats value = broadcast(x.values[t * packed::plain_panel_columns + c]);
 #pragma GCC unroll 2
         for (int g = 0; g < groups; ++g) {
           sum[t][g] = multiply_add(w[g], value, sum[t][g]);

@@ -102,7 +102,7 @@ inline Ints offset_term(const PanelActivations& x, int t, int b, [[maybe_unused]
 template <Kind kind>
 inline Floats add_products_of_block(Floats sum, const Ints (&integers)[2], const Floats (&scale)[2],
                                     const PanelActivations& x, int t, int b) {
-  const Floats x_scale = floats_of(x.scales[t * packed::panel_blocks + b]);
+  const Floats x_scale = broadcast(x.scales[t * packed::panel_blocks + b]);
   if constexpr (kind.scales_integers) {
     return multiply_add(to_floats(integers[0]), x_scale, sum);
   } else if constexpr (kind.halves) {
@@ -119,10 +119,10 @@ template <Kind kind>
 inline Floats add_minima_of_block(Floats sum, const Floats (&addend)[2], const PanelActivations& x, int t, int b) {
   if constexpr (kind.addends && kind.halves) {
     const float* half_sums = x.half_sums + t * 2 * packed::panel_blocks + 2 * b;
-    sum = multiply_add(addend[0], floats_of(half_sums[0]), sum);
-    sum = multiply_add(addend[1], floats_of(half_sums[1]), sum);
+    sum = multiply_add(addend[0], broadcast(half_sums[0]), sum);
+    sum = multiply_add(addend[1], broadcast(half_sums[1]), sum);
   } else if constexpr (kind.addends) {
-    sum = multiply_add(addend[0], floats_of(x.sums[t * packed::panel_blocks + b]), sum);
+    sum = multiply_add(addend[0], broadcast(x.sums[t * packed::panel_blocks + b]), sum);
   }
   return sum;
 }

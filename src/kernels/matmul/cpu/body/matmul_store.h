@@ -18,7 +18,7 @@ constexpr int chunk_tokens = 256;
   const std::int64_t rows = product.n - row < packed::group_rows ? product.n - row : packed::group_rows;
   float* out = product.out + token * product.out_stride + row;
   if (rows == packed::group_rows) {
-    Floats y = multiply(load_floats(sums), floats_of(product.scale));
+    Floats y = multiply(load_floats(sums), broadcast(product.scale));
     if (product.bias != nullptr) {
       y = add(y, load_floats(product.bias + row));
     }
