@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "device/temporary_folder.h"
+#include "apps/program.h"
 #include "engine/golden_model_file.h"
 #include "server/local_server.h"
 
@@ -92,10 +92,10 @@ TEST_F(ServerWithSlots, AConversationIsSavedRestoredAndErased) {
 TEST_F(ServerWithSlots, SaltsTellConversationsApart) {
   EXPECT_EQ(cached({{"id_slot", 0}, {"cache_salt", "a"}}), 0);
   EXPECT_THAT(refusal("/slots/0?action=save", {{"filename", "x"}}), HasSubstr("no conversation of this key and cache_salt"));
-  act("/slots/0?action=save", {{"filename", "x"}, {"cache_salt", "a"}});
+  EXPECT_TRUE(act("/slots/0?action=save", {{"filename", "x"}, {"cache_salt", "a"}}).contains("n_saved"));
   open(folder_.path().string());
   EXPECT_THAT(refusal("/slots/0?action=restore", {{"filename", "x"}}), HasSubstr("x: was saved by another key"));
-  act("/slots/0?action=restore", {{"filename", "x"}, {"cache_salt", "a"}});
+  EXPECT_TRUE(act("/slots/0?action=restore", {{"filename", "x"}, {"cache_salt", "a"}}).contains("n_restored"));
   EXPECT_EQ(cached(), 0);
   EXPECT_GE(cached({{"cache_salt", "a"}}), 64);
 }

@@ -9,7 +9,7 @@
 #include "models/model_file.h"
 #include "models/runner.h"
 
-namespace rocmforge::testing {
+namespace rocmforge::testing::newest_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -125,4 +125,4 @@ TEST(MuseGlimmer, LayersWithoutAWindowDoNotTurnTheirHeads) {
 }
 
 }  // namespace
-}  // namespace rocmforge::testing
+}  // namespace rocmforge::testing::newest_test

@@ -13,8 +13,8 @@
 namespace rocmforge {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 constexpr std::int64_t gib = std::int64_t{1} << 30;
 
