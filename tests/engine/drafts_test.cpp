@@ -305,9 +305,9 @@ TEST_P(DraftedEngine, GivesTheSameAnswersUnderAGrammar) {
 INSTANTIATE_TEST_SUITE_P(
     , DraftedEngine,
     ::testing::Values(Setting{"Attention", Kind::attention, false}, Setting{"AttentionAhead", Kind::attention, true},
-                    Setting{"Recurrent", Kind::recurrent, false}, Setting{"RecurrentAhead", Kind::recurrent, true},
-                    Setting{"StateAlone", Kind::state_alone, false}, Setting{"Windows", Kind::windows, false},
-                    Setting{"WindowsAhead", Kind::windows, true}),
+                      Setting{"Recurrent", Kind::recurrent, false}, Setting{"RecurrentAhead", Kind::recurrent, true},
+                      Setting{"StateAlone", Kind::state_alone, false}, Setting{"Windows", Kind::windows, false},
+                      Setting{"WindowsAhead", Kind::windows, true}),
     [](const auto& parameter) { return std::string(parameter.param.name); });
 
 TEST(Drafts, AModelDraftsForItsOwnVocabularyAlone) {

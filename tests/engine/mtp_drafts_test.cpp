@@ -204,11 +204,12 @@ TEST_P(MtpModel, EmbeddingsAreThoseWithoutIt) {
   EXPECT_EQ(with.begin()->second.size(), 32u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, MtpModel, ::testing::Values("deepseek-v3", "glm4moe", "qwen35moe"), [](const auto& instance) {
-  std::string text = instance.param;
-  std::ranges::replace(text, '-', '_');
-  return text;
-});
+INSTANTIATE_TEST_SUITE_P(Golden, MtpModel, ::testing::Values("deepseek-v3", "glm4moe", "qwen35moe"),
+                         [](const auto& instance) {
+                           std::string text = instance.param;
+                           std::ranges::replace(text, '-', '_');
+                           return text;
+                         });
 
 TEST(MtpUse, IsDecidedByTheFileUnlessAskedFor) {
   const std::string with = golden_model_file("mtp/glm4moe");

@@ -335,9 +335,10 @@ TEST_F(LoadedModel, WhatAGpuCannotHoldIsRefusedBeforeAnythingIsCopied) {
     load_model(path_, options, gpu());
     FAIL() << "loaded";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), ::testing::AllOf(::testing::HasSubstr("_qwen2.gguf: needs "), ::testing::HasSubstr("workspace "),
-                                             ::testing::HasSubstr("KV cache of 1024 tokens"),
-                                             ::testing::HasSubstr("are available: 1000 tokens would fit")));
+    EXPECT_THAT(error.what(),
+                ::testing::AllOf(::testing::HasSubstr("_qwen2.gguf: needs "), ::testing::HasSubstr("workspace "),
+                                 ::testing::HasSubstr("KV cache of 1024 tokens"),
+                                 ::testing::HasSubstr("are available: 1000 tokens would fit")));
   }
   EXPECT_EQ(std::ranges::count(log->calls, "allocate") + std::ranges::count(log->calls, "copy_to_device"), 0);
   log->free_bytes = 10;
@@ -378,9 +379,10 @@ TEST_F(LoadedModel, TooLargeACacheIsRefusedWithTheNumbers) {
     load(options);
     FAIL() << "loaded";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), ::testing::AllOf(::testing::HasSubstr("_qwen2.gguf: needs "),
-                                             ::testing::HasSubstr("KV cache of 1099511627776 tokens"),
-                                             ::testing::HasSubstr("are available: "), ::testing::HasSubstr("tokens would fit")));
+    EXPECT_THAT(error.what(),
+                ::testing::AllOf(::testing::HasSubstr("_qwen2.gguf: needs "),
+                                 ::testing::HasSubstr("KV cache of 1099511627776 tokens"),
+                                 ::testing::HasSubstr("are available: "), ::testing::HasSubstr("tokens would fit")));
   }
 }
 

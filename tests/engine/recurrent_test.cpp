@@ -273,7 +273,7 @@ TEST_P(RecurrentEngine, ARestartFindsPromptsInFiles) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, RecurrentEngine,
                          ::testing::Combine(::testing::Values(Kind::recurrent, Kind::state_alone, Kind::windows),
-                                          ::testing::Bool()),
+                                            ::testing::Bool()),
                          [](const auto& instance) {
                            const Kind kind = std::get<0>(instance.param);
                            return std::string(kind == Kind::windows       ? "Windows"

@@ -289,9 +289,9 @@ TEST_P(SameTokens, EmbeddingsAgreeWithEachOther) {
 INSTANTIATE_TEST_SUITE_P(
     , SameTokens,
     ::testing::Values(Setting{"f32", "llama-gqa4", DType::f32}, Setting{"q8_0", "", DType::f16},
-                    Setting{"q8_0_cache", "", DType::q8_0}, Setting{"q5_1_and_q4_0_cache", "", rotated_types},
-                    Setting{"recurrent", "lfm2", DType::f32}, Setting{"no_pages", "lfm2-conv", DType::f32},
-                    Setting{"scans", "granitehybrid", DType::f32}, Setting{"single_parts", "nemotron_h", DType::f32}),
+                      Setting{"q8_0_cache", "", DType::q8_0}, Setting{"q5_1_and_q4_0_cache", "", rotated_types},
+                      Setting{"recurrent", "lfm2", DType::f32}, Setting{"no_pages", "lfm2-conv", DType::f32},
+                      Setting{"scans", "granitehybrid", DType::f32}, Setting{"single_parts", "nemotron_h", DType::f32}),
     [](const auto& parameter) { return std::string(parameter.param.name); });
 
 }  // namespace

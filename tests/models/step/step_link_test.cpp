@@ -85,7 +85,8 @@ TEST(StepLink, StreamsWaitForEachOtherAndTheHostForNone) {
     EXPECT_THAT(gpus.first->log->calls, ::testing::ElementsAre("wait", peer ? "copy_on_device" : "copy_to_host", "record"));
     EXPECT_TRUE(gpus.second->log->calls.empty());
     link.receive({{rows.data(), 8}, {nullptr, 0}});
-    EXPECT_THAT(gpus.second->log->calls, ::testing::ElementsAre("wait", peer ? "copy_on_device" : "copy_to_device", "record"));
+    EXPECT_THAT(gpus.second->log->calls,
+                ::testing::ElementsAre("wait", peer ? "copy_on_device" : "copy_to_device", "record"));
     EXPECT_EQ(gpus.first->log->calls.size(), 3u);
   }
 }
