@@ -6,6 +6,7 @@
 
 #include "base/decimal.h"
 #include "comma_list.h"
+#include "device/device_label.h"
 #include "flags.h"
 #include "image_encoder.h"
 #include "kernels/register_all.h"
@@ -340,7 +341,7 @@ void EngineFlags::find_image_encoder(EngineOptions& options, const std::string& 
 }
 
 std::string describe_device(const DeviceInfo& device, int threads) {
-  return device.is_gpu() ? fmt::format("{} ({}:{}, {})", device.name, name(device.kind), device.index, device.architecture)
+  return device.is_gpu() ? fmt::format("{} ({}, {})", device.name, device_label(device), device.architecture)
                          : fmt::format("CPU ({}, {} threads)", name(device.cpu_isa), threads);
 }
 

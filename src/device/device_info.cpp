@@ -7,9 +7,12 @@
 #include <cpuid.h>
 #endif
 
+#include <fmt/format.h>
+
 #include <fstream>
 
 #include "base/thread_pool.h"
+#include "device/device_label.h"
 
 namespace rocmforge {
 
@@ -78,6 +81,8 @@ std::string_view name(DeviceKind kind) {
   }
   return "?";
 }
+
+std::string device_label(const DeviceInfo& gpu) { return fmt::format("{}:{}", name(gpu.kind), gpu.index); }
 
 std::string_view name(CpuIsa isa) {
   switch (isa) {

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "device/device_label.h"
 #include "device/hip_runtimes.h"
 #include "device/runtime_library.h"
 
@@ -17,8 +18,6 @@ namespace {
 constexpr int error_already_enabled = 704;
 /// hipDeviceMallocUncached
 constexpr unsigned uncached_memory = 3;
-
-std::string label(const Device& device) { return fmt::format("{}:{}", name(device.info().kind), device.info().index); }
 
 /// The calls of the CUDA driver and of HIP for memory of other devices. Both name a device by its number; CUDA's contexts
 /// stand for the devices that they belong to.
@@ -91,7 +90,7 @@ std::string enable_peer_access(std::span<Device* const> devices) {
     const PeerCalls calls(device->info().kind);
     for (Device* const peer : devices) {
       if (peer != device && !calls.enable(*device, *peer)) {
-        return fmt::format("{} can't access the memory of {}", label(*device), label(*peer));
+        return fmt::format("{} can't access the memory of {}", device_label(device->info()), device_label(peer->info()));
       }
     }
   }

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "device/amd_system.h"
+#include "device/device_label.h"
 #include "device/hip_runtimes.h"
 
 namespace rocmforge {
@@ -44,7 +45,7 @@ Wanted parse(std::string_view text) {
 }
 
 std::string label(const DeviceInfo& device) {
-  return fmt::format("{}:{} ({}, {})", name(device.kind), device.index, device.name, device.architecture);
+  return fmt::format("{} ({}, {})", device_label(device), device.name, device.architecture);
 }
 
 /// The reason why a device that was found is not used.
@@ -93,8 +94,8 @@ std::unique_ptr<Device> open_first(const KernelLibrary& kernels, CpuIsa isa_limi
   for (const DeviceKind kind : {DeviceKind::hip, DeviceKind::cuda}) {
     for (const DeviceInfo& device : best_first(find_runtime(kind).devices)) {
       if (drives_displays_alone(device)) {
-        log_warning("not used: {} has {} units and the host's memory; --device {}:{} takes it", label(device),
-                    device.compute_units, name(kind), device.index);
+        log_warning("not used: {} has {} units and the host's memory; --device {} takes it", label(device),
+                    device.compute_units, device_label(device));
         continue;
       }
       if (kernels.architecture_for(device).empty()) {

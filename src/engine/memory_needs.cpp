@@ -7,6 +7,7 @@
 #include <span>
 
 #include "base/available_memory.h"
+#include "device/device_label.h"
 #include "engine/engine.h"
 #include "memory/kv_group.h"
 #include "schedule/pages/sequence_state.h"
@@ -93,7 +94,7 @@ std::vector<MemoryNeeds> stage_memory_needs(const Model& model, const Devices& d
     const Model& stage = model.of_rank(stages.size());
     Device& device = devices.of_rank(stages.size()).at(Side::device);
     MemoryNeeds& needs = stages.emplace_back(of_all);
-    needs.where = fmt::format("{}:{}'s ", name(device.info().kind), device.info().index);
+    needs.where = device_label(device.info()) + "'s ";
     count_page_bytes(needs, stage, Side::device, 1);
     needs.slot_bytes = static_cast<std::int64_t>(stage.state_bytes());
     needs.weight_bytes = static_cast<std::int64_t>(rank.weights);

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/split.h"
 #include "base/thread_pool.h"
+#include "device/device_label.h"
 #include "device/peers.h"
 #include "engine/plan_stages.h"
 #include "kernels/register_all.h"
@@ -115,7 +116,7 @@ void check_devices(const std::vector<std::unique_ptr<Device>>& devices, const En
     }
     for (std::size_t before = 0; before < i; ++before) {
       if (devices[before]->info().index == info.index) {
-        throw Error(fmt::format("a GPU has one part of a model: {}:{} is named twice", name(info.kind), info.index));
+        throw Error(fmt::format("a GPU has one part of a model: {} is named twice", device_label(info)));
       }
     }
   }

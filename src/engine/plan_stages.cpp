@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "device/device_label.h"
 #include "device/peers.h"
 #include "engine/plan_model.h"
 #include "ops/all_reduce.h"
@@ -94,9 +95,8 @@ std::string describe_stages(const PlannedModel& planned) {
   const std::vector<std::int32_t> ends = planned.model->stage_ends();
   const Devices devices = planned.devices();
   for (std::size_t rank = 0; rank < ends.size(); ++rank) {
-    const DeviceInfo& device = devices.of_rank(rank).at(Side::device).info();
-    text += fmt::format("{}{} to {} on {}:{}", rank == 0 ? "layers " : ", ", first, ends[rank] - 1, name(device.kind),
-                        device.index);
+    text += fmt::format("{}{} to {} on {}", rank == 0 ? "layers " : ", ", first, ends[rank] - 1,
+                        device_label(devices.of_rank(rank).at(Side::device).info()));
     first = ends[rank];
   }
   return text;

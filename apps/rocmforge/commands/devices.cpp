@@ -12,6 +12,7 @@
 #include "bench/measure.h"
 #include "command.h"
 #include "device/device.h"
+#include "device/device_label.h"
 #include "engine/check_records.h"
 #include "flags.h"
 #include "kernels/register_all.h"
@@ -164,7 +165,7 @@ std::string_view unit_name(const DeviceInfo& gpu) {
 }
 
 void print_gpu(const DeviceInfo& gpu, const KernelLibrary& library, const std::vector<CheckRecord>& checks) {
-  fmt::print("{:<8}{}\n", fmt::format("{}:{}", name(gpu.kind), gpu.index), gpu.name);
+  fmt::print("{:<8}{}\n", device_label(gpu), gpu.name);
   fmt::print("        {}, {} {}, waves of {}, {} of {} a work-group, {} of L2 cache\n", gpu.architecture, gpu.compute_units,
              unit_name(gpu), gpu.wave_size, whole_bytes(gpu.shared_memory_bytes),
              gpu.kind == DeviceKind::cuda ? "shared memory" : "LDS", whole_bytes(gpu.l2_bytes));

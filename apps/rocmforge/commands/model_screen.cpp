@@ -14,6 +14,7 @@
 #include "base/printable.h"
 #include "commands/model_summary.h"
 #include "device/device.h"
+#include "device/device_label.h"
 #include "flags.h"
 #include "models/config/model_config.h"
 #include "models/config/mtp_config.h"
@@ -210,7 +211,7 @@ std::vector<std::string> device_names() {
   std::vector<std::string> names = {"cpu"};
   for (const RuntimeReport& report : find_runtimes()) {
     for (const DeviceInfo& gpu : report.devices) {
-      names.push_back(fmt::format("{}:{}", name(gpu.kind), gpu.index));
+      names.push_back(device_label(gpu));
     }
   }
   return names;

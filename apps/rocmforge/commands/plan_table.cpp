@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "bench/kernel_bench.h"
 #include "bench/measure.h"
+#include "device/device_label.h"
 #include "terminal/text.h"
 
 namespace rocmforge::app {
@@ -93,10 +94,8 @@ std::string side_name(Side side, const PlannedModel& planned) {
   return std::string(name(side == Side::host ? DeviceKind::cpu : planned.device->info().kind));
 }
 
-/// "cuda:1"
-std::string device_label(const PlannedModel& planned, std::size_t rank) {
-  const DeviceInfo& info = planned.devices().of_rank(rank).at(Side::device).info();
-  return fmt::format("{}:{}", name(info.kind), info.index);
+std::string label_of_rank(const PlannedModel& planned, std::size_t rank) {
+  return device_label(planned.devices().of_rank(rank).at(Side::device).info());
 }
 
 /// A part of a model whose layers are divided.
@@ -181,7 +180,7 @@ void print_split(const PlannedModel& planned) {
   }
   Table table({"part", "device", ">weights", ">K, V and states"});
   for (const StagePart& part : stage_parts(planned)) {
-    table.add({part.name, device_label(planned, part.rank), human_bytes(part.weight_bytes),
+    table.add({part.name, label_of_rank(planned, part.rank), human_bytes(part.weight_bytes),
                part.memory_bytes > 0 ? human_bytes(static_cast<std::uint64_t>(part.memory_bytes)) : ""});
   }
   table.print(stdout);
@@ -190,7 +189,7 @@ void print_split(const PlannedModel& planned) {
   for (std::size_t rank = 0; rank < planned.stage_memory.size(); ++rank) {
     const MemoryNeeds& needs = planned.stage_memory[rank];
     const auto human = [](std::int64_t bytes) { return human_bytes(static_cast<std::uint64_t>(bytes)); };
-    devices.add({device_label(planned, rank), human(needs.weight_bytes), human(needs.workspace_bytes),
+    devices.add({label_of_rank(planned, rank), human(needs.weight_bytes), human(needs.workspace_bytes),
                  human(needs.total_bytes()), needs.available_bytes ? human(*needs.available_bytes) : "unknown"});
   }
   devices.print(stdout);
@@ -204,14 +203,14 @@ nlohmann::ordered_json split_json(const PlannedModel& planned) {
   auto parts = nlohmann::ordered_json::array();
   for (const StagePart& part : stage_parts(planned)) {
     parts.push_back({{"part", part.name},
-                     {"device", device_label(planned, part.rank)},
+                     {"device", label_of_rank(planned, part.rank)},
                      {"weight_bytes", part.weight_bytes},
                      {"memory_bytes", part.memory_bytes}});
   }
   auto devices = nlohmann::ordered_json::array();
   for (std::size_t rank = 0; rank < planned.stage_memory.size(); ++rank) {
     const MemoryNeeds& needs = planned.stage_memory[rank];
-    devices.push_back({{"device", device_label(planned, rank)},
+    devices.push_back({{"device", label_of_rank(planned, rank)},
                        {"weight_bytes", needs.weight_bytes},
                        {"workspace_bytes", needs.workspace_bytes},
                        {"total_bytes", needs.total_bytes()}});
