@@ -5,7 +5,8 @@
 # usage: try_sanitizer.sh [TOOL...]     memcheck, racecheck, initcheck, synccheck; default: all
 #
 # Prints a line for each tool and group of cases. What was said is kept in build/sanitizer. compute-sanitizer comes with the CUDA toolkit, and as
-# the package nvidia-cuda-sanitizer-api of PyPI; SANITIZER names another one. PROGRAM, KERNELS: in place of the preset cuda's.
+# the package nvidia-cuda-sanitizer-api of PyPI; SANITIZER names another one. PROGRAM, KERNELS: in place of the preset cuda's. ONLY: these groups
+# of cases alone, such as 'attention routing'; SECONDS_EACH: for a tool and group.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -15,7 +16,7 @@ export ROCMFORGE_TEST_DEVICE=${DEVICE:-cuda} ROCMFORGE_KERNEL_DIR=${KERNELS:-bui
 seconds=${SECONDS_EACH:-150}  # for one tool and group
 [ -x "$sanitizer" ] || { echo "try_sanitizer: no compute-sanitizer; SANITIZER names one" >&2; exit 2; }
 
-groups=(attention products experts routing states)
+read -ra groups <<<"${ONLY:-attention products experts routing states}"
 declare -A cases=(
   [attention]='Tiny/AttentionConformance.*:Tiny/AttentionAppend.*:AttentionConformance.Tiny*:LatentExpand.TinyEquals*'
   [products]='Formats/MatmulConformanceTiny.EqualsTheReference/*:Formats/MatmulFusionsTiny.EqualTheChainOfOperations/Q4_K'
