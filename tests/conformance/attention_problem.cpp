@@ -134,6 +134,7 @@ std::vector<float> AttentionProblem::run_reference(const AttentionCall& call) co
 
 std::vector<float> AttentionProblem::run_reference_of_rows(std::int32_t rows) const {
   check(!spec.mask, "the mask's rows would have to be chosen too");
+  check(spec.causal, "a row that ends its sequence sees no keys behind it");
   const AttentionBackend& reference = harness().reference<Attention>(spec);
   PagedCache cache(reference.layout(spec), kv_lengths(shapes), 1);
   std::vector<SequenceShape> chosen;  // each row as a sequence that ends with it

@@ -140,7 +140,9 @@ void expect_same_pages(const RopeRun& actual, const RopeRun& expected, const Rop
           expected_k.push_back(expected.cache.k(s, position, head, i));
           v.push_back(actual.cache.v(s, position, head, i));
           expected_v.push_back(expected.cache.v(s, position, head, i));
-          ASSERT_TRUE(spec.value_norm || spec.layout.dtype.v_rotated || v.back() == expected_v.back());
+          ASSERT_TRUE(spec.value_norm || spec.layout.dtype.v_rotated || v.back() == expected_v.back())
+              << "sequence " << s << " position " << position << " head " << head << " dim " << i << " reads " << v.back()
+              << " instead of " << expected_v.back();
         }
       }
     }

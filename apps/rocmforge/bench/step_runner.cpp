@@ -65,6 +65,7 @@ void StepRunner::forward() {
 }
 
 void StepRunner::prefill(std::int32_t sequence, std::span<const std::int32_t> tokens, std::int32_t first) {
+  drew_ = false;
   while (!tokens.empty()) {
     const auto piece = tokens.first(std::min(tokens.size(), static_cast<std::size_t>(batch_tokens_)));
     plan_.clear();
@@ -93,7 +94,11 @@ void StepRunner::decode(std::span<const std::int32_t> tokens, std::int32_t posit
 
 void StepRunner::decode_ahead(std::span<const std::int32_t> tokens, std::int32_t position) {
   add_decode(tokens, position);
+  if (drew_ && engine_.model().stage_ends().size() > 1) {
+    plan_.tokens.back() = EmbeddingRows::drawn_token(static_cast<std::int32_t>(tokens.size()) - 1);
+  }
   forward();
+  drew_ = true;
   static_cast<void>(engine_.model().previous_sampled());
 }
 

@@ -33,6 +33,8 @@ class StepRunner {
   void decode(std::span<const std::int32_t> tokens, std::int32_t position);
 
   /// The same; waits only for the step started before it, as the engine does while sequences decode. `finish` waits for all.
+  /// Where the layers lie on several devices one token is that which the step before drew: with all of them known the first
+  /// device would begin while the others still compute that step, which no answer can.
   void decode_ahead(std::span<const std::int32_t> tokens, std::int32_t position);
   void finish() { engine_.model().wait(); }
 
@@ -54,6 +56,7 @@ class StepRunner {
   std::vector<std::vector<std::int32_t>> blocks_;  ///< of each sequence
   std::vector<std::int32_t> window_blocks_;
   std::vector<std::int32_t> newest_slots_;  ///< of each sequence's recurrent state, -1 before its first step
+  bool drew_ = false;                       ///< decode_ahead() ran after the last prefill
   BatchPlan plan_;
 };
 

@@ -66,14 +66,17 @@ struct KvHead {
     return coding.minimum ? scaled + half_to_float(*half(arrays.minima, token, dim)) : scaled;
   }
 
-  /// All `values` [head_dim] of a position.
+  /// All `values` [head_dim] of a position. The type is asked for outside the loops: GCC 13.3.0 took f16 for a quantised type
+  /// where a loop asked for each element.
   void store(std::int64_t token, const float* values) const {
-    for (std::int64_t dim = 0; dim < layout->head_dim; ++dim) {
-      if (!is_kv_quant(type)) {
-        store_element(type, data, kv_element(*layout, order, token, dim), values[dim]);
-      } else if (dim % kv_quant_dims == 0) {
+    if (is_kv_quant(type)) {
+      for (std::int64_t dim = 0; dim < layout->head_dim; dim += kv_quant_dims) {
         store_group(token, dim, values + dim);
       }
+      return;
+    }
+    for (std::int64_t dim = 0; dim < layout->head_dim; ++dim) {
+      store_element(type, data, kv_element(*layout, order, token, dim), values[dim]);
     }
   }
 
