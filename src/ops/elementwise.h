@@ -8,8 +8,8 @@
 
 namespace rocmforge {
 
-/// out[t, i] = activation(gate[t, i]) * up[t, i], or without a gate activation(up[t, i]). clamped_swiglu is not supported;
-/// relu_squared only without a gate.
+/// out[t, i] = activation(gate[t, i]) * up[t, i], or without a gate activation(up[t, i]). clamped_swiglu and none are not
+/// supported; relu_squared only without a gate.
 struct GatedActivation {
   static constexpr std::string_view name = "gated_activation";
 

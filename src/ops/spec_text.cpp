@@ -74,7 +74,7 @@ std::string to_string(const OutputGate::Spec& spec) {
 std::string to_string(const Matmul::Spec& spec) { return fmt::format("{} [{}, {}]", name(spec.weight), spec.n, spec.k); }
 
 std::string to_string(const GatedActivation::Spec& spec) {
-  constexpr std::array names{"silu", "gelu_tanh", "clamped_swiglu", "relu_squared", "gelu", "gelu_quick"};
+  constexpr std::array names{"silu", "gelu_tanh", "clamped_swiglu", "relu_squared", "gelu", "gelu_quick", "none"};
   return fmt::format("{} width {}{}", names.at(static_cast<std::size_t>(spec.activation)), spec.width,
                      spec.gated ? "" : " without a gate");
 }

@@ -228,14 +228,22 @@ std::vector<float> run_experts(const ExpertMatmulKernel& kernel, const Problem& 
 
 void expect_products(Problem problem) {
   const Activation activation = problem.activation;
-  for (const auto& [is_gated, is_alone] : {std::pair{true, false}, {true, true}, {false, false}}) {
-    const bool gated = is_gated;  // for the lambda: some compilers refuse the binding
-    const bool alone = is_alone;
+  struct Form {
+    bool gated;
+    bool alone;
+    Activation activation;
+    std::string_view what;
+  };
+  for (const Form& form : {Form{true, false, activation, " gate and up, "},
+                           {true, true, Activation::relu_squared, " up alone, "},
+                           {true, true, Activation::none, " the product of up, "},
+                           {false, false, activation, " down, "}}) {
+    const bool gated = form.gated;
     problem.gated = gated;
-    problem.alone = alone;
-    problem.activation = alone ? Activation::relu_squared : activation;
+    problem.alone = form.alone;
+    problem.activation = form.activation;
     const std::vector<float> expected = expected_of(problem);
-    const std::string_view what = alone ? " up alone, " : gated ? " gate and up, " : " down, ";
+    const std::string_view what = form.what;
     const auto expect = [&](const ExpertMatmulKernel& kernel) {
       // The error of few outputs may exceed the average that tolerance() is for, and an activation's product has two errors.
       EXPECT_LE(relative_error(run_experts(kernel, problem), expected), (gated ? 4 : 2) * tolerance(problem.format))

@@ -106,6 +106,18 @@ TEST(Sensitivity, FactorsAndSoftCapsComeFromTheFile) {
   EXPECT_GT(error_after_key("phi3-long", "phi3.rope.scaling.attn_factor", 1.0), 100 * allowed);
 }
 
+TEST(Sensitivity, LimitsOfEachLayersSwigluComeFromTheFile) {
+  const auto error_with = [](const std::string& key, std::vector<double> limits) {
+    return error_after_key("step35", "step35.swiglu_clamp_" + key, GgufArray{GgufType::f32, std::move(limits)});
+  };
+  EXPECT_LE(error_with("exp", {5.0, 0.0, 0.9, 0.0, 0.6}), allowed) << "a layer without experts";
+  EXPECT_GT(error_with("exp", {0.0, 0.0, 0.0, 0.0, 0.6}), 100 * allowed);
+  EXPECT_GT(error_with("exp", {0.0, 0.0, 0.9, 0.0, 0.8}), 100 * allowed);
+  EXPECT_GT(error_with("shexp", {0.0, 0.0, 0.0, 1.1, 0.7}), 100 * allowed) << "the dense part";
+  EXPECT_GT(error_with("shexp", {0.8, 0.0, 0.0, 0.0, 0.7}), 100 * allowed);
+  EXPECT_GT(error_with("shexp", {0.8, 0.0, 0.0, 1.1, 0.9}), 100 * allowed);
+}
+
 TEST(Sensitivity, WindowsAndRotationsOfSingleLayersComeFromTheFile) {
   for (const auto& [name, prefix] :
        {std::pair{"gemma2", "gemma2"}, {"gemma3", "gemma3"}, {"olmo3", "olmo2"}, {"cohere2", "cohere2"}}) {
@@ -133,12 +145,14 @@ TEST(Sensitivity, WindowsAndRotationsOfSingleLayersComeFromTheFile) {
   }
   EXPECT_GT(error_after_key("llama4", "llama4.attention.temperature_scale", 0.1), 100 * allowed);
   EXPECT_GT(error_after_key("llama4", "llama4.attention.temperature_length", std::uint64_t{9}), 100 * allowed);
-  for (const char* name : {"laguna", "muse-glimmer"}) {
+  for (const char* name : {"laguna", "muse-glimmer", "step35"}) {
     EXPECT_GT(error_after_key(name, std::string(name) + ".attention.sliding_window", std::uint64_t{12}), 100 * allowed);
   }
   EXPECT_GT(error_after_key("laguna", "laguna.rope.freq_base_swa", 1000.0), 100 * allowed);
   EXPECT_GT(error_after_key("laguna", "laguna.rope.dimension_count_swa", std::uint64_t{8}), 100 * allowed);
   EXPECT_GT(error_after_key("laguna", "laguna.rope.scaling.type", std::string("none")), 100 * allowed);
+  EXPECT_GT(error_after_key("step35", "step35.rope.freq_base_swa", 1000.0), 100 * allowed);
+  EXPECT_GT(error_after_key("step35", "step35.rope.freq_base", 300.0), 100 * allowed);
   EXPECT_GT(error_after_key("gemma3", "gemma3.rope.freq_base_swa", 100.0), 100 * allowed);
   EXPECT_GT(error_after_key("gemma3", "gemma3.rope.freq_base", 10000.0), 100 * allowed);
   EXPECT_GT(error_after_key("olmo3", "olmo2.rope.scaling.type", std::string("none")), 100 * allowed);

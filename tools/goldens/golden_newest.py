@@ -1,5 +1,7 @@
-"""What tools/goldens/model_golden.py knows of Llama 4, Laguna, Muse Glimmer and DeepSeek V3.2."""
+"""What tools/goldens/model_golden.py knows of Llama 4, Laguna, Muse Glimmer, DeepSeek V3.2 and Step 3.5."""
 import numpy
+
+from model_golden_parts import NUMBERS
 
 
 def models(experts, latent, rope):
@@ -36,6 +38,16 @@ def models(experts, latent, rope):
             "num_key_value_heads": 2, "head_dim": 16, "sliding_window": 11, "final_logit_softcapping": 5.0,
             "output_multiplier": 0.6, "qk_scale_factor": 1.7, "rms_norm_eps": 1e-5, "bos_token_id": 1, "eos_token_id": 2,
             "pad_token_id": 0, "rope_parameters": rope(1000.0)}),
+        # Other heads and another rotation in windows; SwiGLUs with a limit of routed experts, of shared ones, of both and
+        # of a dense part.
+        "step35": ("step35", "Step3p7", {
+            **{key: value for key, value in experts.items() if key != "num_hidden_layers"}, "num_hidden_layers": 5,
+            "allow_global_per_layer_attribute_access": True, "num_sliding_attention_heads": 8, "head_dim": 16, "sliding_window": 11, "num_local_experts": 6,
+            "n_routed_experts": 6, "moe_intermediate_size": 16, "share_expert_dim": 24, "moe_router_scaling_factor": 1.6,
+            "layer_types": [full, windowed, windowed, windowed, full], "mlp_layer_types": ["dense"] + ["sparse"] * 4,
+            "swiglu_limits": [None, None, 0.9, None, 0.6], "swiglu_limits_shared": [0.8, None, None, 1.1, 0.7],
+            "rms_norm_eps": 1e-5, "rope_parameters": {
+                full: {**llama3, "partial_rotary_factor": 0.5}, windowed: rope(300.0, partial_rotary_factor=1.0)}}),
         # The indexer chooses as many positions as there are.
         "deepseek32": ("deepseek32", "DeepseekV32", {
             **latent, "q_lora_rank": 40, "n_group": 4, "topk_group": 2, "norm_topk_prob": True, "index_topk": 64,
@@ -47,7 +59,8 @@ def models(experts, latent, rope):
 # The image encoder of a model of which the text part alone is used.
 BLIND = {"MuseGlimmer": {
     "num_hidden_layers": 1, "hidden_size": 16, "intermediate_size": 16, "num_attention_heads": 2,
-    "layer_types": ["full_attention"]}}
+    "layer_types": ["full_attention"]},
+    "Step3p7": {"num_hidden_layers": 1, "hidden_size": 16, "intermediate_size": 16, "num_attention_heads": 2}}
 BLIND_PARTS = ("model.vision_adapter.", "model.vision_projection.")
 
 NAMES = {
@@ -60,6 +73,9 @@ EXPERT_KEYS = {
     "laguna": {
         "count": "num_experts", "shared_feed_forward_length": "shared_expert_intermediate_size", "weights_norm": lambda _: True,
         "weights_scale": "moe_routed_scaling_factor", "gating_func": 2},
+    "step35": {
+        "count": "num_local_experts", "shared_feed_forward_length": "share_expert_dim", "weights_norm": lambda _: True,
+        "weights_scale": "moe_router_scaling_factor"},
     "deepseek32": {
         "count": "n_routed_experts", "shared_count": "n_shared_experts", "group_count": "n_group",
         "group_used_count": "topk_group", "weights_scale": "routed_scaling_factor", "weights_norm": "norm_topk_prob",
@@ -94,6 +110,17 @@ def keys(architecture, config, u32, f32, counts, bools):
         if windowed := config.rope_parameters.get("sliding_attention"):
             yield "rope.freq_base_swa", f32, windowed["rope_theta"]
             yield "rope.dimension_count_swa", u32, config.head_dim
+    if architecture == "step35":
+        windowed = [kind == "sliding_attention" for kind in config.layer_types]
+        yield "attention.head_count", counts, [config.per_layer_config[layer].num_attention_heads for layer in range(len(windowed))]
+        yield "attention.head_count_kv", counts, [config.num_key_value_heads] * len(windowed)
+        yield "attention.sliding_window_pattern", bools, windowed
+        yield "rope.freq_base_swa", f32, config.rope_parameters["sliding_attention"]["rope_theta"]
+        yield "rope.dimension_count", u32, None  # readers halve the head's length in layers without a window
+        yield "leading_dense_block_count", u32, config.mlp_layer_types.index("sparse")
+        yield "moe_every_n_layers", u32, 1
+        for key, limits in (("exp", config.swiglu_limits), ("shexp", config.swiglu_limits_shared)):
+            yield f"swiglu_clamp_{key}", NUMBERS, [limit or 0.0 for limit in limits]
     if architecture == "muse-glimmer":
         yield "attention.sliding_window_pattern", bools, [kind == "sliding_attention" for kind in config.layer_types]
         yield "logit_scale", f32, config.output_multiplier

@@ -244,7 +244,7 @@ MODELS.update(mamba.MODELS | golden_gemma4.models(SMALL))
 MODELS.update(golden_mtp.models(EXPERTS, LATENT, rope))
 
 # Models with vision: their text part, whose parameters are under model.language_model.
-SEEING = ("Qwen2VL", "Qwen3VL", "Qwen3VLMoe", "MuseGlimmer")
+SEEING = ("Qwen2VL", "Qwen3VL", "Qwen3VLMoe", "MuseGlimmer", "Step3p7")
 
 # Older files of DeepSeek, in which K and V of a head have no tensors of their own.
 JOINED_LATENT = ("deepseek-v2",)
@@ -303,7 +303,7 @@ LAYER_KEYS = {
 
 # Architectures whose rows of Q and K the converter permutes, and architectures whose norms it stores with the formula's + 1.
 PERMUTED = ("llama", "smollm3", "granite", "granitemoe", "granitehybrid", "mistral3", "muse-glimmer")
-NORMS_FROM_ZERO = ("gemma", "gemma2", "gemma3", "qwen3next", "qwen35", "qwen35moe", "nemotron")
+NORMS_FROM_ZERO = ("gemma", "gemma2", "gemma3", "qwen3next", "qwen35", "qwen35moe", "nemotron", "step35")
 
 NAMES = {
     "model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output",

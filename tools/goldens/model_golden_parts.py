@@ -5,7 +5,7 @@ import zlib
 
 import numpy
 
-U32, F32, BOOL, STRING, COUNTS, BOOLS = 4, 6, 7, 8, 9, 10
+U32, F32, BOOL, STRING, COUNTS, BOOLS, NUMBERS = 4, 6, 7, 8, 9, 10, 11
 
 # A model's seed follows from its name, so that a new model does not change the seeds of others. These older models have the
 # seed 1000 plus their index in the list at the time.
@@ -57,28 +57,32 @@ def neighbours(weight, heads):
 
 def llama3_factors(config):
     """What each pair's angle is divided by: fast pairs stay, slow ones are stretched in full, those between in part."""
-    scaling = config.rope_parameters
+    scaling = config.rope_parameters.get("full_attention", config.rope_parameters)
     head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    turned = int(head_dim * scaling.get("partial_rotary_factor", 1.0))
     factors = []
-    for pair in range(head_dim // 2):
-        turns = scaling["original_max_position_embeddings"] / (2 * math.pi * scaling["rope_theta"] ** (2 * pair / head_dim))
+    for pair in range(turned // 2):
+        turns = scaling["original_max_position_embeddings"] / (2 * math.pi * scaling["rope_theta"] ** (2 * pair / turned))
         share = (turns - scaling["low_freq_factor"]) / (scaling["high_freq_factor"] - scaling["low_freq_factor"])
         share = min(1.0, max(0.0, share))
         factors.append(1.0 / (share + (1.0 - share) / scaling["factor"]))
-    return numpy.array(factors, dtype=numpy.float32)
+    return numpy.array(factors + [1.0] * (head_dim // 2 - turned // 2), dtype=numpy.float32)
 
 
 def string(text):
     return struct.pack("<Q", len(text.encode())) + text.encode()
 
 
+LISTS = {COUNTS: (U32, "I"), BOOLS: (BOOL, "?"), NUMBERS: (F32, "f")}
+
+
 def write_gguf(path, pairs, weights):
     align = 32
     head = struct.pack("<4sIQQ", b"GGUF", 3, len(weights), len(pairs))
     for key, kind, value in pairs:
-        head += string(key) + struct.pack("<I", COUNTS if kind == BOOLS else kind)
-        if kind in (COUNTS, BOOLS):
-            of, letter = (U32, "I") if kind == COUNTS else (BOOL, "?")
+        head += string(key) + struct.pack("<I", COUNTS if kind in LISTS else kind)
+        if kind in LISTS:
+            of, letter = LISTS[kind]
             head += struct.pack(f"<IQ{len(value)}{letter}", of, len(value), *value)
         else:
             head += string(value) if kind == STRING else struct.pack({U32: "<I", F32: "<f", BOOL: "<?"}[kind], value)

@@ -34,6 +34,8 @@ __device__ inline double activate(Activation activation, double gate, double up)
       return 0.5 * gate * (1.0 + tanh(0.79788456080286535588 * (gate + 0.044715 * gate * gate * gate))) * up;
     case Activation::relu_squared:
       return (gate > 0.0 ? gate * gate : 0.0 * gate) * up;  // a NaN stays one
+    case Activation::none:
+      return gate * up;
     case Activation::clamped_swiglu:
       break;
   }

@@ -57,7 +57,7 @@ __device__ inline float sigmoid_argument(Activation activation, float x) {
 /// The activation of a product without a gate.
 __device__ inline float activate_alone(Activation activation, float up) {
   const float value = times_sigmoid(up, sigmoid_argument(activation, up));
-  return activation == Activation::relu_squared ? ReluSquared::value(up) : value;
+  return activation == Activation::none ? up : activation == Activation::relu_squared ? ReluSquared::value(up) : value;
 }
 
 /// The activation of `gate`, times `up`; not for gelu and gelu_quick.

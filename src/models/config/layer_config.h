@@ -152,6 +152,7 @@ struct ExpertConfig {
   std::int32_t latent_size = 0;   ///< of the latents that the routed experts work on; 0: on hidden states
   bool apart = false;             ///< the shared expert is a dense part with norms of its own: TwoFeedForwards
   bool weights_inputs = false;    ///< an expert reads rows times its weight; its output is added as it is. `used` is 1
+  float swiglu_limit = 0.0f;      ///< of the routed experts: SwigluLimits; 0: none
 
   /// Whether the shared expert may be one of the stacked experts: same width, same input.
   [[nodiscard]] bool may_stack_shared() const { return shared_width == width && latent_size == 0 && !weights_inputs; }
@@ -165,7 +166,8 @@ struct FeedForwardConfig {
   std::int32_t width = 0;  ///< without experts
   Activation activation = Activation::silu;
   bool gated = true;
-  bool needs_bias = false;  ///< a dense part's layers must have a bias; one in the file is always used
+  bool needs_bias = false;    ///< a dense part's layers must have a bias; one in the file is always used
+  float swiglu_limit = 0.0f;  ///< of a dense part and of the shared experts: SwigluLimits; 0: none
   ExpertConfig experts{};
 };
 

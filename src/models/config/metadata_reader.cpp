@@ -83,6 +83,24 @@ double MetadataReader::number(std::string_view key) {
   return value;
 }
 
+std::vector<double> MetadataReader::numbers(std::string_view key, std::int32_t layers) {
+  std::vector<double> values = file_->numbers(ask(key)).value_or(std::vector<double>());
+  if (values.empty()) {
+    values.push_back(number(key));  // which says what is wrong
+  }
+  if (values.size() == 1) {
+    values.resize(static_cast<std::size_t>(layers), values.front());
+  }
+  if (values.size() != static_cast<std::size_t>(layers)) {
+    throw error(key, fmt::format("has {} values for {} layers", values.size(), layers));
+  }
+  if (const auto bad = std::ranges::find_if_not(values, [](double value) { return std::isfinite(value); });
+      bad != values.end()) {
+    throw error(key, fmt::format("has the value {}", *bad));
+  }
+  return values;
+}
+
 double MetadataReader::number(std::string_view key, double fallback) { return contains(key) ? number(key) : fallback; }
 
 bool MetadataReader::flag(std::string_view key, bool fallback) { return file_->boolean(ask(key), fallback); }

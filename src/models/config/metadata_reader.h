@@ -37,6 +37,8 @@ class MetadataReader {
   /// A finite number. Arrays are not accepted.
   double number(std::string_view key);
   double number(std::string_view key, double fallback);
+  /// One finite number for each of `layers` layers: from an array of as many, or all of a single value.
+  std::vector<double> numbers(std::string_view key, std::int32_t layers);
   bool flag(std::string_view key, bool fallback);
   std::string string(std::string_view key, std::string_view fallback);
 

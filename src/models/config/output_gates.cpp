@@ -11,9 +11,9 @@
 namespace rocmforge {
 
 void set_own_gates(ModelConfig& config, const GgufFile& file, OutputGate::Gate form) {
-  for (std::size_t index = 0; index < config.blocks.size(); ++index) {
-    AttentionConfig& attention = config.blocks[index].attention;
-    const std::string name = block_tensor(static_cast<int>(index), "attn_gate.weight");
+  for (int index = 0; index < config.layers; ++index) {
+    AttentionConfig& attention = config.blocks[static_cast<std::size_t>(index)].attention;
+    const std::string name = block_tensor(index, "attn_gate.weight");
     const std::int64_t rows = file.tensor(name).tensor.shape.squeezed().rows();
     if (rows != attention.q_heads && rows != attention.q_dim()) {
       throw Error(fmt::format("{}: tensor {} has {} rows, neither one for each of {} heads nor for their {} elements",

@@ -130,6 +130,15 @@ RopeConfig read_rope(MetadataReader& metadata, std::int32_t head_dim, std::int32
           .frequencies = std::make_shared<const RopeFrequencies>(rope_frequencies(n_rot, base, scaling, factors))};
 }
 
+std::shared_ptr<const RopeFrequencies> read_part_frequencies(MetadataReader& metadata, const ModelConfig& config,
+                                                             std::int32_t n_rot) {
+  const std::int32_t trained = config.context_length;
+  std::vector<float> factors = find_factors(metadata, config.layer(0).attention.rope.n_rot / 2, trained, trained);
+  factors.resize(factors.empty() ? 0 : static_cast<std::size_t>(n_rot / 2));
+  const RopeScaling scaling = read_rope_scaling(metadata, trained);
+  return std::make_shared<const RopeFrequencies>(rope_frequencies(n_rot, read_rope_base(metadata), scaling, factors));
+}
+
 std::vector<std::int32_t> rope_axes(std::span<const std::int32_t> sections, RopeSections order) {
   std::vector<std::int32_t> axes;
   for (std::size_t axis = 0; axis < sections.size(); ++axis) {

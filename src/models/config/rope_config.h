@@ -17,6 +17,11 @@ namespace rocmforge {
 RopeConfig read_rope(MetadataReader& metadata, std::int32_t head_dim, std::int32_t trained_context, std::int32_t context,
                      bool whole_pairs = true);
 
+/// The rotation of the first `n_rot` elements of heads of which read_rope() would rotate more: with the base, the scaling
+/// and the factors of the first pairs.
+std::shared_ptr<const RopeFrequencies> read_part_frequencies(MetadataReader& metadata, const ModelConfig& config,
+                                                             std::int32_t n_rot);
+
 /// How the sections of multimodal RoPE lie in a head's pairs.
 enum class RopeSections {
   contiguous,   ///< one after another (Qwen2-VL)

@@ -27,7 +27,7 @@ DenseFeedForward::DenseFeedForward(Planner& planner, const ModelConfig& config, 
   const std::vector<LinearName> two{{.name = name("ffn_gate"), .n = width, .needs_bias = own.needs_bias, .rows = features},
                                     {.name = name("ffn_up"), .n = width, .needs_bias = own.needs_bias, .rows = features}};
   up_ = planner.fused_linear(name(own.gated ? "ffn_gate_up" : "ffn_up"), input.norm, one_tensor ? one : two, config.hidden,
-                             GatedActivation::Spec{own.activation, width, own.gated});
+                             GatedActivation::Spec{own.activation, width, own.gated}, own.swiglu_limit);
   planner.buffers().need_after_gather(BufferName::projected, 2 * width);
   planner.buffers().need_after_gather(BufferName::gathered, width);
   const BlockGraph& graph = config.layer(index).graph;

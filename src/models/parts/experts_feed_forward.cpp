@@ -5,8 +5,10 @@ namespace {
 
 /// On a GPU a shared expert as wide as the others becomes one of the stacked experts, used by every token, because a call of
 /// its own costs more than its work. If the formats of its tensors allow that, adds their names to `names` and returns true.
-bool stack_shared(Planner& planner, const ExpertConfig& own, bool gated, int index, RoutedExperts::Names& names) {
-  if (!planner.device().is_gpu() || planner.experts_apart() || !own.may_stack_shared()) {
+bool stack_shared(Planner& planner, const FeedForwardConfig& part, int index, RoutedExperts::Names& names) {
+  const ExpertConfig& own = part.experts;
+  if (!planner.device().is_gpu() || planner.experts_apart() || !own.may_stack_shared() ||
+      part.swiglu_limit != own.swiglu_limit) {
     return false;
   }
   RoutedExperts::Names with = names;
@@ -15,7 +17,7 @@ bool stack_shared(Planner& planner, const ExpertConfig& own, bool gated, int ind
   with.down.shared = block_tensor(index, "ffn_down_shexp");
   with.router.shared_gates = own.shared_gate ? block_tensor(index, "ffn_gate_inp_shexp") : "";
   const WeightTable& weights = planner.weights();
-  if ((gated && !weights.can_stack_shared(with.gate)) || !weights.can_stack_shared(with.up) ||
+  if ((part.gated && !weights.can_stack_shared(with.gate)) || !weights.can_stack_shared(with.up) ||
       !weights.can_stack_shared(with.down)) {
     return false;
   }
@@ -34,6 +36,8 @@ ExpertsFeedForward::ExpertsFeedForward(Planner& planner, const ModelConfig& conf
         "experts read a norm's output, and none stands behind them");
   check(!own.weights_inputs || (own.used == 1 && own.latent_size == 0 && layer.graph.residual_scale == 1.0f),
         "a token whose weights multiply inputs has one expert");
+  check(own.swiglu_limit == 0.0f || (own.latent_size == 0 && !own.weights_inputs),
+        "the rows that experts read or write are not those of their limits");
   const auto name = [index](std::string_view part) { return block_tensor(index, part); };
   const std::string bias = name("exp_probs_b.bias");
   const float residual_scale = layer.graph.residual_scale;
@@ -52,6 +56,7 @@ ExpertsFeedForward::ExpertsFeedForward(Planner& planner, const ModelConfig& conf
       .expert_rows = own.latent_size,
       .activation = layer.feed_forward.activation,
       .gated = gated,
+      .swiglu_limit = own.swiglu_limit,
       .weighted = !own.weights_inputs};
   RoutedExperts::Names names{
       .router = {input.norm, name("ffn_gate_inp"), own.needs_bias, routed.route.bias ? bias : ""},
@@ -79,7 +84,7 @@ ExpertsFeedForward::ExpertsFeedForward(Planner& planner, const ModelConfig& conf
     clear_partial_ =
         ClearPartial{planner.resolve_for_width<ResidualAdd>({}, 2 * std::int64_t{config.hidden}), config.hidden};
   }
-  const bool stacked = stack_shared(planner, own, gated, index, names);
+  const bool stacked = stack_shared(planner, layer.feed_forward, index, names);
   if (stacked) {
     routed.route.shared = 1;
     routed.route.shared_gates = own.shared_gate;
@@ -121,6 +126,7 @@ void ExpertsFeedForward::plan_shared(Planner& planner, const ModelConfig& config
   if (own.shared_gate) {
     routed.route = {.experts = 1, .used = 1, .score = RouteScore::sigmoid, .scale = layer.graph.residual_scale};
     routed.stays = true;
+    routed.swiglu_limit = layer.feed_forward.swiglu_limit;
     RoutedExperts::Names names{.router = {.weight = name("ffn_gate_inp_shexp")},
                                .gate = {name("ffn_gate_shexp")},
                                .up = {name("ffn_up_shexp")},

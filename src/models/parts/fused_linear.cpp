@@ -48,6 +48,17 @@ void LinearLimits::limit(const Step& step, float* x, const WeightVector& least, 
   operation.run({.x = x, .count = step.tokens * width, .width = width, .least = least.data, .most = most.data}, step);
 }
 
+void SwigluLimits::limit(const Step& step, float* gate_up, std::int64_t rows) const {
+  operation.run({.x = gate_up, .count = rows * 2 * width, .width = 2 * width, .least = least->data, .most = most->data},
+                step);
+}
+
+void SwigluLimits::limit(const Step& step, float* gate, float* up, std::int64_t rows) const {
+  const std::int64_t count = rows * width;
+  operation.run({.x = gate, .count = count, .width = width, .least = least->data, .most = most->data}, step);
+  operation.run({.x = up, .count = count, .width = width, .least = least->data + width, .most = most->data + width}, step);
+}
+
 void FusedLinear::append(Operations& operations, float* Buffers::*x, float* Buffers::*out) const {
   if (norm) {
     operations.push_back({std::string(norm->kind()), [this, x](const Step& step) { normalise(step, x); }});
@@ -61,6 +72,10 @@ void FusedLinear::append(Operations& operations, float* Buffers::*x, float* Buff
     float* Buffers::*limited = gate ? &Buffers::projected : out;
     operations.push_back({std::string(Scale::name),
                           [this, limited](const Step& step) { limits->limit_output(step, step.buffers.*limited); }});
+  }
+  if (swiglu_limits) {
+    operations.push_back({std::string(Scale::name),
+                          [this](const Step& step) { swiglu_limits->limit(step, step.buffers.projected, step.tokens); }});
   }
   if (gate) {
     operations.push_back({std::string(GatedActivation::name), [this, out](const Step& step) { activate(step, out); }});

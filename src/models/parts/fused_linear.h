@@ -95,6 +95,19 @@ struct LinearLimits {
   void limit(const Step& step, float* x, const WeightVector& least, const WeightVector& most) const;
 };
 
+/// A limited SwiGLU, min(silu(g), L) * min(max(u, -L), L), as limits of the products g and u before a SwiGLU: silu is L at
+/// one G > 0, rises beyond 0 and is not positive before it, so that min(silu(g), L) = silu(min(g, G)).
+struct SwigluLimits {
+  Resolved<Scale> operation;
+  std::int64_t width = 0;
+  const WeightVector* least = nullptr;  ///< [2 * width], of g and of u
+  const WeightVector* most = nullptr;
+
+  /// Change rows in place: [rows, 2 * width] of g and u side by side, or [rows, width] of each.
+  void limit(const Step& step, float* gate_up, std::int64_t rows) const;
+  void limit(const Step& step, float* gate, float* up, std::int64_t rows) const;
+};
+
 /// Linear layers, with an optional norm of their input and an optional gated activation of their outputs. Norm and
 /// activation are part of the call of the products where the kernel fuses them for the number of tokens; otherwise they are
 /// operations of their own.
@@ -105,6 +118,7 @@ struct FusedLinear {
   std::optional<LinearLimits> limits;             ///< with them nothing is fused
   const ResidualSum* sum = nullptr;               ///< the sum that their input comes from, if it may be fused
   std::optional<Resolved<GatedActivation>> gate;  ///< when set, the outputs are gate and up
+  std::optional<SwigluLimits> swiglu_limits;      ///< of gate and up; with them the gate is not fused
 
   /// Adds its operations: from `x` [tokens, k] to `out` [tokens, width of the layers], or [tokens, ffn] with a gate, both
   /// dense buffers of a step.

@@ -11,9 +11,11 @@ void need_buffers(BufferPlan& buffers, const ExpertConfig& experts) {
   const std::int64_t logits = std::int64_t{experts.count} + 1;
   const std::int64_t shared = experts.shared_width;
   const std::int64_t latents = experts.latent_size;
+  const std::int64_t limited = experts.swiglu_limit > 0.0f ? 2 * experts.inner() : 0;
   buffers.need(BufferName::experts, experts.taken());
   buffers.need(BufferName::expert_weights, experts.taken());
-  buffers.need_after_gather(BufferName::projected, std::max({logits, 2 * shared, latents > 0 ? experts.inner() : 0}));
+  buffers.need_after_gather(BufferName::projected,
+                            std::max({logits, 2 * shared, latents > 0 ? experts.inner() : 0, limited}));
   buffers.need_after_gather(BufferName::gathered, std::max(shared, latents > 0 ? latents : experts.inner()));
 }
 
@@ -64,13 +66,28 @@ void RoutedExperts::plan_experts(Planner& planner, const Names& names) {
   if (config_.gated) {
     places.insert(places.begin(), names.gate);
   }
-  gate_up_ = planner.experts(names.up.stacked, places, up);
+  if (config_.swiglu_limit > 0.0f) {
+    plan_limited(planner, names, up);
+  } else {
+    gate_up_ = planner.experts(names.up.stacked, places, up);
+  }
   if (!config_.weighted) {
     const std::int64_t slots = planner.most_tokens() * route.taken();
     ones_ = planner.weights().computed(std::vector<float>(static_cast<std::size_t>(slots), 1.0f));
   }
   down_ = planner.experts(names.down.stacked, {names.down}, wanted(config_.expert_rows, config_.width));
   same_kernel_ = gate_up_[0]->kernel == down_[0]->kernel;
+}
+
+void RoutedExperts::plan_limited(Planner& planner, const Names& names, ExpertMatmul::Spec product) {
+  check(config_.gated && config_.activation == Activation::silu, "the limits are those of a SwiGLU");
+  product.alone = true;
+  for (const ExpertTensorName& name : {names.gate, names.up}) {
+    gate_up_.push_back(planner.experts(name.stacked, {name}, product).front());
+  }
+  const std::int64_t slots = config_.route.taken();
+  limited_.emplace(Limited{planner.swiglu_limits(config_.width, config_.swiglu_limit, slots),
+                           planner.resolve<GatedActivation>({Activation::silu, config_.width})});
 }
 
 void RoutedExperts::plan_apart(Planner& planner, const Names& names) {
@@ -88,7 +105,7 @@ void RoutedExperts::plan_apart(Planner& planner, const Names& names) {
   host.need(BufferName::experts, taken);
   host.need(BufferName::expert_weights, taken);
   host.need(BufferName::gathered, taken * config_.width);
-  host.need(BufferName::projected, config_.expert_rows);
+  host.need(BufferName::projected, std::max(config_.expert_rows, limited_ ? 2 * taken * config_.width : 0));
   planner.use(side);
 }
 
@@ -103,9 +120,8 @@ void RoutedExperts::append_up(Operations& operations, float* Buffers::*x, float*
     append_to_host(operations, x);
     return;
   }
-  operations.push_back({up_kind_, [this, x, slots](const Step& step) {
-                          multiply(step, gate_up_, config_.expert_rows, {}, step.buffers.*x, step.buffers.*slots);
-                        }});
+  operations.push_back(
+      {up_kind_, [this, x, slots](const Step& step) { activate(step, step.buffers.*x, step.buffers.*slots); }});
 }
 
 void RoutedExperts::append_down(Operations& operations, float* Buffers::*out, float* Buffers::*slots) const {
@@ -147,7 +163,7 @@ void RoutedExperts::append_on_host(Operations& operations) const {
                             [this, host_step](const Step& step) {
                               wait_for_copies(step);
                               const Step host = host_step(step);
-                              multiply(host, gate_up_, config_.expert_rows, {}, host.buffers.normed, host.buffers.gathered);
+                              activate(host, host.buffers.normed, host.buffers.gathered);
                             },
                         .on_host = true});
   operations.push_back(
@@ -172,7 +188,22 @@ void RoutedExperts::append_from_host(Operations& operations, float* Buffers::*ou
        }});
 }
 
-void RoutedExperts::multiply(const Step& step, const std::vector<const ExpertMatrix*>& matrices, std::int64_t k,
+void RoutedExperts::activate(const Step& step, const float* x, float* slots) const {
+  if (!limited_) {
+    multiply(step, gate_up_, config_.expert_rows, {}, x, slots);
+    return;
+  }
+  const std::int64_t rows = step.tokens * config_.route.taken();
+  float* const gate = step.buffers.projected;
+  float* const up = gate + rows * config_.width;
+  const std::span<const ExpertMatrix* const> both(gate_up_);
+  multiply(step, both.first(1), config_.expert_rows, {}, x, gate);
+  multiply(step, both.last(1), config_.expert_rows, {}, x, up);
+  limited_->limits.limit(step, gate, up, rows);
+  limited_->swiglu.run({gate, up, rows, config_.width, slots}, step);
+}
+
+void RoutedExperts::multiply(const Step& step, std::span<const ExpertMatrix* const> matrices, std::int64_t k,
                              const ExpertMatmul::Args::Before& before, const float* x, float* out) const {
   std::array<ExpertWeight, 2> weights;
   for (std::size_t i = 0; i < matrices.size(); ++i) {
@@ -188,7 +219,7 @@ void RoutedExperts::multiply(const Step& step, const std::vector<const ExpertMat
                             .weights = std::span(weights.data(), matrices.size()),
                             .shares = shares(step),
                             .out = out,
-                            .activation = config_.activation,
+                            .activation = limited_ ? Activation::none : config_.activation,
                             .alone = matrices[0]->spec.alone,
                             .workspace = step.buffers.scratch,
                             .order = step.buffers.slot_order,

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,8 +25,9 @@ class RoutedExperts {
     std::int64_t expert_rows = 0;  ///< elements of the rows that experts read and write; 0: hidden
     Activation activation = Activation::silu;
     bool gated = true;
-    bool stays = false;    ///< never on the host beside the layer
-    bool weighted = true;  ///< false: the sum is that of the experts' outputs, because their inputs were weighted
+    bool stays = false;         ///< never on the host beside the layer
+    float swiglu_limit = 0.0f;  ///< SwigluLimits; 0: none
+    bool weighted = true;       ///< false: the sum is that of the experts' outputs, because their inputs were weighted
   };
   /// The tensors of a block without ".weight".
   struct Names {
@@ -51,6 +53,7 @@ class RoutedExperts {
 
  private:
   void plan_experts(Planner& planner, const Names& names);
+  void plan_limited(Planner& planner, const Names& names, ExpertMatmul::Spec product);
   void plan_apart(Planner& planner, const Names& names);
   void append_to_host(Operations& operations, float* Buffers::*x) const;
   void append_on_host(Operations& operations) const;
@@ -58,7 +61,9 @@ class RoutedExperts {
   [[nodiscard]] const float* shares(const Step& step) const {
     return ones_ != nullptr ? ones_->data : step.buffers.expert_weights;
   }
-  void multiply(const Step& step, const std::vector<const ExpertMatrix*>& matrices, std::int64_t k,
+  /// The products of gate and up from `x` to a row of `slots` for each slot, and the activation.
+  void activate(const Step& step, const float* x, float* slots) const;
+  void multiply(const Step& step, std::span<const ExpertMatrix* const> matrices, std::int64_t k,
                 const ExpertMatmul::Args::Before& before, const float* x, float* out) const;
 
   Config config_;
@@ -67,6 +72,12 @@ class RoutedExperts {
   std::string down_kind_;
   std::vector<const ExpertMatrix*> gate_up_;
   std::vector<const ExpertMatrix*> down_;
+  /// Gate and up are products without an activation, in Buffers::projected, and these follow.
+  struct Limited {
+    SwigluLimits limits;
+    Resolved<GatedActivation> swiglu;
+  };
+  std::optional<Limited> limited_;            ///< where Config::swiglu_limit is not 0
   bool same_kernel_ = false;                  ///< of gate, up and down
   const WeightVector* ones_ = nullptr;        ///< [most tokens, used], in place of weights where not Config::weighted
   std::optional<Resolved<ResidualAdd>> add_;  ///< of what comes back from the host

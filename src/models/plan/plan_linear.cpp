@@ -2,12 +2,28 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "models/plan/planner.h"
 #include "models/plan/weight_choice.h"
 
 namespace rocmforge {
+namespace {
+
+/// The positive x with x / (1 + e^-x) = y, for a positive y.
+float silu_inverse(double y) {
+  double least = y;       // silu(x) < x
+  double most = y + 1.0;  // silu(x) > x - 0.3
+  constexpr int halvings = 60;
+  for (int i = 0; i < halvings; ++i) {
+    const double middle = 0.5 * (least + most);
+    (middle / (1.0 + std::exp(-middle)) < y ? least : most) = middle;
+  }
+  return static_cast<float>(most);
+}
+
+}  // namespace
 
 Linear Planner::linear(std::string_view operation, const std::vector<LinearName>& names, std::int64_t k) {
   auto [linear, planned] = choose_linear(operation, names, k);
@@ -17,7 +33,7 @@ Linear Planner::linear(std::string_view operation, const std::vector<LinearName>
 
 FusedLinear Planner::fused_linear(std::string_view operation, const std::optional<NormName>& norm,
                                   const std::vector<LinearName>& names, std::int64_t k,
-                                  const std::optional<GatedActivation::Spec>& gate) {
+                                  const std::optional<GatedActivation::Spec>& gate, float swiglu_limit) {
   auto [linear, planned] = choose_linear(operation, names, k);
   const std::string_view kind = operation_kind(operation);
   FusedLinear fused;
@@ -36,6 +52,11 @@ FusedLinear Planner::fused_linear(std::string_view operation, const std::optiona
   }
   if (gate && (gate->activation == Activation::gelu || gate->activation == Activation::gelu_quick)) {
     fused.fusions.gate_tokens = 0;  // products fuse only silu and gelu_tanh
+  }
+  if (swiglu_limit > 0.0f) {
+    check(gate && gate->gated && gate->activation == Activation::silu, "the limits are those of a SwiGLU");
+    fused.fusions.gate_tokens = 0;
+    fused.swiglu_limits = swiglu_limits(gate->width, swiglu_limit);
   }
   if (gate && fused.fusions.gate_tokens > 0) {
     planned.activation_bytes -= static_cast<std::size_t>(gate->width) * sizeof(float);
@@ -90,6 +111,19 @@ std::optional<LinearLimits> Planner::limits(const std::vector<LinearName>& names
   limits.most_in = weights().computed(std::vector<float>(inputs, most_in));
   limits.least_out = weights().computed(std::move(least_out));
   limits.most_out = weights().computed(std::move(most_out));
+  return limits;
+}
+
+SwigluLimits Planner::swiglu_limits(std::int64_t width, float limit, std::int64_t rows) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  const auto half = static_cast<std::size_t>(width);
+  std::vector<float> least(half, -infinity);
+  std::vector<float> most(half, silu_inverse(limit));
+  least.insert(least.end(), half, -limit);
+  most.insert(most.end(), half, limit);
+  SwigluLimits limits{.operation = resolve_for_width<Scale>({}, 4 * width * rows), .width = width};
+  limits.least = weights().computed(std::move(least));
+  limits.most = weights().computed(std::move(most));
   return limits;
 }
 

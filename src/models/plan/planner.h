@@ -101,10 +101,13 @@ class Planner {
   Resolved<RopeAppend> rope_append(const RopeAppend::Spec& spec, const StepAttention& attention);
   /// Layers of an input of `k` elements.
   Linear linear(std::string_view operation, const std::vector<LinearName>& names, std::int64_t k);
-  /// With a gate, the first half of the outputs is the gate and the second half is what it multiplies.
+  /// With a gate, the first half of the outputs is the gate and the second half is what it multiplies; both may be limited:
+  /// SwigluLimits.
   FusedLinear fused_linear(std::string_view operation, const std::optional<NormName>& norm,
                            const std::vector<LinearName>& names, std::int64_t k,
-                           const std::optional<GatedActivation::Spec>& gate = {});
+                           const std::optional<GatedActivation::Spec>& gate = {}, float swiglu_limit = 0.0f);
+  /// Those of a SwiGLU of `width` gates for each row, of which a token has `rows`.
+  SwigluLimits swiglu_limits(std::int64_t width, float limit, std::int64_t rows = 1);
   /// The limits of layers of an input of `k` elements, if the file has any. Throws Error if those of their input differ.
   std::optional<LinearLimits> limits(const std::vector<LinearName>& names, std::int64_t k);
   /// Fuses `sum` into `next`, the product that runs right after it and reads it, where the kernels of `next` can. Neither

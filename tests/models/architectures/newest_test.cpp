@@ -1,9 +1,10 @@
-// Llama 4, Laguna and Muse Glimmer: what their files do not say, and what is refused.
+// Llama 4, Laguna, Muse Glimmer and Step 3.5: what their files do not say, and what is refused.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/register_all.h"
 #include "models/model_file.h"
@@ -122,6 +123,49 @@ TEST(MuseGlimmer, LayersWithoutAWindowDoNotTurnTheirHeads) {
   EXPECT_EQ(config.layer(3).attention.rope.kind, RopeKind::none);
   EXPECT_THAT(refusal_of_key("muse-glimmer", "muse-glimmer.logit_scale", 0.0),
               HasSubstr("'muse-glimmer.logit_scale' is 0, it must be positive"));
+}
+
+TEST(Step35, LayersWithoutAWindowTurnHalfOfWhatTheOthersTurn) {
+  const ModelConfig config = config_of(ModelFile::golden("step35"));
+  EXPECT_EQ(config.layer(0).attention.rope.n_rot, 8);
+  EXPECT_EQ(config.layer(1).attention.rope.n_rot, 16);
+  EXPECT_EQ(config.layer(0).attention.q_heads, 4);
+  EXPECT_EQ(config.layer(1).attention.q_heads, 8);
+  EXPECT_THAT(refusal("step35",
+                      [](ModelFile& model) {
+                        model.remove_weight("rope_freqs.weight");
+                        model.set("step35.rope.dimension_count", std::uint64_t{14});
+                      }),
+              HasSubstr("'step35.rope.dimension_count' or the head length must be a multiple of 4, half of it is rotated"));
+  EXPECT_THAT(refusal("step35", [](ModelFile& model) { model.remove("step35.attention.sliding_window_pattern"); }),
+              HasSubstr("'step35.attention.sliding_window_pattern' is missing"));
+}
+
+TEST(Step35, LimitsAreOfTheBlocksThatTheFileNames) {
+  const ModelConfig config = config_of(ModelFile::golden("step35"));
+  EXPECT_FLOAT_EQ(config.layer(0).feed_forward.swiglu_limit, 0.8f);
+  EXPECT_EQ(config.layer(1).feed_forward.swiglu_limit, 0.0f);
+  EXPECT_FLOAT_EQ(config.layer(2).feed_forward.experts.swiglu_limit, 0.9f);
+  EXPECT_EQ(config.layer(3).feed_forward.experts.swiglu_limit, 0.0f);
+  ModelFile model = ModelFile::golden("step35");
+  model.set("step35.swiglu_clamp_exp", 7.0);
+  EXPECT_FLOAT_EQ(config_of(model).layer(3).feed_forward.experts.swiglu_limit, 7.0f) << "one for all";
+  EXPECT_THAT(refusal_of_key("step35", "step35.swiglu_clamp_exp", GgufArray{GgufType::f32, std::vector<double>(4, 7.0)}),
+              HasSubstr("'step35.swiglu_clamp_exp' has 4 values for 5 layers"));
+  EXPECT_THAT(refusal_of_key("step35", "step35.swiglu_clamp_shexp", -1.0),
+              HasSubstr("'step35.swiglu_clamp_shexp' has the limit -1, it can't be negative"));
+  EXPECT_THAT(refusal_of_key("step35", "step35.swiglu_clamp_shexp", GgufArray{GgufType::f32, std::vector<double>(5, NAN)}),
+              HasSubstr("'step35.swiglu_clamp_shexp' has the value nan"));
+}
+
+/// Their graph is a chain of blocks. What follows the last layer is left out, with its gates.
+TEST(Step35, BlocksOfMultiTokenPredictionAreLeftOut) {
+  ModelFile model = ModelFile::golden("step35");
+  model.set("step35.nextn_predict_layers", std::uint64_t{1});
+  model.remove_weight("blk.4.attn_gate.weight");
+  const ModelConfig config = config_of(model);
+  EXPECT_EQ(config.layers, 4);
+  EXPECT_FALSE(config.mtp_supported);
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ TEST_P(KvGroupsOf, AWindowThatNoSequenceOutgrowsIsNone) {
 
 INSTANTIATE_TEST_SUITE_P(, KvGroupsOf,
                          ::testing::Values("gemma2", "gemma3", "gpt-oss", "cohere2", "exaone4", "olmo3", "mistral-window",
-                                           "gemma4", "gemma4-e", "llama4", "laguna", "muse-glimmer"),
+                                           "gemma4", "gemma4-e", "llama4", "laguna", "muse-glimmer", "step35"),
                          [](const auto& instance) {
                            std::string name = instance.param;
                            std::ranges::replace(name, '-', '_');

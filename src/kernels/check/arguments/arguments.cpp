@@ -166,6 +166,7 @@ void check_arguments(const GatedActivation::Spec& spec, const GatedActivation::A
   require(args.up_stride == 0 || args.up_stride >= spec.width, "{}: up_stride {} is less than the width {}", operation,
           args.up_stride, spec.width);
   require(spec.activation != Activation::clamped_swiglu, "{}: clamped_swiglu is for experts", operation);
+  require(spec.activation != Activation::none, "{}: an activation of none is for experts", operation);
   require(spec.activation != Activation::relu_squared || !spec.gated, "{}: relu_squared has no gate", operation);
 }
 
@@ -201,6 +202,7 @@ void check_fusions(const Matmul::Args& args, const MatmulFusions& fusions) {
   require(args.activation != Activation::relu_squared, "{}: relu_squared has no gate", operation);
   require(args.activation != Activation::gelu, "{}: gelu is not for products", operation);
   require(args.activation != Activation::gelu_quick, "{}: gelu_quick is not for products", operation);
+  require(args.activation != Activation::none, "{}: an activation of none is for experts", operation);
 }
 
 }  // namespace
@@ -451,6 +453,9 @@ Support check_spec(const RmsNorm::Spec& spec) {
 Support check_spec(const GatedActivation::Spec& spec) {
   if (spec.activation == Activation::clamped_swiglu) {
     return Support::no("clamped_swiglu is for experts");
+  }
+  if (spec.activation == Activation::none) {
+    return Support::no("an activation of none is for experts");
   }
   if (spec.activation == Activation::relu_squared && spec.gated) {
     return Support::no("relu_squared has no gate");

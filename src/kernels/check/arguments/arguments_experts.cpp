@@ -76,6 +76,7 @@ void check_arguments(const ExpertMatmul::Args& args, DeviceKind device) {
     require(args.activation != Activation::clamped_swiglu, "{}: clamped_swiglu needs a gate", operation);
   } else {
     require(args.activation != Activation::relu_squared, "{}: relu_squared has no gate", operation);
+    require(args.activation != Activation::none, "{}: an activation of none has no gate", operation);
     require(args.weights[0].n == args.weights[1].n, "{}: a gate of n {} for n {}", operation, args.weights[0].n,
             args.weights[1].n);
   }

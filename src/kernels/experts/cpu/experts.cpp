@@ -192,7 +192,12 @@ class CpuExpertMatmul final : public CpuProduct<ExpertMatmul> {
                                                                         : bodies().table.clamped_swiglu_gate;
     for (std::int64_t i = 0; i < tile.count; ++i) {
       const std::int64_t slot = sorted.slots[static_cast<std::size_t>(tile.first + i)];
-      activate(args.alone ? nullptr : gate + i * count, up + i * count, count, args.out + slot * args.weights[0].n + row);
+      float* const out = args.out + slot * args.weights[0].n + row;
+      if (args.activation == Activation::none) {
+        std::copy_n(up + i * count, count, out);
+      } else {
+        activate(args.alone ? nullptr : gate + i * count, up + i * count, count, out);
+      }
     }
   }
 

@@ -12,6 +12,9 @@ inline double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 
 /// Any activation but clamped_swiglu. In double, as the reference computes everything.
 inline double activate(Activation activation, double x) {
+  if (activation == Activation::none) {
+    return x;
+  }
   if (activation == Activation::silu) {
     return x / (1.0 + std::exp(-x));
   }
