@@ -24,7 +24,7 @@ def draw(name, own, seed, index):
     own, wide = dict(own), index == 0
     unit = 256 if wide else 32
     draw_heads(name, own, rng, wide)
-    for key in ("intermediate_size", "moe_intermediate_size", "shared_expert_intermediate_size"):
+    for key in ("intermediate_size", "moe_intermediate_size", "shared_expert_intermediate_size", "share_expert_dim"):
         if key in own:
             own[key] = unit * (1 if wide else rng.choice([1, 2, 3]))
     own["vocab_size"] = rng.choice([96, 111, 130])
@@ -100,6 +100,8 @@ def keep_to_files(name, own):
     if "num_attention_heads_per_layer" in own:
         heads = own["num_attention_heads"]
         own["num_attention_heads_per_layer"] = [heads if kind == "full_attention" else 2 * heads for kind in own["layer_types"]]
+    if name == "step35":
+        own["num_sliding_attention_heads"] = 2 * own["num_attention_heads"]
     if name == "gemma4-e":
         own["vocab_size_per_layer_input"] = own["vocab_size"]
 
@@ -136,9 +138,25 @@ def released(config, name):
         return changes if "moe" in kinds else {**changes, **dict.fromkeys(experts)}
     if family in ("mistral4", "ministral3"):
         return {"architectures": ["Mistral3ForConditionalGeneration"]}
+    if family == "step3p7":
+        return {"text_config": released_step(config["text_config"])}
     if family == "falcon" and not config["new_decoder_architecture"]:
         return {"num_kv_heads": None, "num_key_value_heads": None}
     return {}
+
+
+def released_step(text):
+    """Step's own names, and lists with a value for each layer in place of rope_parameters."""
+    kinds, ropes, heads = text["layer_types"], text["rope_parameters"], text["num_key_value_heads"]
+    full = ropes["full_attention"]
+    scaling = {key: value for key, value in full.items() if key not in ("rope_theta", "partial_rotary_factor")}
+    own = {key: value for key, value in text.items() if value is not None and key not in ("rope_parameters", "per_layer_config")}
+    return {**own, "num_attention_groups": heads, "moe_num_experts": text["n_routed_experts"], "moe_top_k": text["num_experts_per_tok"],
+            "attention_other_setting": {"num_attention_heads": text["num_sliding_attention_heads"], "num_attention_groups": heads},
+            "moe_layers_enum": ",".join(str(i) for i, kind in enumerate(text["mlp_layer_types"]) if kind == "sparse"),
+            "moe_every_n_layer": 1, "norm_expert_weight": True, "rope_scaling": scaling,
+            "rope_theta": [ropes[kind]["rope_theta"] for kind in kinds],
+            "partial_rotary_factors": [ropes[kind]["partial_rotary_factor"] for kind in kinds]}
 
 
 def transpose_experts(path):
