@@ -495,11 +495,14 @@ TEST(ExpertChecks, TinyArgumentsThatCannotBeAreNamed) {
   weights.push_back({DType::f32, floats.data(), 5, 80});
   args.weights = weights;
   EXPECT_THAT(complaint(check_it), testing::HasSubstr("a gate of n 4 for n 5"));
+  args.activation = Activation::none;
+  EXPECT_THAT(complaint(check_it), testing::HasSubstr("an activation of none has no gate"));
   EXPECT_EQ(check_spec(RouteTokens::Spec{.experts = 4, .used = 5}).reason, "5 of 4 experts are used");
   EXPECT_EQ(check_spec(RouteTokens::Spec{.experts = 4, .used = 1, .groups = 3}).reason, "4 experts are not 3 equal groups");
   EXPECT_EQ(check_spec(RouteTokens::Spec{.experts = 8, .used = 3, .groups = 4, .groups_used = 1}).reason,
             "1 of 4 groups of 2 experts can't give 3");
   EXPECT_EQ(check_spec(GatedActivation::Spec{Activation::clamped_swiglu, 8}).reason, "clamped_swiglu is for experts");
+  EXPECT_EQ(check_spec(GatedActivation::Spec{Activation::none, 8}).reason, "an activation of none is for experts");
   EXPECT_EQ(check_spec(ExpertMatmul::Spec{DType::q4_k, 4, 8, 300, 2}).reason,
             "rows of 300 elements are not a multiple of the 256 of a Q4_K block");
 }
