@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/fake_model.h"
 #include "engine/golden_model_file.h"
 
 namespace rocmforge::app {
@@ -43,6 +44,32 @@ TEST(StepRunner, StepsOfAnyLengthGiveTheSameLogits) {
     EXPECT_EQ(logits_after(*engine, 40, 1), whole) << name;
     std::remove(path.c_str());
   }
+}
+
+/// The tokens of a sequence after three steps ahead in which token 7 was given and the model always drew token 9.
+FakeModel::Tokens given_or_drawn(std::vector<std::int32_t> stage_ends) {
+  EngineOptions options;
+  options.kv_tokens = StepRunner::cache_tokens(1, 16);
+  const FakeEngine fake = make_fake_engine(options, false);
+  FakeModel::Tokens seen;
+  fake.model->divide_layers(std::move(stage_ends));
+  fake.model->follow([&seen](const FakeModel::Tokens& visible) {
+    seen = visible;
+    return 9;
+  });
+  StepRunner steps(*fake.engine, 1, 16, 8);
+  steps.prefill(0, std::vector<std::int32_t>{3, 4}, 0);
+  for (std::int32_t position = 2; position < 5; ++position) {
+    steps.decode_ahead(std::vector<std::int32_t>{7}, position);
+  }
+  steps.finish();
+  return seen;
+}
+
+/// With all tokens known a device could begin the next step while another still computes this one, as no answer does.
+TEST(StepRunner, LayersOnSeveralDevicesTakeTheTokenThatWasDrawn) {
+  EXPECT_EQ(given_or_drawn({}), (FakeModel::Tokens{3, 4, 7, 7, 7}));
+  EXPECT_EQ(given_or_drawn({1, 2}), (FakeModel::Tokens{3, 4, 7, 9, 9}));
 }
 
 }  // namespace

@@ -75,6 +75,9 @@ class FakeModel : public Model {
   [[nodiscard]] std::span<const std::int32_t> previous_sampled() override { return previous_sampled_; }
   [[nodiscard]] std::span<const float> draw_probabilities() override { return probabilities_; }
   [[nodiscard]] bool runs_ahead() const override { return runs_ahead_; }
+  /// Sets stage_ends(), as for a model whose layers lie on several devices.
+  void divide_layers(std::vector<std::int32_t> ends) { stage_ends_ = std::move(ends); }
+  [[nodiscard]] std::vector<std::int32_t> stage_ends() const override { return stage_ends_; }
   /// Sets the time that each token of a step takes.
   void take_time(std::chrono::microseconds each) { token_time_ = each; }
   void forget_largest_step() { largest_step_ = 0; }
@@ -117,6 +120,7 @@ class FakeModel : public Model {
   std::vector<std::int32_t> previous_sampled_;
   std::vector<float> probabilities_;
   bool runs_ahead_ = false;
+  std::vector<std::int32_t> stage_ends_;
   std::size_t packed_bytes_ = 0;
   std::chrono::microseconds token_time_{};
   std::pair<std::int32_t, std::int32_t> lacking_{0, 0};  ///< steps [first, end)

@@ -66,8 +66,8 @@ struct KvHead {
     return coding.minimum ? scaled + half_to_float(*half(arrays.minima, token, dim)) : scaled;
   }
 
-  /// All `values` [head_dim] of a position. The type is asked for outside the loops: GCC 13.3.0 took f16 for a quantised type
-  /// where a loop asked for each element.
+  /// All `values` [head_dim] of a position. The type is asked for outside the loops: GCC 13.3.0 took f16 for a quantised
+  /// type where a loop asked for each element.
   void store(std::int64_t token, const float* values) const {
     if (is_kv_quant(type)) {
       for (std::int64_t dim = 0; dim < layout->head_dim; dim += kv_quant_dims) {
