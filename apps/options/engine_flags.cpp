@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <limits>
 
@@ -32,15 +33,37 @@ void check_kernel(std::string_view flag, const std::string& wanted, const Kernel
 
 const std::string model_group = "Model";
 
+struct ScaledFile {
+  std::string path;
+  float scale = 1.0f;
+};
+
 /// "FILE:SCALE"
-AdapterOptions scaled_adapter(const std::string& entry) {
+ScaledFile scaled_file(std::string_view flag, const std::string& entry) {
   const std::size_t colon = entry.rfind(':');
   const std::string scale = colon == std::string::npos ? "" : entry.substr(colon + 1);
   const DecimalPrefix read = read_decimal(scale);
   if (scale.empty() || read.length != scale.size() || !std::isfinite(read.value)) {
-    throw UsageError(fmt::format("--lora-scaled is '{}', must be FILE:SCALE with a number as the scale", entry));
+    throw UsageError(fmt::format("{} is '{}', must be FILE:SCALE with a number as the scale", flag, entry));
   }
-  return {.path = entry.substr(0, colon), .scale = static_cast<float>(read.value)};
+  return {entry.substr(0, colon), static_cast<float>(read.value)};
+}
+
+/// "FIRST:LAST"
+ControlLayers control_layers_of(const std::string& text) {
+  ControlLayers layers;
+  const std::string_view all = text;
+  const std::size_t colon = std::min(all.find(':'), all.size());
+  const auto read = [](std::string_view part, std::int32_t& value) {
+    const auto [end, problem] = std::from_chars(part.data(), part.data() + part.size(), value);
+    return problem == std::errc() && end == part.data() + part.size() && value >= 1;
+  };
+  if (!read(all.substr(0, colon), layers.first) || colon == all.size() || !read(all.substr(colon + 1), layers.last) ||
+      layers.last < layers.first) {
+    throw UsageError(
+        fmt::format("--control-vector-layer-range is '{}', must be FIRST:LAST with numbers of layers from 1 on", text));
+  }
+  return layers;
 }
 
 Option hub_option(std::string& target) {
@@ -209,6 +232,18 @@ void EngineFlags::add_to(Command& command) {
   add({.names = "--lora-init-without-apply",
        .target = &adapters_wait_,
        .meaning = "Adapters change only requests that name them, or once POST /lora-adapters has set scales"});
+  add({.names = "--control-vector",
+       .target = &control_vectors_,
+       .meaning = "Add a control vector (GGUF) to the outputs of layers; may be repeated",
+       .value = "FILE"});
+  add({.names = "--control-vector-scaled",
+       .target = &scaled_control_vectors_,
+       .meaning = "The same, multiplied by SCALE",
+       .value = "FILE:SCALE"});
+  add({.names = "--control-vector-layer-range",
+       .target = &control_layers_,
+       .meaning = "Only to these layers, counted from 0; without it to all that the files have",
+       .value = "FIRST:LAST"});
   add({"--no-graph", &no_graph_, "GPU: launch every kernel of every step instead of replaying recorded steps"});
   add({"--no-overlap", &no_overlap_, "GPU: start no kernel before the one before it has ended"});
   add({.names = "--merge-launches",
@@ -276,6 +311,7 @@ EngineOptions EngineFlags::options() const {
   options.drafts = drafts_;
   options.drafts.mtp = mtp_ == "on" ? MtpUse::on : mtp_ == "off" ? MtpUse::off : MtpUse::automatic;
   options.adapters = adapters();
+  add_control_vectors(options);
   options.mmproj = mmproj_;
   options.image_tokens = image_tokens_;
   return options;
@@ -317,6 +353,27 @@ std::vector<double> EngineFlags::proportions() const {
   return numbers;
 }
 
+void EngineFlags::add_control_vectors(EngineOptions& options) const {
+  for (const std::string& files : control_vectors_) {
+    for (const std::string& file : split_at_commas(files)) {
+      options.control_vectors.push_back({.path = file});
+    }
+  }
+  for (const std::string& entries : scaled_control_vectors_) {
+    for (const std::string& entry : split_at_commas(entries)) {
+      const ScaledFile file = scaled_file("--control-vector-scaled", entry);
+      options.control_vectors.push_back({.path = file.path, .scale = file.scale});
+    }
+  }
+  if (control_layers_.empty()) {
+    return;
+  }
+  if (options.control_vectors.empty()) {
+    throw UsageError("--control-vector-layer-range has no control vector: --control-vector FILE names one");
+  }
+  options.control_layers = control_layers_of(control_layers_);
+}
+
 std::vector<AdapterOptions> EngineFlags::adapters() const {
   std::vector<AdapterOptions> adapters;
   for (const std::string& files : adapters_) {
@@ -326,8 +383,8 @@ std::vector<AdapterOptions> EngineFlags::adapters() const {
   }
   for (const std::string& entries : scaled_adapters_) {
     for (const std::string& entry : split_at_commas(entries)) {
-      adapters.push_back(scaled_adapter(entry));
-      adapters.back().applies = !adapters_wait_;
+      const ScaledFile file = scaled_file("--lora-scaled", entry);
+      adapters.push_back({.path = file.path, .scale = file.scale, .applies = !adapters_wait_});
     }
   }
   return adapters;

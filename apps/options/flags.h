@@ -84,6 +84,8 @@ class EngineFlags {
  private:
   /// Throws UsageError for a scale that is no number.
   [[nodiscard]] std::vector<AdapterOptions> adapters() const;
+  /// Throws UsageError likewise, and for a range that is none.
+  void add_control_vectors(EngineOptions& options) const;
   [[nodiscard]] std::int32_t number_of_ranks() const;
   /// Throws UsageError for what is no number.
   [[nodiscard]] std::vector<double> proportions() const;
@@ -116,6 +118,9 @@ class EngineFlags {
   std::vector<std::string> adapters_;
   std::vector<std::string> scaled_adapters_;
   bool adapters_wait_ = false;
+  std::vector<std::string> control_vectors_;
+  std::vector<std::string> scaled_control_vectors_;
+  std::string control_layers_;
 };
 
 /// The sampling options. They override the recommendations of the model's file.

@@ -28,7 +28,6 @@ constexpr std::string_view own_draft = "--draft-ngram, --draft-model and --mtp s
 constexpr std::string_view no_video = "audio and video are not read";
 constexpr std::string_view own_encoder =
     "the image encoder is the file beside the model or that of --mmproj, and runs on the model's device";
-constexpr std::string_view no_control_vector = "control vectors are not applied";
 constexpr std::string_view file_rope = "the model's file says how positions are scaled";
 constexpr std::string_view one_batch = "--batch sets the tokens of a step, which is not divided further";
 constexpr std::string_view own_cache = "the KV cache has pages that all requests share; --kv-tokens sets its size for serve";
@@ -201,7 +200,6 @@ constexpr auto foreign_options = std::to_array<ForeignOption>({
     {"-ncffn,--n-cpu-ffn", Kind::instead, by_layers, "LLAMA_ARG_N_CPU_FFN"},
     {"-fit,--fit,-fitc,--fit-ctx", Kind::instead, memory_fit,
      "LLAMA_ARG_FIT,LLAMA_ARG_FIT_ESTIMATE,LLAMA_ARG_FIT_CTX,OLLAMA_GPU_OVERHEAD"},
-    {"--control-vector,--control-vector-scaled,--control-vector-layer-range", Kind::instead, no_control_vector},
     {"--tags", Kind::instead, "a model has one name for clients, --alias", "LLAMA_ARG_TAGS"},
     {"--reuse-port", Kind::instead, "one server listens at a port", "LLAMA_ARG_REUSE_PORT"},
     {"--path,--ui-config,--webui-config,--ui-config-file,--webui-config-file", Kind::instead, own_page,

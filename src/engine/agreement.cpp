@@ -55,6 +55,7 @@ void check_agreement(RankProcesses& processes, const PlannedModel& planned, cons
   check_alike(processes, "file",
               fmt::format("{} ({} bytes, {})", planned.file->path().filename().string(), planned.file->file_bytes(),
                           fingerprint(*planned.file).substr(0, digits)));
+  check_alike(processes, "sum of control vectors", planned.control != nullptr ? planned.control->fingerprint() : "none");
   check_alike(processes, "choice whether MTP blocks draft", planned.mtp ? "on" : "off");
   check_alike(processes, "size of the cache or of a step", sizes_of(planned, options));
 }

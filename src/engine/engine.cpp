@@ -64,7 +64,8 @@ PieceKey identity_of_model(const EngineParts& parts) {
       files.push_back(file);
     }
   }
-  return identity_of(files, fmt::format("{} ranks", parts.model->ranks()), *parts.memory);
+  const std::string control = parts.control != nullptr ? ", control vectors " + parts.control->fingerprint() : "";
+  return identity_of(files, fmt::format("{} ranks{}", parts.model->ranks(), control), *parts.memory);
 }
 
 /// Whether MTP blocks of the model draft.

@@ -15,6 +15,7 @@
 #include "engine/logprobs.h"
 #include "engine/sampler.h"
 #include "memory/sequence_memory.h"
+#include "models/adapters/control_vectors.h"
 #include "models/model.h"
 #include "schedule/scheduler.h"
 #include "tokenizer/tokenizer.h"
@@ -99,6 +100,8 @@ struct EngineOptions {
   bool slots = false;
   DraftOptions drafts{};                   ///< its `mtp` decides ModelOptions::load_mtp, whose own value is not read
   std::vector<AdapterOptions> adapters{};  ///< loaded with the model
+  std::vector<ControlVectorFile> control_vectors{};  ///< added to the outputs of layers, for all requests
+  ControlLayers control_layers{};
   /// The file of the model's image encoder (mmproj); "": it sees no images. A step then has at least the tokens of the
   /// largest image, beside one of each other sequence.
   std::string mmproj{};

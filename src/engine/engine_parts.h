@@ -29,11 +29,12 @@ struct EngineParts {
   std::unique_ptr<Device> host;                    ///< beside the device, where the model is split; else null
   std::unique_ptr<Model> model;
   std::unique_ptr<SequenceMemory> memory;
-  std::unique_ptr<const GgufFile> vision_file{};  ///< null for a model that sees no images
-  std::unique_ptr<VisionModel> vision{};          ///< likewise
-  std::shared_ptr<const Tokenizer> tokenizer;     ///< may be null
-  SamplingParams sampling{};                      ///< defaults of requests
-  std::unique_ptr<Engine> draft_model{};          ///< with the same vocabulary; may be null
+  std::unique_ptr<const GgufFile> vision_file{};    ///< null for a model that sees no images
+  std::unique_ptr<VisionModel> vision{};            ///< likewise
+  std::shared_ptr<const Tokenizer> tokenizer;       ///< may be null
+  SamplingParams sampling{};                        ///< defaults of requests
+  std::shared_ptr<const ControlVectors> control{};  ///< of the model; null without any
+  std::unique_ptr<Engine> draft_model{};            ///< with the same vocabulary; may be null
 };
 
 /// `options` gives the limits; its file and threads are not read.

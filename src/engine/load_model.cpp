@@ -38,6 +38,7 @@ EngineParts load_parts(PlannedModel planned, const EngineOptions& options) {
     log_warning("{}: a context of {} tokens was asked for, the model was trained with {}", parts.file->path().string(),
                 context, config.context_length);
   }
+  parts.control = std::move(planned.control);
   parts.tokenizer = load_tokenizer(*parts.file);
   parts.sampling = sampling_defaults(*parts.file);
   parts.registry = std::move(planned.registry);
@@ -99,6 +100,7 @@ std::unique_ptr<Engine> load_draft_model(const EngineParts& parts, const EngineO
   own.prefix_cache = true;
   own.cache_disk.clear();
   own.slots = false;
+  own.control_vectors.clear();
   own.cache_ram_bytes = 0;  // what it lacks it computes faster than the model's blocks are copied
   own.model.progress = nullptr;
   own.model.ranks = 1;  // its sums would take longer than its layers

@@ -402,6 +402,12 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& wanted, st
   model_options.max_logit_rows = max_logit_rows(options);
   model_options.load_mtp = options.drafts.mtp == MtpUse::on;
   model_options.max_sequences = options.max_sequences;
+  if (!options.control_vectors.empty()) {
+    planned.control =
+        std::make_shared<const ControlVectors>(options.control_vectors, options.control_layers, config,
+                                               std::max(model_options.max_batch_tokens, model_options.max_logit_rows));
+    model_options.control = planned.control;
+  }
   const bool chooses = chooses_context(options, config);
   model_options.merge_launches = planned.merging.on;
   model_options.host_isa = isa_limit(options.isa);

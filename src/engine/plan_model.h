@@ -37,10 +37,11 @@ struct PlannedModel {
   std::unique_ptr<Device> device;
   std::vector<std::unique_ptr<Device>> further{};  ///< the devices behind the first, where several share the model
   std::unique_ptr<Model> model;
-  std::unique_ptr<const GgufFile> vision_file{};  ///< null for a model that sees no images
-  std::unique_ptr<VisionModel> vision{};          ///< likewise
-  std::int32_t max_batch_tokens = 0;              ///< EngineOptions::max_batch_tokens, or what an image needs
-  std::int32_t context_length = 0;                ///< EngineOptions::context_length, or what was chosen
+  std::unique_ptr<const GgufFile> vision_file{};    ///< null for a model that sees no images
+  std::unique_ptr<VisionModel> vision{};            ///< likewise
+  std::shared_ptr<const ControlVectors> control{};  ///< of the model; null without any
+  std::int32_t max_batch_tokens = 0;                ///< EngineOptions::max_batch_tokens, or what an image needs
+  std::int32_t context_length = 0;                  ///< EngineOptions::context_length, or what was chosen
   int threads = 1;
   MemoryNeeds memory;                       ///< of the device; of the fullest one where several share the model
   std::vector<MemoryNeeds> stage_memory{};  ///< of each device, where each has some of the layers

@@ -18,6 +18,7 @@
 
 namespace rocmforge {
 
+class ControlVectors;
 class LoraFile;
 class RankProcesses;
 
@@ -45,9 +46,10 @@ struct ModelOptions {
   std::vector<std::int32_t> stage_ends{};
   std::int32_t pending_steps = 2;        ///< GPU: steps that are begun before the first of them has ended
   Communicator* communicator = nullptr;  ///< with the other ranks, in the options of one of several; outlives the model
-  Placement placement{};                 ///< which parts the host computes beside a device
-  CpuIsa host_isa = CpuIsa::avx512;      ///< limits the host's instruction set then
-  std::string matmul;                    ///< forced kernel names, "" = best
+  std::shared_ptr<const ControlVectors> control{};  ///< added to outputs of layers; null: nothing is
+  Placement placement{};                            ///< which parts the host computes beside a device
+  CpuIsa host_isa = CpuIsa::avx512;                 ///< limits the host's instruction set then
+  std::string matmul;                               ///< forced kernel names, "" = best
   std::string attention;
   std::function<void(double)> progress;  ///< called with 0..1 while weights are repacked or uploaded
 };

@@ -238,6 +238,11 @@ TEST_F(Slots, AFileOfAnotherModelOrTypeOfCacheIsRefused) {
   const std::string second = golden_model_file("llama-mqa");
   EXPECT_THAT(refusal(*load_model(second, slot_options())), HasSubstr("another model"));
   std::remove(second.c_str());
+  EngineOptions controlled = slot_options();
+  controlled.control_vectors = {{test::test_data("golden/models/control/llama-gqa4.gguf"), 1.0f}};
+  EXPECT_THAT(refusal(*load(controlled)), HasSubstr("another model"));
+  controlled.control_vectors.push_back({controlled.control_vectors[0].path, -1.0f});
+  EXPECT_THAT(refusal(*load(controlled)), HasSubstr("another model")) << "a sum of zeros is still added";
   EngineOptions small = slot_options();
   small.cache_ram_bytes = static_cast<std::int64_t>(engine->memory().pages().block_bytes());
   EXPECT_THAT(refusal(*load(small)), HasSubstr("does not fit into the host memory"));

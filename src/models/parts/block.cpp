@@ -89,6 +89,11 @@ Block::Block(Planner& planner, const ModelConfig& config, int index, std::span<c
     deepstack_.emplace(planner, config.hidden, index + 1);
     deepstack_->append(finish_);
   }
+  if (const ControlVectors* control = planner.control(); control != nullptr && !control->behind(index).empty()) {
+    last_sum_ = nullptr;  // it is not joined to the next layer's product, whose input is another one
+    control_.emplace(planner, *control, index);
+    control_->append(finish_);
+  }
 }
 
 void Block::join_sums(Planner& planner) {

@@ -9,6 +9,7 @@
 
 #include "models/config/model_config.h"
 #include "models/config/model_tensors.h"
+#include "models/parts/control_part.h"
 #include "models/parts/given_rows_part.h"
 #include "models/parts/operation.h"
 #include "models/parts/per_layer_input.h"
@@ -96,6 +97,7 @@ class Block {
   std::unique_ptr<FeedForward> feed_forward_;  ///< likewise
   std::optional<PerLayerInput> per_layer_;
   std::optional<GivenRowsPart> deepstack_;
+  std::optional<ControlPart> control_;
   bool keeps_ = false;
   Side side_;
   ResidualSum* last_sum_ = nullptr;  ///< the block's second, at its end

@@ -156,6 +156,8 @@ class Planner {
   /// The device that computes what is planned.
   [[nodiscard]] const DeviceInfo& device() const { return side_ == Side::device ? device_ : host_device_; }
   [[nodiscard]] const KvTypes& kv_dtype() const { return options_.kv_dtype; }
+  /// ModelOptions::control.
+  [[nodiscard]] const ControlVectors* control() const { return options_.control.get(); }
   /// ModelOptions::given_rows.
   [[nodiscard]] bool given_rows() const { return options_.given_rows; }
 
