@@ -80,7 +80,7 @@ std::string answer_chat(const Json& request, Reading& reading, const Backend& ba
   check_answer_count(static_cast<std::size_t>(asked.count), loop.places());
   ChatCollector collector(backend, asked);
   const std::size_t prompt_tokens = asked.turn.request.prompt.size();
-  asked.turn.request.cache_salt = salt_in_space("", asked.turn.request.cache_salt);
+  asked.turn.request.cache_salt = salt_in_space(backend.model, "", asked.turn.request.cache_salt);
   const bool has_ended = wait_for_outputs(loop, std::move(asked.turn.request), asked.count, [&](Delivery& delivery) {
     if (delivery.output.finish == FinishReason::error || delivery.output.finish == FinishReason::timeout) {
       throw error_of_answer(delivery.output, prompt_tokens, backend.model, backend.request_time);

@@ -117,6 +117,7 @@ Engine::State::State(EngineParts engine_parts, const EngineOptions& options)
     if (!options.cache_disk.empty()) {
       disk.emplace(std::make_unique<PromptFiles>(options.cache_disk, options.cache_disk_bytes), identity, *parts.memory,
                    cache);
+      salt_secret = salt_secret_of(options.cache_disk);
     }
   }
 }
@@ -444,6 +445,7 @@ std::int64_t Engine::num_parameters() const {
 
 std::uint64_t Engine::file_bytes() const { return state_->parts.file != nullptr ? state_->parts.file->file_bytes() : 0; }
 
+const std::string& Engine::salt_secret() const { return state_->salt_secret; }
 const SamplingParams& Engine::sampling() const { return state_->parts.sampling; }
 
 const GgufFile& Engine::file() const {

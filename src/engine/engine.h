@@ -267,6 +267,9 @@ class Engine {
   [[nodiscard]] Device& device();
   [[nodiscard]] const DeviceInfo& device_info() const;
   [[nodiscard]] std::shared_ptr<const Tokenizer> tokenizer() const;  ///< null for a file without one
+  /// What whoever mixes clients' salts puts into Request::cache_salt: of the folder EngineOptions::cache_disk, so that later
+  /// engines find prompts in its files; else this engine's own (engine/salt_secret.h).
+  [[nodiscard]] const std::string& salt_secret() const;
   [[nodiscard]] std::int32_t context_length() const;     ///< positions that one sequence may hold; never more than the cache
   [[nodiscard]] const SamplingParams& sampling() const;  ///< defaults of requests
   [[nodiscard]] const GgufFile& file() const;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -21,6 +22,7 @@
 #include "engine/prompt_cache.h"
 #include "engine/prompt_disk.h"
 #include "engine/running.h"
+#include "engine/salt_secret.h"
 #include "engine/slots.h"
 #include "engine/step_recovery.h"
 #include "engine/step_time.h"
@@ -94,6 +96,7 @@ struct Engine::State {
   std::optional<PromptCacheMemory> host_memory;
   SequenceCache cache;
   std::optional<PromptDisk> disk;
+  std::string salt_secret = random_salt_secret();  ///< of the folder, where `disk` has one
   Scheduler scheduler;
   ModelRunner runner;
   EngineAdapters adapters;

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "engine/piece_file.h"
+#include "engine/salt_secret.h"
 
 namespace rocmforge {
 namespace {
@@ -91,6 +92,9 @@ void PromptFiles::find_files() {
   for (fs::directory_iterator entry(folder_, problem); !problem && entry != fs::directory_iterator();
        entry.increment(problem)) {
     const std::string name = entry->path().filename().string();
+    if (name == salt_secret_file) {
+      continue;
+    }
     const std::optional<PieceKey> key = key_of(name);
     const fs::file_time_type time = fs::last_write_time(entry->path(), ignored);
     const bool is_temporary = name.ends_with(temporary_suffix);

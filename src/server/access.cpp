@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/sha256.h"
 
 namespace rocmforge {
 namespace {
@@ -86,6 +87,15 @@ void check_is_secret(const std::string& path) {
 
 }  // namespace
 
+std::string prefix_space_of(const ApiKey& key) {
+  const std::string text = "rocmforge prefixes of key " + key.text;
+  std::string digits;
+  for (const std::uint32_t word : sha256({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()})) {
+    digits += fmt::format("{:08x}", word);
+  }
+  return digits;
+}
+
 AccessRules::AccessRules(std::vector<ApiKey> keys, std::vector<std::string> origins, std::vector<std::string> hosts)
     : keys_(std::move(keys)), origins_(std::move(origins)), hosts_(std::move(hosts)) {
   check(std::ranges::none_of(keys_, [](const ApiKey& key) { return key.text.empty(); }), "a key is not empty");
@@ -139,12 +149,13 @@ HttpHeaders AccessRules::cors_headers(const HttpRequest& request) const {
   if (origin.empty() || (!is_named && std::ranges::find(origins_, "*") == origins_.end())) {
     return {};
   }
-  HttpHeaders headers = {{"Access-Control-Allow-Origin", is_named ? std::string(origin) : "*"},
-                         {"Access-Control-Allow-Methods", "GET, POST, DELETE"},
-                         // "*" does not include Authorization, and has no effect in requests with credentials.
-                         {"Access-Control-Allow-Headers", "*, Authorization, Content-Type, X-Api-Key"},
-                         {"Access-Control-Expose-Headers", "Retry-After, X-Ignored-Fields, X-Prefix-Hash, X-Relaxed-Tools, X-Request-Id"},
-                         {"Vary", "Origin"}};
+  HttpHeaders headers = {
+      {"Access-Control-Allow-Origin", is_named ? std::string(origin) : "*"},
+      {"Access-Control-Allow-Methods", "GET, POST, DELETE"},
+      // "*" does not include Authorization, and has no effect in requests with credentials.
+      {"Access-Control-Allow-Headers", "*, Authorization, Content-Type, X-Api-Key"},
+      {"Access-Control-Expose-Headers", "Retry-After, X-Ignored-Fields, X-Prefix-Hash, X-Relaxed-Tools, X-Request-Id"},
+      {"Vary", "Origin"}};
   if (is_named) {  // with "*" no page may read answers to requests with a visitor's cookies or certificates
     headers.emplace_back("Access-Control-Allow-Credentials", "true");
   }

@@ -23,6 +23,9 @@ struct ApiKey {
   friend bool operator==(const ApiKey&, const ApiKey&) = default;
 };
 
+/// Tells the prefixes of a key apart from those of others, also after its place among the keys has changed: 64 hex digits.
+std::string prefix_space_of(const ApiKey& key);
+
 /// Checks keys, the origins of web pages and the names by which the server is called.
 class AccessRules {
  public:

@@ -27,7 +27,7 @@ struct RequestLimits {
   std::shared_ptr<RequestMemory> memory{};  ///< bytes of all requests and answers; null: not counted
   std::optional<std::chrono::steady_clock::time_point> deadline{};
   std::int32_t max_priority = 1000;  ///< how far below 0 its priority may be
-  std::string prefix_space{};        ///< computed prefixes are shared with requests of the same space
+  std::string prefix_space{};        ///< computed prefixes are shared with requests of the same space (prefix_space_of)
 };
 
 /// One request and its reply, with an id. Counts the answer, and writes its line to the log when it ends. Thread-safe,

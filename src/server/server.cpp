@@ -199,9 +199,9 @@ class Server::Implementation {
     }
     if (const auto key = access_.key_of(request)) {
       limits.max_priority = access_.key(*key).max_priority.value_or(options.max_priority);
-    }
-    if (options.isolate_keys || (options.keys.size() > 1 && !options.share_prefixes)) {
-      limits.prefix_space = request.owner;
+      if (options.isolate_keys || (options.keys.size() > 1 && !options.share_prefixes)) {
+        limits.prefix_space = prefix_space_of(access_.key(*key));
+      }
     }
     if (options.behind_router) {
       take_forwarded_limits(request, limits);

@@ -104,6 +104,7 @@ ServedModel describe_model(const Engine& engine, const ServiceOptions& options) 
                               .text = marks.printed ? marks.before + marks.placeholder + marks.after : marks.placeholder};
   }
   model.image_sources = options.image_sources;
+  model.salt_secret = engine.salt_secret();
   model.adapters = std::make_shared<ServedAdapters>(engine.adapters());
   const ModelConfig& config = engine.model().config();
   model.hidden = config.state_width();

@@ -1,5 +1,6 @@
 // `rocmforge serve` as a process: how it starts and how it ends.
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -167,6 +168,55 @@ TEST_F(ProcessTest, SamplingIsTheFilesThenTheFlagsThenTheRequests) {
     return post(port, "/v1/chat/completions", request).json()["choices"][0]["message"]["content"];
   };
   EXPECT_EQ(text(question), text(greedy));
+}
+
+/// A server that keeps prompts of two keys in files; its keys and salts find their own after a restart.
+class Restarts : public ProcessTest {
+ protected:
+  /// Tokens of the prompt that were known to a server with these keys, which ends then: of the first request, and of the
+  /// second, which has a salt.
+  [[nodiscard]] std::vector<int> known(const std::string& keys, const std::string& key, const std::string& folder) const {
+    const std::string file = files_.write("keys", keys);
+    std::filesystem::permissions(file, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+    ServeProcess server({demo_model().string(), "--api-key-file", file, "--isolate-keys", "--cache-disk",
+                         (files_.path() / folder).string(), "--kv-type", "f32", "-c", "1024"});
+    std::vector<int> found;
+    for (const std::string salt : {"", "a user"}) {
+      Json request = {{"prompt", prompt_}, {"max_tokens", 1}};
+      if (!salt.empty()) {
+        request["cache_salt"] = salt;
+      }
+      const HttpAnswer answer = post(server.port(), "/v1/completions", request, {"X-Api-Key: " + key});
+      EXPECT_EQ(answer.status, 200) << answer.body;
+      found.push_back(answer.json()["usage"]["prompt_tokens_details"]["cached_tokens"].get<int>());
+    }
+    server.signal(SIGTERM);
+    EXPECT_EQ(server.wait(), 0);
+    return found;
+  }
+
+  TemporaryFolder files_;
+  std::string prompt_ = [] {
+    std::string text;
+    for (int i = 0; i < 100; ++i) {
+      text += std::to_string(i * i) + " ";
+    }
+    return text;
+  }();
+};
+
+TEST_F(Restarts, FindThePromptsOfAKeyAndASaltInFiles) {
+  EXPECT_EQ(known("one\ntwo\n", "one", "a"), (std::vector{0, 0}));
+  EXPECT_THAT(known("two\none\n", "one", "a"), testing::Each(testing::Gt(150))) << "whatever its place";
+  EXPECT_EQ(known("two\none\n", "two", "a"), (std::vector{0, 0})) << "another key in the first one's place";
+  EXPECT_EQ(known("one\n", "one", "b"), (std::vector{0, 0})) << "another folder";
+  for (const auto& entry : std::filesystem::directory_iterator(files_.path() / "a")) {
+    if (entry.path().extension() == ".prompt") {
+      std::filesystem::copy_file(entry.path(), files_.path() / "b" / entry.path().filename(),
+                                 std::filesystem::copy_options::skip_existing);
+    }
+  }
+  EXPECT_EQ(known("one\ntwo\n", "two", "b"), (std::vector{0, 0})) << "files of a folder with another secret";
 }
 
 TEST_F(ProcessTest, AnOpenAddressWithoutAKeyIsWarnedOf) {

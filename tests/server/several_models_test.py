@@ -3,6 +3,7 @@
 
 usage: several_models_test.py ROCMFORGE MODEL
 """
+import hashlib
 import json
 import os
 import pathlib
@@ -412,7 +413,8 @@ class Access(WithModels):
         self.assertEqual(cached(ask("first")), 0)
         self.assertGreater(cached(ask("first")), 0)
         self.assertEqual(cached(ask("second")), 0, "a key learns nothing of another's prompts")
-        forged = {"Authorization": "Bearer second", "X-Router-Prefix-Space": "key 0", "X-Router-Owner": "key 0"}
+        space = hashlib.sha256(b"rocmforge prefixes of key first").hexdigest()
+        forged = {"Authorization": "Bearer second", "X-Router-Prefix-Space": space, "X-Router-Owner": "key 0"}
         body = {"model": "a", "messages": [{"role": "user", "content": "five six seven " * 20}], "max_tokens": 4}
         raw(router.url, "POST", "/v1/chat/completions", body, {"Authorization": "Bearer first"})
         self.assertEqual(cached(json.loads(raw(router.url, "POST", "/v1/chat/completions", body, forged)[1])), 0)

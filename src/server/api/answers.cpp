@@ -140,9 +140,8 @@ void check_answer_count(std::size_t answers, const FairShares& places) {
   }
 }
 
-std::string salt_in_space(const std::string& space, const std::string& salt) {
-  static const std::string secret = random_id();
-  return space.empty() && salt.empty() ? "" : fmt::format("{} {}\n{}", secret, space, salt);
+std::string salt_in_space(const ServedModel& model, const std::string& space, const std::string& salt) {
+  return space.empty() && salt.empty() ? "" : fmt::format("{} {}\n{}", model.salt_secret, space, salt);
 }
 
 }  // namespace rocmforge

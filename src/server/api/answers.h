@@ -56,8 +56,7 @@ ApiError error_of_answer(const StepOutput& output, std::size_t prompt_tokens, co
 ApiError no_memory_for_answer();
 /// Throws ApiError(400) where a request may never have so many.
 void check_answer_count(std::size_t answers, const FairShares& places);
-/// The salt of a request in the space of its client. It holds a secret: with the salts of others known, a client could
-/// choose tokens whose keys in the prefix cache collide with theirs, and so find out what they have asked.
-std::string salt_in_space(const std::string& space, const std::string& salt);
+/// The salt of a request in the space of its client, with the model's secret; "" where it has neither space nor salt.
+std::string salt_in_space(const ServedModel& model, const std::string& space, const std::string& salt);
 
 }  // namespace rocmforge

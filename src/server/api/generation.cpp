@@ -73,7 +73,7 @@ void Generation::start(std::vector<Request> requests, int count) {
     prompt_sizes_.push_back(request.prompt.size());
     request.deadline = exchange_->limits().deadline;
     request.deadline_is_for_first_token = options_.stream;
-    request.cache_salt = salt_in_space(exchange_->limits().prefix_space, request.cache_salt);
+    request.cache_salt = salt_in_space(backend_.model, exchange_->limits().prefix_space, request.cache_salt);
     bytes += count * bytes_of(request);
   }
   if (std::string hash = requests.size() == 1 ? prefix_hash(requests.front()) : ""; !hash.empty()) {

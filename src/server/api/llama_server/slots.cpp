@@ -248,7 +248,7 @@ void serve_slot_action(const std::shared_ptr<HttpExchange>& exchange, const Back
   }
   const std::string& space = exchange->limits().prefix_space;
   const std::string salt = fields.text("cache_salt").value_or("");
-  asked.salt = salt_in_space(space, salt);
+  asked.salt = salt_in_space(backend.model, space, salt);
   asked.owner = owner_of(space, salt);
   exchange->settle();
   // The model is held by this thread's work alone, not by what the engine is asked.
