@@ -259,6 +259,9 @@ TEST_P(RecurrentEngine, ARestartFindsPromptsInFiles) {
     EXPECT_EQ(answer(fake, other).cached_tokens, 0);
   }
   for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+    if (entry.path().extension() != ".prompt") {
+      continue;
+    }
     std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
     file.seekp(static_cast<std::streamoff>(std::filesystem::file_size(entry.path())) - 3);
     file.put('?');
