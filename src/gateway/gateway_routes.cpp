@@ -73,8 +73,7 @@ OwnRoutes own_routes(ModelPool& pool, Forwarder& forwarder) {
 /// Asks the model that the query names, or without one answers for the router.
 RouteFunction of_model_or(void (*serve)(const Exchange&, ServerState&), Forwarder& forwarder) {
   return [&forwarder, serve](const Exchange& exchange, ServerState& state) {
-    const bool names_model = ("&" + exchange->request.query).find("&model=") != std::string::npos;
-    names_model ? forwarder.forward(exchange, state) : serve(exchange, state);
+    exchange->request.parameter("model") ? forwarder.forward(exchange, state) : serve(exchange, state);
   };
 }
 

@@ -45,18 +45,6 @@ bool is_stream(const HttpAnswer& head) {
   return type.starts_with("text/event-stream") || type.starts_with("application/x-ndjson");
 }
 
-/// The value of a query's parameter; empty when there is none.
-std::optional<std::string> parameter(std::string_view query, std::string_view name) {
-  while (!query.empty()) {
-    const std::string_view part = query.substr(0, query.find('&'));
-    query.remove_prefix(std::min(part.size() + 1, query.size()));
-    if (part.size() > name.size() && part.starts_with(name) && part[name.size()] == '=') {
-      return decode_percent(part.substr(name.size() + 1));
-    }
-  }
-  return std::nullopt;
-}
-
 constexpr std::size_t most_listed = 20;
 
 }  // namespace
@@ -102,7 +90,7 @@ std::string Forwarder::Passage::model_of(const AskedModel& asked) const {
   constexpr std::string_view latest = ":latest";
   std::optional<std::string> name = asked.name;
   if (!name || name->empty()) {
-    name = parameter(exchange_->request.query, "model");
+    name = exchange_->request.parameter("model");
   }
   if (name && !pool_.knows(*name) && name->ends_with(latest)) {  // as Ollama's clients call it
     name->resize(name->size() - latest.size());

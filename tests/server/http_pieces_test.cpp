@@ -5,14 +5,25 @@
 #include <chrono>
 #include <future>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "server/client.h"
+#include "server/http/http.h"
 #include "server/http/http_server.h"
 
 namespace rocmforge {
 namespace {
+
+TEST(HttpRequest, AParameterIsTheDecodedValueOfTheFirstOfItsName) {
+  const HttpRequest request{
+      .method = "GET", .path = "/", .query = "longmodel=a&model&model=b%2Fc+d&&model=e&empty=&mo%64el=f"};
+  EXPECT_EQ(request.parameter("model"), "b/c+d");
+  EXPECT_EQ(request.parameter("empty"), "");
+  EXPECT_EQ(request.parameter("mod"), std::nullopt);
+  EXPECT_EQ((HttpRequest{.method = "GET", .path = "/"}.parameter("model")), std::nullopt);
+}
 
 /// Answers "done"; "/hold" gives its reply to the test.
 class HttpPiecesTest : public testing::Test {

@@ -126,7 +126,7 @@ void serve_slots(const std::shared_ptr<HttpExchange>& exchange, ServerState& sta
     throw ApiError(501, "/slots is switched off");
   }
   const Backend backend = state.needed_backend();
-  const bool asks_for_room = ("&" + exchange->request.query + "&").find("&fail_on_no_slot=1&") != std::string::npos;
+  const bool asks_for_room = exchange->request.parameter("fail_on_no_slot") == "1";
   // The model is not held: the question ends with it.
   backend.instance->loop().ask(
       [exchange, parallel = backend.model.parallel, n_ctx = backend.model.context_length, asks_for_room](Engine& engine) {

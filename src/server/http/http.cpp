@@ -24,6 +24,17 @@ bool HttpRequest::has_header(std::string_view name) const {
   return std::ranges::any_of(headers, [&](const auto& h) { return equal_ignoring_case(h.first, name); });
 }
 
+std::optional<std::string> HttpRequest::parameter(std::string_view name) const {
+  for (std::string_view rest = query; !rest.empty();) {
+    const std::string_view part = rest.substr(0, rest.find('&'));
+    if (part.starts_with(name) && part.substr(name.size()).starts_with('=')) {
+      return decode_percent(part.substr(name.size() + 1));
+    }
+    rest.remove_prefix(std::min(part.size() + 1, rest.size()));
+  }
+  return std::nullopt;
+}
+
 std::string decode_percent(std::string_view text) {
   std::string decoded;
   while (!text.empty()) {

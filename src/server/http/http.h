@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -32,6 +33,8 @@ struct HttpRequest {
   /// The first header of that name, in any case; "" without one.
   [[nodiscard]] std::string_view header(std::string_view name) const;
   [[nodiscard]] bool has_header(std::string_view name) const;
+  /// The decoded value of the query's first parameter of that name.
+  [[nodiscard]] std::optional<std::string> parameter(std::string_view name) const;
 };
 
 /// A text in pieces: adds the next one and returns whether others follow.
@@ -89,7 +92,7 @@ struct HttpHandler {
 /// "OK", "Not Found"
 std::string_view status_reason(int status);
 
-/// Decodes "%2F" and the like in a path; invalid codes are left as they are.
+/// Decodes "%2F" and the like in a path or a query; invalid codes are left as they are.
 std::string decode_percent(std::string_view text);
 
 /// Whether two header values are equal, ignoring case.

@@ -35,18 +35,6 @@ struct SlotAction {
   PieceKey owner{};
 };
 
-/// The value of a name in a query; "" without it.
-std::string_view value_in(std::string_view query, std::string_view name) {
-  while (!query.empty()) {
-    const std::string_view part = query.substr(0, query.find('&'));
-    if (part.starts_with(name) && part.substr(name.size()).starts_with('=')) {
-      return part.substr(name.size() + 1);
-    }
-    query.remove_prefix(std::min(part.size() + 1, query.size()));
-  }
-  return {};
-}
-
 std::int32_t slot_id(std::string_view text, std::int32_t count) {
   std::int32_t id = -1;
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), id);
@@ -235,7 +223,7 @@ void serve_slot_action(const std::shared_ptr<HttpExchange>& exchange, const Back
     throw ApiError(501, "slots are not saved: the server was started without --slot-save-path");
   }
   SlotAction asked{.id = slot_id(exchange->request.path_part, backend.model.parallel)};
-  const SlotFunction function = function_of(value_in(exchange->request.query, "action"));
+  const SlotFunction function = function_of(exchange->request.parameter("action").value_or(""));
   const Document document = exchange->request.body.empty() ? Document(Json::object()) : exchange->take_json();
   Fields fields(document.root);
   if (function != erase_slot) {
