@@ -21,8 +21,8 @@ TEST(ImageEncoder, IsFoundBesideItsModel) {
   const std::string bf16 = folder.write("mmproj-BF16.gguf", "");
   EXPECT_EQ(find_image_encoder(model), bf16);
   const std::string f16 = folder.write("mmproj-F16.gguf", "");
-  static_cast<void>(folder.write("Qwen3-VL-2B-Instruct-Q8_0.gguf", ""));
-  static_cast<void>(folder.write("notes-mmproj.txt", ""));
+  folder.write("Qwen3-VL-2B-Instruct-Q8_0.gguf", "");
+  folder.write("notes-mmproj.txt", "");
   EXPECT_EQ(find_image_encoder(model), f16) << "the same model in two formats shares it";
 }
 
@@ -30,7 +30,7 @@ TEST(ImageEncoder, OfAnotherModelIsNotTaken) {
   const TemporaryFolder folder;
   const std::string eye = folder.write("gemma-3-4b-it-Q4_0.gguf", "");
   const std::string blind = folder.write("qwen3-8b-q4_k_m.gguf", "");
-  static_cast<void>(folder.write("mmproj-F16.gguf", ""));
+  folder.write("mmproj-F16.gguf", "");
   EXPECT_EQ(find_image_encoder(eye), "") << "it may belong to either";
   const std::string own = folder.write("mmproj-Gemma-3-4B-it-Q8_0.gguf", "");
   EXPECT_EQ(find_image_encoder(eye), own);

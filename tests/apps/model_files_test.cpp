@@ -20,7 +20,7 @@ class ModelFilesTest : public testing::Test {
  protected:
   void add(const std::string& name) {
     fs::create_directories((folder_.path() / name).parent_path());
-    static_cast<void>(folder_.write(name, "GGUF"));
+    folder_.write(name, "GGUF");
   }
   [[nodiscard]] std::vector<std::string> found(const WalkLimits& limits = {}) const {
     std::vector<std::string> names;

@@ -246,23 +246,4 @@ std::string copy_of_demo_model(const TemporaryFolder& folder, const std::vector<
   return folder.write("demo-copy.gguf", bytes);
 }
 
-TemporaryFolder::TemporaryFolder() {
-  std::string name = (std::filesystem::temp_directory_path() / "rocmforge-test-XXXXXX").string();
-  if (mkdtemp(name.data()) == nullptr) {
-    throw std::runtime_error("no temporary folder");
-  }
-  path_ = name;
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
-
-std::string TemporaryFolder::write(const std::string& name, const std::string& content) const {
-  const std::filesystem::path file = path_ / name;
-  std::ofstream(file, std::ios::binary) << content;
-  return file.string();
-}
-
 }  // namespace rocmforge

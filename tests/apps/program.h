@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "temporary_folder.h"
+
 namespace rocmforge {
 
 /// The results of a run of the program.
@@ -49,23 +51,7 @@ class TerminalProgram {
 std::filesystem::path demo_model();
 bool has_demo_model();
 
-class TemporaryFolder;
 /// A copy of the demo model with these keys and numbers added.
 std::string copy_of_demo_model(const TemporaryFolder& folder, const std::vector<std::pair<std::string, float>>& numbers);
-
-/// A folder that is removed at the end.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-  /// Writes a file into it and returns its path.
-  [[nodiscard]] std::string write(const std::string& name, const std::string& content) const;
-
- private:
-  std::filesystem::path path_;
-};
 
 }  // namespace rocmforge

@@ -10,7 +10,7 @@
 #include <fstream>
 #include <string>
 
-#include "device/temporary_folder.h"
+#include "temporary_folder.h"
 
 namespace rocmforge {
 namespace {

@@ -7,9 +7,9 @@
 #include <fstream>
 
 #include "check/check_device.h"
-#include "device/temporary_folder.h"
 #include "kernels/check/device_checks.h"
 #include "kernels/register_all.h"
+#include "temporary_folder.h"
 #include "test_device.h"
 
 namespace rocmforge {

@@ -11,11 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include "device/temporary_folder.h"
 #include "engine/engine.h"
 #include "engine/engine_parts.h"
 #include "engine/prompt_cache.h"
 #include "paths.h"
+#include "temporary_folder.h"
 
 namespace rocmforge::prompt_cache_test {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "device/temporary_folder.h"
+#include "temporary_folder.h"
 
 namespace rocmforge::prompt_files_test {
 namespace {

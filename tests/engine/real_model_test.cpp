@@ -12,11 +12,11 @@
 
 #include "base/error.h"
 #include "device/fake_driver.h"
-#include "device/temporary_folder.h"
 #include "engine/engine.h"
 #include "engine/golden_model_file.h"
 #include "engine/plan_model.h"
 #include "greedy_comparison.h"
+#include "temporary_folder.h"
 #include "test_device.h"
 
 namespace rocmforge::real_model_test {

@@ -11,9 +11,9 @@
 #include <random>
 #include <vector>
 
-#include "device/temporary_folder.h"
 #include "engine/engine.h"
 #include "engine/fake_model.h"
+#include "temporary_folder.h"
 
 namespace rocmforge::recurrent_test {
 namespace {

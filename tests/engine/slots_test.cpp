@@ -15,11 +15,11 @@
 #include <string>
 #include <vector>
 
-#include "device/temporary_folder.h"
 #include "engine/engine.h"
 #include "engine/golden_model_file.h"
 #include "error_of.h"
 #include "paths.h"
+#include "temporary_folder.h"
 
 namespace rocmforge {
 namespace {

@@ -13,11 +13,11 @@
 
 #include "base/error.h"
 #include "device/ceilings.h"
-#include "device/temporary_folder.h"
 #include "engine/engine.h"
 #include "engine/golden_model_file.h"
 #include "engine/plan_model.h"
 #include "error_of.h"
+#include "temporary_folder.h"
 
 namespace rocmforge {
 namespace {

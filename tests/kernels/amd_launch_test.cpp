@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "device/fake_driver.h"
-#include "device/temporary_folder.h"
 #include "kernels/experts/amd/experts_args.h"
 #include "kernels/experts/kernels.h"
 #include "kernels/matmul/amd/matvec_args.h"
 #include "kernels/matmul/amd/product_groups.h"
 #include "kernels/matmul/kernels.h"
+#include "temporary_folder.h"
 
 // Which launches the products of a decode step make on AMD; tested without a GPU.
 

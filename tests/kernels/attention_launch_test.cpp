@@ -4,8 +4,8 @@
 #include <string>
 
 #include "device/fake_driver.h"
-#include "device/temporary_folder.h"
 #include "kernels/attention/kernels.h"
+#include "temporary_folder.h"
 
 // Which kernels the backends of AMD and Hopper launch for a spec; tested without a GPU. That code objects have kernels of
 // these names is tested by each call on a device.

@@ -6,12 +6,12 @@
 #include <cstdlib>
 
 #include "device/fake_driver.h"
-#include "device/temporary_folder.h"
 #include "kernels/fake_blas.h"
 #include "kernels/matmul/kernels.h"
 #include "kernels/matmul/portable/blas_products.h"
 #include "kernels/register_all.h"
 #include "paths.h"
+#include "temporary_folder.h"
 
 // When the vendor's matrix library is used, and the reasons when it is not.
 

@@ -6,8 +6,8 @@
 
 #include "base/math.h"
 #include "device/fake_driver.h"
-#include "device/temporary_folder.h"
 #include "kernels/register_all.h"
+#include "temporary_folder.h"
 
 // The host side of the GPU kernels, tested without a GPU: launch shapes, refusals, and no access to device memory.
 

@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "device/fake_driver.h"
-#include "device/temporary_folder.h"
 #include "kernels/experts/hopper/experts_args.h"
 #include "kernels/experts/kernels.h"
 #include "kernels/formats/hopper/weight_layout.h"
 #include "kernels/launch/kernel_table.h"
 #include "kernels/matmul/hopper/matmul_tiles_args.h"
 #include "kernels/matmul/kernels.h"
+#include "temporary_folder.h"
 
 // What Hopper's kernels are launched with, where their protocols rely on it; tested without a GPU.
 

@@ -6,7 +6,7 @@
 
 #include "attention_library.h"
 #include "device/fake_driver.h"
-#include "device/temporary_folder.h"
+#include "temporary_folder.h"
 
 namespace rocmforge {
 namespace {

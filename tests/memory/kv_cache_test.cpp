@@ -13,8 +13,8 @@
 
 #include "base/error.h"
 #include "device/fake_driver.h"
-#include "device/temporary_folder.h"
 #include "memory/sequence_memory.h"
+#include "temporary_folder.h"
 
 namespace rocmforge {
 namespace {

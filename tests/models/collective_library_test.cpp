@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "device/fake_driver.h"
-#include "device/temporary_folder.h"
 #include "kernels/register_all.h"
 #include "models/error_text.h"
 #include "models/step/device_ranks.h"
+#include "temporary_folder.h"
 
 namespace rocmforge::testing {
 namespace {

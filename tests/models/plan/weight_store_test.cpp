@@ -11,9 +11,9 @@
 #include <fstream>
 
 #include "device/fake_driver.h"
-#include "device/temporary_folder.h"
 #include "models/error_text.h"
 #include "models/model_file.h"
+#include "temporary_folder.h"
 
 namespace rocmforge::testing {
 namespace {

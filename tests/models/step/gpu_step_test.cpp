@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "device/fake_driver.h"
-#include "device/temporary_folder.h"
 #include "kernels/register_all.h"
 #include "models/model_file.h"
 #include "models/runner.h"
 #include "paths.h"
+#include "temporary_folder.h"
 
 // Every step runs on the device alone: its calls of the driver are counted. Without a GPU the driver is a fake with host
 // memory, whose kernels do nothing.

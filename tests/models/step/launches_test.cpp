@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "device/fake_driver.h"
-#include "device/temporary_folder.h"
 #include "models/model_file.h"
 #include "models/runner.h"
 #include "paths.h"
+#include "temporary_folder.h"
 #include "tensor/dtype.h"
 
 // How many kernels a decode step of one token launches on AMD's cards, counted on a driver whose kernels do nothing.

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "device/fake_driver.h"
-#include "device/temporary_folder.h"
+#include "temporary_folder.h"
 
 namespace rocmforge {
 namespace {

@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "device/fake_driver.h"
-#include "device/temporary_folder.h"
 #include "models/step/step_graphs.h"
+#include "temporary_folder.h"
 
 namespace rocmforge {
 namespace {

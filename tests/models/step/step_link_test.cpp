@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "device/fake_driver.h"
-#include "device/temporary_folder.h"
+#include "temporary_folder.h"
 
 namespace rocmforge {
 namespace {
