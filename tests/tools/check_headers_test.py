@@ -9,7 +9,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMPILER = sys.argv.pop(1)
-TOOLS = ("check_headers.py", "check_includes.py", "green.py")
+TOOLS = ("check_headers.py", "check_includes.py", "compile_alone.py", "green.py", "include_graph.py")
 FILES = {"src/base/low.h": "#pragma once\nstruct Low {};\n",
          "src/base/high.h": '#pragma once\n#include "base/low.h"\nstruct High : Low {};\n',
          "src/base/other.h": "#pragma once\nstruct Other {};\n",
@@ -77,7 +77,7 @@ class Headers(unittest.TestCase):
 
     def test_recent_commits_where_there_is_no_other_checkout(self):
         self.git("update-ref", "-d", "refs/remotes/origin/main")
-        for number in range(60):
+        for number in range(40):
             self.write("note", f"{number}\n")
             self.git("add", ".")
             self.git("commit", "-qm", "note")
@@ -85,6 +85,28 @@ class Headers(unittest.TestCase):
         self.assertEqual(self.check(), "1 files compile alone, 0 have before; of 5")
         self.git("commit", "-qam", "change")
         self.assertEqual(self.check(cache="another"), "1 files compile alone, 0 have before; of 5")
+
+    def test_an_include_that_another_header_brings_is_not_lost(self):
+        self.write("src/base/top.h", '#pragma once\n#include "base/high.h"\n#include "base/low.h"\nstruct Top : High {};\n')
+        self.write("src/base/user.h", '#pragma once\n#include "base/top.h"\nstruct User : Low {};\n')
+        self.git("add", ".")
+        self.git("commit", "-qm", "begin again")
+        self.git("update-ref", "refs/remotes/origin/main", "HEAD")
+        self.write("src/base/top.h", '#pragma once\n#include "base/high.h"\nstruct Top : High {};\n')
+        self.assertEqual(self.check(), "1 files compile alone, 0 have before; of 7")
+        self.write("src/base/high.h", "#pragma once\nstruct High {};\n")
+        self.assertIn("src/base/user.h: does not compile alone:", self.check())
+
+    def test_a_file_gets_nothing_from_those_that_are_compiled_with_it(self):
+        self.write("src/base/user.h", "#pragma once\nstruct User : Low {};\n")
+        self.write("src/base/user.cpp", '#include "base/low.h"\n#include "base/user.h"\n')
+        self.assertIn("src/base/user.h: does not compile alone:", self.check("--all"))
+        self.write("src/base/user.h", '#pragma once\n#if 0\n#include "base/low.h"\n#endif\nstruct User : Low {};\n')
+        self.assertIn("src/base/user.h: does not compile alone:", self.check("--all"))
+        self.write("src/base/user.h", '#pragma once\n#include "base/low.h"\nstruct User : Low {};\n')
+        self.assertEqual(self.check("--all"), "2 files compile alone, 5 have before; of 7")
+        self.write("src/base/user.h", '#include "base/low.h"\nstruct User : Low {};\n')
+        self.assertIn("src/base/user.h: does not compile alone:", self.check("--all"))
 
     def test_a_broken_file_is_named_each_time(self):
         self.check()
@@ -94,6 +116,18 @@ class Headers(unittest.TestCase):
         self.write("src/base/low.h", FILES["src/base/low.h"])
         self.write("src/base/high.cpp", '#include "base/other.h"\nHigh high;\n')
         self.assertIn("src/base/high.cpp: does not compile alone:", self.check())
+
+    def test_each_broken_file_of_a_chain_is_named(self):
+        self.write("src/base/json.h", '#pragma once\n#include "base/low.h"\nstruct Json : Low {};\n')  # is precompiled for eight
+        for number in range(8):
+            self.write(f"src/base/user_{number}.cpp", f'#include "base/json.h"\nJson json_{number};\n')
+        self.assertEqual(self.check("--all"), "14 files compile alone, 0 have before; of 14")
+        self.write("src/base/low.h", "#pragma once\nstruct Low {}\n")
+        self.write("src/base/other.cpp", "Other other;\n")
+        said = self.check("--all")
+        for name in ("low.h", "high.h", "json.h", "user_0.cpp", "user_7.cpp", "other.cpp"):
+            self.assertIn(f"src/base/{name}: does not compile alone:", said)
+        self.assertNotIn("src/base/other.h", said)
 
     def test_a_new_header_counts_as_changed(self):
         self.write("src/base/new.h", "struct New {};\n")
