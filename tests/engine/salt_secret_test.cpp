@@ -9,9 +9,9 @@
 #include <thread>
 #include <vector>
 
-#include "device/temporary_folder.h"
 #include "engine/prompt_files.h"
 #include "error_of.h"
+#include "temporary_folder.h"
 
 namespace rocmforge {
 namespace {

@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "device/temporary_folder.h"
 #include "models/error_text.h"
 #include "models/model_file.h"
 #include "models/runner.h"
+#include "temporary_folder.h"
 
 namespace rocmforge::testing {
 namespace {
