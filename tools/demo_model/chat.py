@@ -10,16 +10,30 @@ TEMPLATE = ("{% for message in messages %}{{ '<|im_start|>' + message['role'] + 
             "'<|im_end|>' + '\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}")
 
 
-def train_tokenizer(texts, size):
-    tokenizer = Tokenizer(models.BPE())
+def byte_level(bpe):
+    tokenizer = Tokenizer(bpe)
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
         pre_tokenizers.Split(Regex(QWEN2), behavior="isolated"),
         pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
     tokenizer.decoder = decoders.ByteLevel()
+    return tokenizer
+
+
+def train_tokenizer(texts, size):
+    tokenizer = byte_level(models.BPE())
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     trainer = trainers.BpeTrainer(vocab_size=size, special_tokens=CONTROL, initial_alphabet=alphabet,
                                   show_progress=False)
     tokenizer.train_from_iterator(texts, trainer)
+    return tokenizer
+
+
+def tokenizer_of(metadata):
+    """The tokenizer of a GGUF file of the demo model."""
+    tokens, types = metadata["tokenizer.ggml.tokens"], metadata["tokenizer.ggml.token_type"]
+    merges = [tuple(merge.split(" ")) for merge in metadata["tokenizer.ggml.merges"]]
+    tokenizer = byte_level(models.BPE({token: at for at, token in enumerate(tokens)}, merges))
+    tokenizer.add_special_tokens([token for token, kind in zip(tokens, types) if kind == 3])
     return tokenizer
 
 

@@ -14,7 +14,7 @@ def _string(text):
 
 
 def _value(value):
-    """(type, bytes) of a metadata value: bool, int (u32), float (f32), str, or a list of int or str."""
+    """(type, bytes) of a metadata value: bool, int (u32), float (f32), str, or a list of int, float or str."""
     if isinstance(value, bool):
         return BOOL, struct.pack("<?", value)
     if isinstance(value, int):
@@ -25,6 +25,8 @@ def _value(value):
         return STRING, _string(value)
     if isinstance(value[0], str):
         return ARRAY, struct.pack("<IQ", STRING, len(value)) + b"".join(map(_string, value))
+    if isinstance(value[0], float):
+        return ARRAY, struct.pack(f"<IQ{len(value)}f", F32, len(value), *value)
     return ARRAY, struct.pack("<IQ", I32, len(value)) + struct.pack(f"<{len(value)}i", *value)
 
 
