@@ -65,18 +65,22 @@ class Eyes(nn.Module):
         self.norm, self.first, self.second = nn.LayerNorm(joined, 1e-5), nn.Linear(joined, c.text), nn.Linear(c.text, c.text)
         nn.init.normal_(self.second.weight, std=.1 * c.text ** -.5)
 
-    def features(self, pixels):
-        """[batch, rows, text] between the two layers of the projector."""
+    def squares(self, pixels):
+        """The joined states of each square's patches, which the projector gets."""
         c = self.config
         x = self.patch_embd(pixels).flatten(2).transpose(1, 2)
         x = torch.cat((self.class_embd.expand(x.size(0), 1, -1), x), 1) + self.position_embd
         for layer in self.blk:
             x = layer(x)
         squares = x[:, 1:].unflatten(1, (c.side // c.merge, c.merge, c.side // c.merge, c.merge)).transpose(2, 3)
-        return F.gelu(self.first(self.norm(squares.flatten(1, 2).flatten(2))))
+        return squares.flatten(1, 2).flatten(2)
+
+    def features(self, squares):
+        """[batch, rows, text] between the two layers of the projector."""
+        return F.gelu(self.first(self.norm(squares)))
 
     def forward(self, pixels):
-        return self.second(self.features(pixels))
+        return self.second(self.features(self.squares(pixels)))
 
 
 def pixels_of(images, config):
@@ -111,6 +115,14 @@ def file_name(name):
         if name.startswith(ours):
             return of_file + name[len(ours):]
     return "v." + name + ("" if name.endswith((".weight", ".bias")) or name == "class_embd" else ".weight")
+
+
+def read(path):
+    """The encoder of a file that write() has written."""
+    tensors, eyes = gguf_file.read(path)[1], Eyes(EyesConfig())
+    eyes.load_state_dict({name: torch.tensor(tensors[file_name(name)]).reshape(value.shape)
+                          for name, value in eyes.state_dict().items()})
+    return eyes
 
 
 def write(path, eyes):
