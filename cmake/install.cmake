@@ -11,7 +11,8 @@ foreach(share IN ITEMS ${CMAKE_BINARY_DIR}/apps/share ${CMAKE_BINARY_DIR}/share)
 endforeach()
 
 install(TARGETS rocmforge RUNTIME COMPONENT program)
-install(FILES ${PROJECT_SOURCE_DIR}/models/forge-demo.gguf DESTINATION ${CMAKE_INSTALL_DATADIR}/rocmforge COMPONENT program)
+install(FILES ${PROJECT_SOURCE_DIR}/models/forge-demo.gguf ${PROJECT_SOURCE_DIR}/models/mmproj-forge-demo.gguf
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/rocmforge COMPONENT program)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
 
 # systemd looks below /usr/lib and /usr/local/lib, whatever the architecture's folder is called.

@@ -72,7 +72,7 @@ TEST_F(DemoProgram, ImagesAreRefusedInOneLine) {
   const std::string text = folder.write("notes.png", "no image");
   const std::string image = test::test_data("golden/images/rgb.png");
   const auto refusal = [](const std::string& file, std::vector<std::string> more = {}) {
-    std::vector<std::string> arguments = {"run", "-i", file, "-p", "What is this?"};
+    std::vector<std::string> arguments = {"run", "--no-mmproj", "-i", file, "-p", "What is this?"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     const ProgramResult result = run_program(arguments);
     EXPECT_NE(result.exit_code, 0);
@@ -82,9 +82,17 @@ TEST_F(DemoProgram, ImagesAreRefusedInOneLine) {
   EXPECT_NE(refusal(text).find("notes.png: the image is of an unknown format; read are "), std::string::npos);
   EXPECT_EQ(refusal(image), "rocmforge: the model reads text alone and can't see images\n");
   EXPECT_NE(refusal(image, {"--raw"}).find("--image"), std::string::npos);
-  const ProgramResult chat = run_program({"chat", "--greedy"}, "/image " + image + "\nWhat is 20 + 30?\n");
+  const ProgramResult chat = run_program({"chat", "--greedy", "--no-mmproj"}, "/image " + image + "\nWhat is 20 + 30?\n");
   EXPECT_EQ(chat.out, "50\n");
   EXPECT_NE(chat.err.find("(the model reads text alone and can't see images)"), std::string::npos) << chat.err;
+}
+
+TEST_F(DemoProgram, SeesTheImagesOfTheExamples) {
+  const auto example = [](const std::string& name) { return test::source_path("examples/" + name + ".png"); };
+  EXPECT_EQ(run({"run", "-i", example("seven"), "-p", "Which digit is this?", "--greedy"}).out, "7\n");
+  EXPECT_EQ(run({"run", "-i", example("star"), "-p", "Which shape is this?", "--greedy"}).out, "star\n");
+  const std::string typed = "/image " + example("heart") + "\nWhich shape is this?\nWhat is 20 + 30?\n";
+  EXPECT_EQ(run({"chat", "--greedy"}, typed).out, "heart\n50\n");
 }
 
 TEST_F(DemoProgram, RunTakesModelAndPromptByTheirPlaces) {
@@ -365,8 +373,9 @@ TEST_F(DemoProgram, InspectShowsMetadataTensorsMemoryAndPlan) {
   const std::int64_t kv_heads = out.at("metadata").at("llama.attention.head_count_kv");
   const json& memory = out.at("memory");
   EXPECT_EQ(memory.at("kv_bytes"), 1000 * layers * 2 * kv_heads * 64 * 2);
-  EXPECT_EQ(memory.at("total_bytes"),
-            memory.at("weights_bytes").get<std::int64_t>() + memory.at("kv_bytes").get<std::int64_t>());
+  EXPECT_EQ(memory.at("total_bytes"), memory.at("weights_bytes").get<std::int64_t>() +
+                                          memory.at("kv_bytes").get<std::int64_t>() +
+                                          out.at("image_encoder").at("workspace_bytes").get<std::int64_t>());
   std::int64_t bytes = 0;
   for (const json& tensor : out.at("tensors")) {
     bytes += tensor.at("bytes").get<std::int64_t>();

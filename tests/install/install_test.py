@@ -39,6 +39,8 @@ def check_program(prefix, folder):
     program = prefix / "bin/rocmforge"
     answer = run(program, "run", "--greedy", "-p", "What is 127 + 458?", cwd=folder)
     expect("585" in answer, f"the installed program answered {answer!r}")
+    answer = run(program, "run", "--greedy", "-i", ROOT / "examples/seven.png", "-p", "Which digit is this?", cwd=folder)
+    expect(answer.strip() == "7", f"the installed program sees {answer!r} in examples/seven.png")
     checked = run(program, "check", "--device", "cpu", "--seconds", "2", cwd=folder)
     expect(" right, 0 wrong, 0 hung" in checked, f"the installed program checked itself and said:\n{checked}")
     listed = run(program, "models", cwd=folder)

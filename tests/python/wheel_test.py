@@ -32,7 +32,8 @@ def expect(true, message):
 def check_contents(wheel):
     expect(re.fullmatch(r"rocmforge-[0-9.]+-py3-none-manylinux_2_\d+_\w+\.whl", wheel.name), f"the wheel is called {wheel.name}")
     names = zipfile.ZipFile(wheel).namelist()
-    for name in ("py.typed", "bin/rocmforge", "lib/librocmforge.so", "share/rocmforge/forge-demo.gguf"):
+    for name in ("py.typed", "bin/rocmforge", "lib/librocmforge.so", "share/rocmforge/forge-demo.gguf",
+                 "share/rocmforge/mmproj-forge-demo.gguf"):
         expect(f"rocmforge/{name}" in names, f"the wheel has no {name}")
 
 

@@ -109,6 +109,8 @@ class Images(PageTest):
 
 
 class Blind(PageTest):
+    flags = ("--no-mmproj",)
+
     def test_a_model_without_eyes_gets_no_pictures(self):
         self.open()
         self.assertTrue(self.browser.execute_async_script(GIVE, "paste", "shot.png", "image/png", 40, 32))

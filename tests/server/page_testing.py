@@ -77,10 +77,11 @@ def start_browser(*flags):
 
 class PageTest(unittest.TestCase):
     arguments = ()  # of DemoServer
+    flags = ()
 
     @classmethod
     def setUpClass(cls):
-        cls.server = DemoServer(*PageTest.arguments)
+        cls.server = DemoServer(*PageTest.arguments, *cls.flags)
         cls.addClassCleanup(cls.stop_server)
         cls.browser = start_browser()
         cls.addClassCleanup(cls.browser.quit)

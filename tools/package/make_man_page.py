@@ -9,6 +9,7 @@ import sys
 
 FILES = [
     ("../share/rocmforge/forge-demo.gguf", "The demo model, looked for beside the folder of the program."),
+    ("../share/rocmforge/mmproj-forge-demo.gguf", "Its image encoder."),
     ("/etc/default/rocmforge", "Arguments and environment of the service rocmforge.service."),
     ("/var/lib/rocmforge", "Home of that service; a place for its models."),
 ]

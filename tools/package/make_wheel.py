@@ -58,7 +58,8 @@ def stage(build, package):
         (package / folder).mkdir(parents=True)
     shutil.copy(library, package / "lib/librocmforge.so")
     shutil.copy(program, package / "bin/rocmforge")
-    shutil.copy(ROOT / "models/forge-demo.gguf", package / "share/rocmforge")
+    for model in ("forge-demo.gguf", "mmproj-forge-demo.gguf"):
+        shutil.copy(ROOT / "models" / model, package / "share/rocmforge")
     for name, path in {**needed_libraries(library), **needed_libraries(program)}.items():
         shutil.copy(path, package / "lib" / name)
     for file in (package / "lib").iterdir():
