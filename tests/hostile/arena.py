@@ -122,7 +122,8 @@ class Arena:
         self.may_close = spare_mib > 0  # a connection without an answer, where there is no memory for one
         self.answers = collections.Counter()  # of the attackers, by status
         try:
-            self.server = DemoServer(program, model, "--log-file", str(self.log), *flags, stderr=self.errors)
+            # A model that sees images takes larger bodies: the limits here are those of text.
+            self.server = DemoServer(program, model, "--no-mmproj", "--log-file", str(self.log), *flags, stderr=self.errors)
             self.port = int(self.server.url.rsplit(":", 1)[1])
             self.pid = self.server.process.pid
             self.innocents = Innocents(self.port, guard)
