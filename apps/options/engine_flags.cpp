@@ -49,6 +49,23 @@ ScaledFile scaled_file(std::string_view flag, const std::string& entry) {
   return {entry.substr(0, colon), static_cast<float>(read.value)};
 }
 
+/// The files of a flag, and behind them those of its form with scales: lists with commas.
+std::vector<ScaledFile> files_of(const std::vector<std::string>& plain, std::string_view scaled_flag,
+                                 const std::vector<std::string>& scaled) {
+  std::vector<ScaledFile> files;
+  for (const std::string& list : plain) {
+    for (const std::string& path : split_at_commas(list)) {
+      files.push_back({.path = path});
+    }
+  }
+  for (const std::string& list : scaled) {
+    for (const std::string& entry : split_at_commas(list)) {
+      files.push_back(scaled_file(scaled_flag, entry));
+    }
+  }
+  return files;
+}
+
 /// "FIRST:LAST"
 ControlLayers control_layers_of(const std::string& text) {
   ControlLayers layers;
@@ -354,16 +371,8 @@ std::vector<double> EngineFlags::proportions() const {
 }
 
 void EngineFlags::add_control_vectors(EngineOptions& options) const {
-  for (const std::string& files : control_vectors_) {
-    for (const std::string& file : split_at_commas(files)) {
-      options.control_vectors.push_back({.path = file});
-    }
-  }
-  for (const std::string& entries : scaled_control_vectors_) {
-    for (const std::string& entry : split_at_commas(entries)) {
-      const ScaledFile file = scaled_file("--control-vector-scaled", entry);
-      options.control_vectors.push_back({.path = file.path, .scale = file.scale});
-    }
+  for (const ScaledFile& file : files_of(control_vectors_, "--control-vector-scaled", scaled_control_vectors_)) {
+    options.control_vectors.push_back({.path = file.path, .scale = file.scale});
   }
   if (control_layers_.empty()) {
     return;
@@ -376,16 +385,8 @@ void EngineFlags::add_control_vectors(EngineOptions& options) const {
 
 std::vector<AdapterOptions> EngineFlags::adapters() const {
   std::vector<AdapterOptions> adapters;
-  for (const std::string& files : adapters_) {
-    for (const std::string& file : split_at_commas(files)) {
-      adapters.push_back({.path = file, .applies = !adapters_wait_});
-    }
-  }
-  for (const std::string& entries : scaled_adapters_) {
-    for (const std::string& entry : split_at_commas(entries)) {
-      const ScaledFile file = scaled_file("--lora-scaled", entry);
-      adapters.push_back({.path = file.path, .scale = file.scale, .applies = !adapters_wait_});
-    }
+  for (const ScaledFile& file : files_of(adapters_, "--lora-scaled", scaled_adapters_)) {
+    adapters.push_back({.path = file.path, .scale = file.scale, .applies = !adapters_wait_});
   }
   return adapters;
 }

@@ -1,6 +1,7 @@
 #include "server/access.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -89,11 +90,7 @@ void check_is_secret(const std::string& path) {
 
 std::string prefix_space_of(const ApiKey& key) {
   const std::string text = "rocmforge prefixes of key " + key.text;
-  std::string digits;
-  for (const std::uint32_t word : sha256({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()})) {
-    digits += fmt::format("{:08x}", word);
-  }
-  return digits;
+  return fmt::format("{:08x}", fmt::join(sha256({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}), ""));
 }
 
 AccessRules::AccessRules(std::vector<ApiKey> keys, std::vector<std::string> origins, std::vector<std::string> hosts)

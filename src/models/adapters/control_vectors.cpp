@@ -1,6 +1,7 @@
 #include "models/adapters/control_vectors.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -103,11 +104,8 @@ std::string ControlVectors::fingerprint() const {
     all.push_back(directions_[layer].empty() ? 0.0f : static_cast<float>(layer));
     all.insert(all.end(), directions_[layer].begin(), directions_[layer].end());
   }
-  std::string text;
-  for (const std::uint32_t word : sha256({reinterpret_cast<const std::uint8_t*>(all.data()), all.size() * sizeof(float)})) {
-    text += fmt::format("{:08x}", word);
-  }
-  return text;
+  const std::span bytes(reinterpret_cast<const std::uint8_t*>(all.data()), all.size() * sizeof(float));
+  return fmt::format("{:08x}", fmt::join(sha256(bytes), ""));
 }
 
 }  // namespace rocmforge
