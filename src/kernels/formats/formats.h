@@ -116,10 +116,13 @@ constexpr int table_offset(const std::int8_t (&values)[16]) {
   return -least;
 }
 
-constexpr ByteTable make_byte_table(const std::int8_t (&values)[16], int offset) {
+/// The values of a format's codes, table_offset() added. A function of the format: nvcc warns of a device function that names a
+/// member of a host type, though it reads it only while it compiles.
+template <typename Block>
+constexpr ByteTable code_table() {
   ByteTable table{};
   for (int i = 0; i < 16; ++i) {
-    table.words[i / 4] |= static_cast<std::uint32_t>(values[i] + offset) << 8 * (i % 4);
+    table.words[i / 4] |= static_cast<std::uint32_t>(Block::values[i] + table_offset(Block::values)) << 8 * (i % 4);
   }
   return table;
 }
@@ -166,7 +169,7 @@ __device__ inline EightBytes read_codes(const Block& block, unsigned first) {
     codes = codes | bit_field(high, Block::High::shift(first), Block::High::mask) << Block::Low::bits;
   }
   if constexpr (has_table<Block>) {
-    constexpr ByteTable table = make_byte_table(Block::values, table_offset(Block::values));
+    constexpr ByteTable table = code_table<Block>();
     codes = look_up(table, codes);
   }
   return codes;
