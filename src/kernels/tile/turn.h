@@ -3,13 +3,12 @@
 // The angles of rotary positions.
 
 #include "kernels/tile/device_code.h"
+#include "kernels/tile/turn_shared.h"
 
 namespace rocmforge::gpu {
 
-struct Turn {
-  float cosine;
-  float sine;
-};
+/// The floats of turn_shared_bytes().
+__device__ inline float* floats_behind(Turn* turns, std::int32_t pairs) { return reinterpret_cast<float*>(turns + pairs); }
 
 /// Cosine and sine of position * inverse_frequency, a product in float as the models were trained with; the rest is in
 /// double, so that both are right at any position. Reduction and series are those of the CPU's kernel.

@@ -26,9 +26,8 @@ const Kernel<gpu::LatentAppendArgs>& append_kernel(DType cache) {
 
 std::int32_t pairs_of(const LatentAppend::Spec& spec) { return spec.kind == RopeKind::none ? 0 : spec.n_rot / 2; }
 
-/// Shared memory for the cosine and sine of each pair, and for the row.
 std::int64_t append_shared_bytes(const LatentAppend::Spec& spec) {
-  return (std::int64_t{pairs_of(spec)} * 2 + spec.layout.head_dim) * static_cast<std::int64_t>(sizeof(float));
+  return gpu::turn_shared_bytes(pairs_of(spec), spec.layout.head_dim);
 }
 
 class GpuLatentAppend final : public GpuKernel<OpKernel<LatentAppend>> {

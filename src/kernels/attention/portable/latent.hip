@@ -300,7 +300,7 @@ __device__ void latent_append(const LatentAppendArgs& args, Turn* turns) {
   const std::int32_t cell = kv_len - args.query_offsets[sequence + 1] + static_cast<std::int32_t>(token);
   const std::int64_t entry = std::int64_t{sequence} * args.max_blocks + (cell >> args.block_shift);
   const std::int64_t block = is_padding ? 0 : args.block_tables[entry];
-  float* row = reinterpret_cast<float*>(turns + args.pairs);
+  float* row = floats_behind(turns, args.pairs);
   for (int p = thread_index(); p < args.pairs; p += latent_append_threads) {
     turns[p] = turn_of(static_cast<float>(position), args.inverse_frequency[p], args.magnitude);
   }
@@ -321,7 +321,7 @@ __device__ void latent_append(const LatentAppendArgs& args, Turn* turns) {
   store_row(args, row, static_cast<T*>(args.cache) + block * args.block_elems, cell & ((1 << args.block_shift) - 1));
 }
 
-extern __shared__ Turn latent_turns[];  // [pairs], then [head_dim] floats
+extern __shared__ Turn latent_turns[];  // turn_shared_bytes(pairs, head_dim)
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 
 #include "kernels/attention/portable/attention_args.h"
 #include "kernels/matmul/portable/matmul_args.h"
+#include "kernels/tile/turn_shared.h"
 
 namespace rocmforge::gpu {
 
@@ -44,12 +45,31 @@ inline constexpr std::int32_t latent_matrix_heads = 16;
 inline constexpr std::int32_t latent_matrix_keys = 32;
 inline constexpr std::int32_t latent_matrix_stride = latent_dims + 8;
 inline constexpr std::int32_t latent_matrix_weight_stride = latent_matrix_keys + 8;
-/// Dynamic shared memory with so many tiles of keys.
-constexpr std::int64_t latent_matrix_shared_bytes(int stages) {
-  return std::int64_t{2} * latent_matrix_stride * (latent_matrix_heads + stages * latent_matrix_keys) +
-         std::int64_t{4} * latent_matrix_heads * (2 * latent_matrix_keys + 3) +
-         std::int64_t{2} * latent_matrix_heads * latent_matrix_weight_stride;
+/// Where the parts of the dynamic shared memory begin, in bytes; queries, keys and weights are of two bytes, the rest
+/// floats.
+struct LatentMatrixShared {
+  std::int32_t keys;     ///< [stages, keys, stride], behind the queries, [heads, stride]
+  std::int32_t scores;   ///< [2 halves, heads, keys]
+  std::int32_t weights;  ///< [heads, weight_stride]
+  std::int32_t factors;  ///< [heads]: what earlier sums are multiplied by
+  std::int32_t maxima;   ///< [heads], at the end
+  std::int32_t sums;     ///< [heads], likewise
+  std::int32_t bytes;
+};
+
+/// With so many tiles of keys: one is copied while the other is multiplied, where the hardware copies by itself.
+constexpr LatentMatrixShared latent_matrix_shared(int stages) {
+  LatentMatrixShared memory{};
+  memory.keys = 2 * latent_matrix_heads * latent_matrix_stride;
+  memory.scores = memory.keys + 2 * stages * latent_matrix_keys * latent_matrix_stride;
+  memory.weights = memory.scores + 4 * 2 * latent_matrix_heads * latent_matrix_keys;
+  memory.factors = memory.weights + 2 * latent_matrix_heads * latent_matrix_weight_stride;
+  memory.maxima = memory.factors + 4 * latent_matrix_heads;
+  memory.sums = memory.maxima + 4 * latent_matrix_heads;
+  memory.bytes = memory.sums + 4 * latent_matrix_heads;
+  return memory;
 }
+constexpr int latent_matrix_stages(bool copies_by_itself) { return copies_by_itself ? 2 : 1; }
 
 /// The keys that a row sees are cut into at most latent_pieces pieces, each a multiple of 256 keys; the cut depends on their
 /// number alone.

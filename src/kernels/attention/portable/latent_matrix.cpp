@@ -90,7 +90,8 @@ class LatentMatrixAttention final : public gpu::GpuAttention {
     shape.grid = {static_cast<std::uint32_t>(items), static_cast<std::uint32_t>(spec.kv_heads * args.group_tiles),
                   static_cast<std::uint32_t>(pieces)};
     shape.block[0] = gpu::four_waves(context);
-    shape.shared_bytes = static_cast<std::uint32_t>(gpu::latent_matrix_shared_bytes(device() == DeviceKind::cuda ? 2 : 1));
+    shape.shared_bytes =
+        static_cast<std::uint32_t>(gpu::latent_matrix_shared(gpu::latent_matrix_stages(device() == DeviceKind::cuda)).bytes);
     (spec.kv_dtype == DType::f16 ? matrix_f16 : matrix_bf16).launch(*context.stream, shape, args);
     if (pieces == 1) {
       return;

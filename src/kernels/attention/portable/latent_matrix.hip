@@ -20,8 +20,7 @@ struct MatrixShape {
   static constexpr int keys = latent_matrix_keys;
   static constexpr int waves = 4;
   static constexpr int threads = waves * wave_size;
-  static constexpr int stages =
-      ROCMFORGE_DEVICE_AMD ? 1 : 2;  ///< tiles of keys: one is copied while the other is multiplied
+  static constexpr int stages = latent_matrix_stages(!ROCMFORGE_DEVICE_AMD);
   static constexpr int stride = latent_matrix_stride;
   static constexpr int wave_dims = latent_values / waves;
   static constexpr int dim_tiles = wave_dims / 16;
@@ -30,26 +29,29 @@ struct MatrixShape {
   static constexpr int lane_keys = keys / lanes;
 };
 
-/// The parts of a work-group's shared memory, in the order of latent_matrix_shared_bytes().
+/// The parts of a work-group's shared memory.
 template <class T>
 struct MatrixMemory {
   using Shape = MatrixShape<T>;
   T* queries;
   T* keys;
-  float* scores;   ///< [2 halves, heads, keys]
-  T* weights;      ///< [heads, weight_stride]
-  float* factors;  ///< [heads]: what earlier sums are multiplied by
-  float* maxima;   ///< [heads], at the end
-  float* sums;     ///< [heads], likewise
+  float* scores;
+  T* weights;
+  float* factors;
+  float* maxima;
+  float* sums;
 
   __device__ explicit MatrixMemory(Bytes16* memory) {
-    queries = reinterpret_cast<T*>(memory);
-    keys = queries + Shape::heads * Shape::stride;
-    scores = reinterpret_cast<float*>(keys + Shape::stages * Shape::keys * Shape::stride);
-    weights = reinterpret_cast<T*>(scores + 2 * Shape::heads * Shape::keys);
-    factors = reinterpret_cast<float*>(weights + Shape::heads * Shape::weight_stride);
-    maxima = factors + Shape::heads;
-    sums = maxima + Shape::heads;
+    static_assert(sizeof(T) == 2);
+    constexpr LatentMatrixShared at = latent_matrix_shared(Shape::stages);
+    char* const bytes = reinterpret_cast<char*>(memory);
+    queries = reinterpret_cast<T*>(bytes);
+    keys = reinterpret_cast<T*>(bytes + at.keys);
+    scores = reinterpret_cast<float*>(bytes + at.scores);
+    weights = reinterpret_cast<T*>(bytes + at.weights);
+    factors = reinterpret_cast<float*>(bytes + at.factors);
+    maxima = reinterpret_cast<float*>(bytes + at.maxima);
+    sums = reinterpret_cast<float*>(bytes + at.sums);
   }
   __device__ T* stage(int tile) const { return keys + tile % Shape::stages * Shape::keys * Shape::stride; }
 };

@@ -40,12 +40,12 @@ class HopperRouteRows final : public RouteRowsKernel {
     }
     LaunchShape shape;
     const bool many = args.tokens > hopper::most_route_clusters && spec.hidden <= hopper::most_route_many_hidden;
-    const std::int64_t each = many ? hopper::route_many_tokens : 1;
-    shape.grid[0] = static_cast<std::uint32_t>(divide_up(args.tokens, each) * hopper::route_ranks);
+    const int each = many ? hopper::route_many_tokens : 1;
+    shape.grid[0] = static_cast<std::uint32_t>(divide_up(args.tokens, std::int64_t{each}) * hopper::route_ranks);
     shape.block[0] = hopper::route_rows_threads;
-    const int held =
-        many ? 0 : hopper::route_held_rows(hopper::route_rank_experts(spec.route.logits()), static_cast<int>(spec.hidden));
-    shape.shared_bytes = static_cast<std::uint32_t>((each + held) * spec.hidden) * 4;
+    const int hidden = static_cast<int>(spec.hidden);
+    const int held = many ? 0 : hopper::route_held_rows(hopper::route_rank_experts(spec.route.logits()), hidden);
+    shape.shared_bytes = static_cast<std::uint32_t>(hopper::route_shared(each, held, hidden).bytes);
     const auto& kernel = many ? many_kernel : held > 0 ? held_kernel : one_kernel;
     kernel.launch(*context.stream, shape, route_rows_args(spec, args));
   }

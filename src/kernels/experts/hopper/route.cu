@@ -237,7 +237,7 @@ __device__ void normalise(const Rows& rows, const FirstNorms<tokens>& first_norm
 template <int tokens, bool holds>
 __device__ void route_rows(const RouteRowsArgs& args) {
   static_assert(tokens <= route_ranks);
-  extern __shared__ __align__(16) float4 x[];  // [tokens] rows, and rows of the router
+  extern __shared__ __align__(16) float4 x[];  // route_shared()
   __shared__ RouteMemory<tokens> memory;
   __shared__ std::uint64_t barrier;
   static_assert(sizeof(memory) + sizeof(barrier) <= route_other_bytes);
@@ -245,7 +245,8 @@ __device__ void route_rows(const RouteRowsArgs& args) {
   const int rank = static_cast<int>(blockIdx.x) % route_ranks;
   const std::int64_t token = static_cast<int>(blockIdx.x) / route_ranks * tokens;
   const int count = min(tokens, args.tokens - static_cast<int>(token));
-  RouteRows<holds> rows{args, RouteWork(args, rank), thread / 32, thread % 32, x + tokens * (args.hidden / 4), &barrier, {}};
+  RouteRows<holds> rows{
+      args, RouteWork(args, rank), thread / 32, thread % 32, x + route_shared(tokens, 0, args.hidden).held, &barrier, {}};
   cluster_arrive();
   if (holds && rows.warp == 0) {
     rows.copy_held();

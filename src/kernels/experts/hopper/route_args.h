@@ -29,6 +29,15 @@ constexpr int route_held_rows(int experts, int hidden) {
   const int room = (shared_bytes_of_group - route_other_bytes) / (hidden * 4) - 1;
   return more < room ? more : room > 0 ? room : 0;
 }
+/// The dynamic shared memory of a work-group: the rows of its tokens, then `held` rows of the router.
+struct RouteShared {
+  int held;  ///< where these begin, in fours of floats
+  int bytes;
+};
+constexpr RouteShared route_shared(int tokens, int held, int hidden) {
+  const int fours = hidden / 4;
+  return {tokens * fours, (tokens + held) * fours * 16};
+}
 constexpr int route_rank_experts(int experts) { return (experts + route_ranks - 1) / route_ranks; }
 
 /// With more tokens than this, several share a cluster: more clusters would not run at once on all multiprocessors.

@@ -70,11 +70,10 @@ constexpr std::uint32_t rope_threads = 256;
 constexpr int heads_per_group = 8;               ///< a wave of 32 lanes for each; waves of 64 take two
 constexpr std::int64_t shared_limit = 48 << 10;  ///< every device gives a work-group that much
 
-/// Cosine and sine of each pair, and a head for each wave of 32 lanes where it is quantised or rotated.
+/// A head for each wave of 32 lanes where it is quantised or rotated.
 std::int64_t shared_bytes(const RopeAppend::Spec& spec) {
   const bool stages = spec.layout.dtype == DType::q8_0 || gpu::uses_coded_pages(spec.layout.dtype);
-  const std::int64_t staged = stages ? std::int64_t{heads_per_group} * spec.head_dim : 0;
-  return (std::int64_t{pairs_of(spec)} * 2 + staged) * static_cast<std::int64_t>(sizeof(float));
+  return gpu::turn_shared_bytes(pairs_of(spec), stages ? std::int64_t{heads_per_group} * spec.head_dim : 0);
 }
 
 const Kernel<gpu::RopeAppendArgs>& kernel_for(const KvTypes& cache) {

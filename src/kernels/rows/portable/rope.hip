@@ -143,11 +143,11 @@ __device__ void for_token(const RopeAppendArgs& args, Turn* turns, Process proce
 template <class T>
 __device__ void rope_append(const RopeAppendArgs& args, Turn* turns) {
   for_token<T>(args, turns, [&](std::int64_t token, const TokenPlace<T>& place) {
-    process_heads<T>(args, token, place, turns, reinterpret_cast<float*>(turns + args.pairs));
+    process_heads<T>(args, token, place, turns, floats_behind(turns, args.pairs));
   });
 }
 
-extern __shared__ Turn shared_turns[];  // [pairs], then for quants [waves, head_dim] floats
+extern __shared__ Turn shared_turns[];  // turn_shared_bytes(): a row of head_dim for each wave where heads are quantised
 
 }  // namespace
 
@@ -157,7 +157,7 @@ ROCMFORGE_KERNEL rope_append_f16(RopeAppendArgs args) { rope_append<half>(args, 
 ROCMFORGE_KERNEL rope_append_bf16(RopeAppendArgs args) { rope_append<bfloat16>(args, shared_turns); }
 ROCMFORGE_KERNEL rope_append_q8_0(RopeAppendArgs args) { rope_append<Quant>(args, shared_turns); }
 ROCMFORGE_KERNEL rope_append_coded(RopeAppendCodedArgs args) {
-  float* const own = reinterpret_cast<float*>(shared_turns + args.rope.pairs) + wave_index() * args.rope.head_dim;
+  float* const own = floats_behind(shared_turns, args.rope.pairs) + wave_index() * args.rope.head_dim;
   for_token<std::uint8_t>(args.rope, shared_turns, [&](std::int64_t token, const TokenPlace<std::uint8_t>& place) {
     process_coded_heads(args, token, place, shared_turns, own);
   });

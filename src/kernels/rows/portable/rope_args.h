@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "kernels/formats/portable/coded_pages.h"
+#include "kernels/tile/turn_shared.h"
 
 namespace rocmforge::gpu {
 
