@@ -199,8 +199,7 @@ void Transformer::load(const Devices& devices, ThreadPool& pool) {
 }
 
 bool Transformer::takes_adapter(std::string_view base) const {
-  return LoraAdapter::finds(base, plan_.weights.matrices()) ||
-         (plan_.host && LoraAdapter::finds(base, plan_.host->weights.matrices()));
+  return LoraAdapter::finds(base, plan_.weights) || (plan_.host && LoraAdapter::finds(base, plan_.host->weights));
 }
 
 void check_adapter(const LoraFile& file, const ModelConfig& config, const std::function<bool(std::string_view)>& takes) {
@@ -223,7 +222,7 @@ void Transformer::load_adapter(std::int32_t id, std::shared_ptr<const LoraFile> 
   }
   const std::int64_t rows = std::max(options_.max_batch_tokens, options_.max_logit_rows);
   const auto load_to = [&](Rank& rank, Side side) {
-    rank.adapters().load(id, file, plan_.weights_of(side).matrices(),
+    rank.adapters().load(id, file, plan_.weights_of(side),
                          {registry_, &rank.device().info(), &rank.device(), rank.context().pool, rows});
   };
   try {

@@ -25,6 +25,8 @@ ADAPTERS = {
     "llama-gqa4": ("llama-gqa4", [*ATTENTION, "gate_proj", "up_proj", "down_proj", "lm_head"], 4, 6.0, {"v_proj": 7}),
     "llama-gqa4-b": ("llama-gqa4", ["q_proj", "down_proj"], 2, 4.0, {}),
     "phi3": ("phi3", ["qkv_proj", "o_proj", "gate_up_proj", "down_proj"], 5, 10.0, {}),
+    "llama-gqa4-embd": ("llama-gqa4", ["embed_tokens", "q_proj"], 4, 6.0, {"embed_tokens": 5}),
+    "gemma2-embd": ("gemma2", ["embed_tokens", "o_proj"], 3, 6.0, {}),  # of scaled embeddings; the head has the same tensor
     "gemma2": ("gemma2", [*ATTENTION, "gate_proj", "up_proj", "down_proj"], 3, 3.0, {}),
     "deepseek-v2": ("deepseek-v2", ["q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "o_proj"], 4, 8.0, {}),
     "bailingmoe2": ("bailingmoe2", ["q_proj", "k_proj", "v_proj"], 3, 6.0, {"k_proj": 2}),  # the file has them in one tensor
@@ -38,8 +40,10 @@ def pairs_of(architecture, config, model):
         if ".lora_" not in name:
             continue
         module, part = name.removeprefix("base_model.model.").split(".lora_")
-        letter = part[0].lower()
+        letter = part.removeprefix("embedding_")[0].lower()
         values = parameter.detach().numpy()
+        if part.startswith("embedding_A"):
+            values = numpy.ascontiguousarray(values.T)  # a row for each token
         target = golden.gguf_name(architecture, module + ".weight")
         if letter == "b" and architecture in golden.PERMUTED:
             if ".attn_q." in target:
@@ -66,7 +70,8 @@ def make(folder, adapter):
     for parameter_name, parameter in changed.named_parameters():
         if ".lora_" in parameter_name:
             gain = 0.5 if ".lora_A" in parameter_name else 0.2
-            parameter.data.copy_(gain * torch.randn(parameter.shape, generator=random) / parameter.shape[1] ** 0.5)
+            inputs = 1 if "embedding_A" in parameter_name else parameter.shape[1]
+            parameter.data.copy_(gain * torch.randn(parameter.shape, generator=random) / inputs ** 0.5)
     with torch.no_grad():
         logits = changed(ids, use_cache=False).logits[0].numpy()
     keys = [("general.type", STRING, "adapter"), ("adapter.type", STRING, "lora"),

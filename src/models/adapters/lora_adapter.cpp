@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <span>
 #include <utility>
 
@@ -21,6 +22,19 @@ std::int64_t tensor_columns(const MatmulWeight& weight) {
   return weight.columns.whole() ? weight.spec.k : weight.columns.of;
 }
 
+std::int64_t padded(std::int64_t rank) { return (rank + rank_unit - 1) / rank_unit * rank_unit; }
+
+std::size_t bytes_of_rows(const EmbeddingRows::Spec& spec) {
+  return static_cast<std::size_t>(spec.vocab * spec.hidden) * sizeof(float);
+}
+
+const EmbeddingTable* embedding_of(const WeightTable& weights) {
+  const auto& tables = weights.tables();
+  const auto found =
+      std::ranges::find(tables, LoraFile::embedding, [](const EmbeddingTable& table) { return table.tensor->name; });
+  return found != tables.end() ? &*found : nullptr;
+}
+
 std::string name_of(const TensorPiece& piece) { return piece.name + ".weight"; }
 
 std::vector<float> dequantised(const GgufTensor& tensor) {
@@ -33,6 +47,17 @@ std::vector<float> dequantised(const GgufTensor& tensor) {
     dequantize_row(data.dtype, from, values.data() + row * columns, columns);
   }
   return values;
+}
+
+/// Rows of `rank` numbers, times `factor`, each filled up with zeros.
+std::vector<float> with_padding(const std::vector<float>& rows, std::int64_t rank, float factor) {
+  const std::int64_t count = std::ssize(rows) / rank, width = padded(rank);
+  std::vector<float> wide(static_cast<std::size_t>(count * width));
+  for (std::int64_t row = 0; row < count; ++row) {
+    std::transform(rows.begin() + row * rank, rows.begin() + (row + 1) * rank, wide.begin() + row * width,
+                   [factor](float value) { return value * factor; });
+  }
+  return wide;
 }
 
 /// The selected part of a matrix [rows, columns].
@@ -51,13 +76,12 @@ std::vector<float> selected(std::vector<float> matrix, std::int64_t rows, std::i
 
 }  // namespace
 
-LoraAdapter::LoraAdapter(std::shared_ptr<const LoraFile> file, const std::deque<MatmulWeight>& weights,
-                         const AdapterDevice& where)
-    : file_(std::move(file)), pairs_(weights.size()), store_(file_->file(), *where.device, where.pool) {
+LoraAdapter::LoraAdapter(std::shared_ptr<const LoraFile> file, const WeightTable& weights, const AdapterDevice& where)
+    : file_(std::move(file)), pairs_(weights.matrices().size()), store_(file_->file(), *where.device, where.pool) {
   scale_.kernel = where.registry->choose<Scale>(scale_.spec, *where.info).kernel;
   std::vector<Target> targets;
   std::size_t total = 0;
-  for (const MatmulWeight& weight : weights) {
+  for (const MatmulWeight& weight : weights.matrices()) {
     if (Target target{&weight, pieces_of(weight)}; !target.pieces.empty()) {
       plan(target, where);
       for (const Matrix* matrix : {&target.pair.a, &target.pair.b}) {
@@ -66,13 +90,21 @@ LoraAdapter::LoraAdapter(std::shared_ptr<const LoraFile> file, const std::deque<
       targets.push_back(std::move(target));
     }
   }
-  if (targets.empty()) {  // they are all on the other side of a split model
+  if (const EmbeddingTable* table = embedding_of(weights); table != nullptr && file_->find(LoraFile::embedding) != nullptr) {
+    plan_tokens(*table, where);
+    total += WeightStore::copy_bytes(bytes_of_rows(tokens_->a.spec)) +
+             WeightStore::copy_bytes(tokens_->b.kernel->stored_bytes(tokens_->b.spec));
+  }
+  if (targets.empty() && !tokens_) {  // they are all on the other side of a split model
     return;
   }
   store_.reserve(total);
   for (Target& target : targets) {
     load(target, where.pool);
     pairs_[target.weight->index] = target.pair;
+  }
+  if (tokens_) {
+    load_tokens(where.pool);
   }
   store_.finish();
   inner_ =
@@ -82,8 +114,11 @@ LoraAdapter::LoraAdapter(std::shared_ptr<const LoraFile> file, const std::deque<
   }
 }
 
-bool LoraAdapter::finds(std::string_view base, const std::deque<MatmulWeight>& weights) {
-  return std::ranges::any_of(weights, [base](const MatmulWeight& weight) {
+bool LoraAdapter::finds(std::string_view base, const WeightTable& weights) {
+  if (base == LoraFile::embedding) {
+    return embedding_of(weights) != nullptr;
+  }
+  return std::ranges::any_of(weights.matrices(), [base](const MatmulWeight& weight) {
     return weight.tensor->name == base ||
            std::ranges::any_of(weight.pieces, [base](const TensorPiece& piece) { return name_of(piece) == base; });
   });
@@ -91,6 +126,9 @@ bool LoraAdapter::finds(std::string_view base, const std::deque<MatmulWeight>& w
 
 std::vector<LoraAdapter::Piece> LoraAdapter::pieces_of(const MatmulWeight& weight) const {
   std::vector<Piece> pieces;
+  if (weight.tensor->name == LoraFile::embedding) {  // a head with the same tensor stays as it is
+    return pieces;
+  }
   std::int64_t first_row = 0;
   for (const TensorPiece& piece : weight.pieces) {
     // A piece may have the name of the whole tensor: ffn_up, which holds gate and up. The shape tells them apart.
@@ -110,37 +148,67 @@ std::vector<LoraAdapter::Piece> LoraAdapter::pieces_of(const MatmulWeight& weigh
 }
 
 void LoraAdapter::check_shapes(const MatmulWeight& weight, const Piece& piece) const {
-  const auto check_shape = [&](const GgufTensor& tensor, const Shape& expected) {
-    if (tensor.tensor.shape.squeezed() != expected.squeezed()) {
-      throw Error(fmt::format("{} has shape {}, the model's {} needs {}", file_->place(tensor),
-                              tensor.tensor.shape.to_string(), weight.tensor->name, expected.to_string()));
-    }
-  };
   if (weight.transposed) {
     throw Error(fmt::format("{}: the model's {} is stored by columns, adapters of such weights are not supported",
                             file_->place(*piece.pair->a), weight.tensor->name));
   }
-  check_shape(*piece.pair->a, {piece.pair->rank, tensor_columns(weight)});
-  check_shape(*piece.pair->b, {piece.rows, piece.pair->rank});
+  check_shape(*piece.pair->a, {piece.pair->rank, tensor_columns(weight)}, *weight.tensor);
+  check_shape(*piece.pair->b, {piece.rows, piece.pair->rank}, *weight.tensor);
+}
+
+void LoraAdapter::check_shape(const GgufTensor& tensor, const Shape& expected, const GgufTensor& of) const {
+  if (tensor.tensor.shape.squeezed() != expected.squeezed()) {
+    throw Error(fmt::format("{} has shape {}, the model's {} needs {}", file_->place(tensor),
+                            tensor.tensor.shape.to_string(), of.name, expected.to_string()));
+  }
 }
 
 void LoraAdapter::plan(Target& target, const AdapterDevice& where) {
   std::int64_t rank = 0;
   std::ranges::for_each(target.pieces, [&rank](const Piece& piece) { rank += piece.pair->rank; });
-  rank = (rank + rank_unit - 1) / rank_unit * rank_unit;
+  const GgufTensor& first = *target.pieces[0].pair->a;
   const Matmul::Spec& base = target.weight->spec;
-  target.pair = {.a = {.spec = {DType::f32, rank, base.k}}, .b = {.spec = {DType::f32, base.n, rank}}};
-  most_rank_ = std::max(most_rank_, rank);
-  for (Matrix* matrix : {&target.pair.a, &target.pair.b}) {
-    matrix->kernel = with_context(file_->place(*target.pieces[0].pair->a),
-                                  [&] { return where.registry->choose<Matmul>(matrix->spec, *where.info).kernel; });
-    workspace_bytes_ = std::max(workspace_bytes_, matrix->kernel->workspace_bytes(where.rows, matrix->spec.k));
-  }
+  plan(target.pair.a, {DType::f32, padded(rank), base.k}, first, where);
+  plan(target.pair.b, {DType::f32, base.n, padded(rank)}, first, where);
+  most_rank_ = std::max(most_rank_, padded(rank));
+}
+
+void LoraAdapter::plan(Matrix& matrix, const Matmul::Spec& spec, const GgufTensor& first, const AdapterDevice& where) {
+  matrix.spec = spec;
+  matrix.kernel =
+      with_context(file_->place(first), [&] { return where.registry->choose<Matmul>(spec, *where.info).kernel; });
+  workspace_bytes_ = std::max(workspace_bytes_, matrix.kernel->workspace_bytes(where.rows, spec.k));
+}
+
+void LoraAdapter::plan_tokens(const EmbeddingTable& table, const AdapterDevice& where) {
+  const LoraFile::Pair& pair = *file_->find(LoraFile::embedding);
+  const EmbeddingRows::Spec& base = table.operation.spec;
+  check_shape(*pair.a, {base.vocab, pair.rank}, *table.tensor);
+  check_shape(*pair.b, {base.hidden, pair.rank}, *table.tensor);
+  TokenPair& tokens = tokens_.emplace(TokenPair{.pair = &pair});
+  tokens.a.spec = {DType::f32, base.vocab, padded(pair.rank)};
+  tokens.a.kernel = with_context(file_->place(*pair.a),
+                                 [&] { return where.registry->choose<EmbeddingRows>(tokens.a.spec, *where.info).kernel; });
+  plan(tokens.b, {DType::f32, base.hidden, padded(pair.rank)}, *pair.a, where);
+  most_rank_ = std::max(most_rank_, padded(pair.rank));
+}
+
+void LoraAdapter::load_tokens(ThreadPool* pool) {
+  const LoraFile::Pair& pair = *tokens_->pair;
+  const std::vector<const GgufTensor*> tensors = {pair.a, pair.b};
+  const std::vector<float> rows = with_padding(dequantised(*pair.a), pair.rank, pair.factor);
+  tokens_->table = store_.assemble(tensors, bytes_of_rows(tokens_->a.spec),
+                                   [&rows](std::byte* to) { std::memcpy(to, rows.data(), rows.size() * sizeof(float)); });
+  tokens_->b.data = store(tokens_->b, tensors, with_padding(dequantised(*pair.b), pair.rank, 1.0f), pool);
 }
 
 void LoraAdapter::load(Target& target, ThreadPool* pool) {
-  target.pair.a.data = store(target.pair.a, target, rows_of_a(target), pool);
-  target.pair.b.data = store(target.pair.b, target, rows_of_b(target), pool);
+  std::vector<const GgufTensor*> tensors;
+  for (const Piece& piece : target.pieces) {
+    tensors.insert(tensors.end(), {piece.pair->a, piece.pair->b});
+  }
+  target.pair.a.data = store(target.pair.a, tensors, rows_of_a(target), pool);
+  target.pair.b.data = store(target.pair.b, tensors, rows_of_b(target), pool);
 }
 
 /// The matrices A times their factors below each other, then zeros.
@@ -173,12 +241,8 @@ std::vector<float> LoraAdapter::rows_of_b(const Target& target) {
   return selected(std::move(rows), tensor_rows(weight), rank, weight.rows, {});
 }
 
-const void* LoraAdapter::store(const Matrix& matrix, const Target& target, const std::vector<float>& rows,
-                               ThreadPool* pool) {
-  std::vector<const GgufTensor*> tensors;
-  for (const Piece& piece : target.pieces) {
-    tensors.insert(tensors.end(), {piece.pair->a, piece.pair->b});
-  }
+const void* LoraAdapter::store(const Matrix& matrix, const std::vector<const GgufTensor*>& tensors,
+                               const std::vector<float>& rows, ThreadPool* pool) {
   return store_.assemble(tensors, matrix.kernel->stored_bytes(matrix.spec), [&](std::byte* to) {
     ExecutionContext context{pool};
     matrix.kernel->store(matrix.spec, rows.data(), to, context);
@@ -198,6 +262,22 @@ void LoraAdapter::add(const Step& step, const AdapterRun& run, float scale, cons
     scale_.run({.x = inner, .count = run.count * rank, .factor = scale}, step);
   }
   this->run(pair->b, {inner, rank, rows.out + run.first * rows.stride, rows.stride}, run.count, true, step);
+}
+
+void LoraAdapter::add_to_embedding(const Step& step, const AdapterRun& run, float scale) const {
+  if (!tokens_) {
+    return;
+  }
+  const std::int64_t rank = tokens_->b.spec.k, hidden = tokens_->b.spec.n;
+  float* inner = inner_.as<float>();
+  tokens_->a.run({.ids = step.arrays->tokens + run.first,
+                  .tokens = run.count,
+                  .table = tokens_->table,
+                  .scale = scale,
+                  .out = inner,
+                  .drawn = step.buffers.sampled},
+                 step);
+  this->run(tokens_->b, {inner, rank, step.buffers.hidden + run.first * hidden, hidden}, run.count, true, step);
 }
 
 void LoraAdapter::run(const Matrix& matrix, const ProductRows& rows, std::int64_t tokens, bool accumulate,

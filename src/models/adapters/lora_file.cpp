@@ -68,16 +68,13 @@ void LoraFile::add_pair(const std::string& base, const GgufTensor& a) {
   if (is_of_experts(base)) {
     throw Error(fmt::format("{}: adapters of experts are not supported", place(a)));
   }
-  if (base == "token_embd.weight") {
-    throw Error(fmt::format("{}: adapters of the embedding are not supported", place(a)));
-  }
   for (const GgufTensor* tensor : {&a, b}) {
     if (tensor->tensor.shape.rank() > 2) {
       throw Error(fmt::format("{} has shape {}, a matrix was expected", place(*tensor), tensor->tensor.shape.to_string()));
     }
   }
   // The reader drops no dimensions, but a matrix of one row or column may be written as a vector.
-  const std::int64_t rank = a.tensor.shape.rows();
+  const std::int64_t rank = base == embedding ? a.tensor.shape.cols() : a.tensor.shape.rows();
   const std::int64_t inner = b->tensor.shape.cols();
   if (rank != inner || rank < 1) {
     throw Error(fmt::format("{} has shape {}: its rank is not that of {}, which has {}", place(a),

@@ -12,12 +12,15 @@ namespace rocmforge {
 
 /// A LoRA adapter, as llama.cpp's convert_lora_to_gguf.py writes it: for tensor NAME of the model, a product W x, the
 /// tensors NAME.lora_a [rank, inputs] and NAME.lora_b [outputs, rank]. With the adapter the product is W x + scale * alpha /
-/// rank * B (A x); alpha 0 stands for alpha = rank.
+/// rank * B (A x); alpha 0 stands for alpha = rank. Of the embedding lora_a is [tokens, rank], and the product B A[id].
 class LoraFile {
  public:
+  /// The tensor of the embedding.
+  static constexpr std::string_view embedding = "token_embd.weight";
+
   /// Throws Error naming the file and the key or tensor: for a file that is no such adapter, for a tensor without its
-  /// partner, for pairs whose ranks differ, and for what is not supported: other kinds of adapters, those of experts and
-  /// embeddings, and adapters that begin at invocation tokens (aLoRA).
+  /// partner, for pairs whose ranks differ, and for what is not supported: other kinds of adapters, those of experts,
+  /// and adapters that begin at invocation tokens (aLoRA).
   explicit LoraFile(GgufFile file);
   LoraFile(const LoraFile&) = delete;
   LoraFile& operator=(const LoraFile&) = delete;

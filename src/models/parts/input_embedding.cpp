@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "models/adapters/adapters.h"
+
 namespace rocmforge {
 
 InputEmbedding::InputEmbedding(Planner& planner, const ModelConfig& config, const ModelOptions& options)
@@ -10,6 +12,9 @@ InputEmbedding::InputEmbedding(Planner& planner, const ModelConfig& config, cons
       {std::string(EmbeddingRows::name), [this, scale = config.embedding_scale](const Step& step) {
          table_->operation.run(
              {step.arrays->tokens, step.tokens, table_->data, scale, step.buffers.hidden, step.buffers.sampled}, step);
+         if (step.adapters != nullptr) {
+           step.adapters->add_to_embedding(step, scale);
+         }
        }});
   if (options.given_rows) {
     given_.emplace(planner, config.hidden, 0);

@@ -85,6 +85,7 @@ class WeightTable {
 
   /// The weights of products, each at its MatmulWeight::index.
   [[nodiscard]] const std::deque<MatmulWeight>& matrices() const { return matrices_; }
+  [[nodiscard]] const std::deque<EmbeddingTable>& tables() const { return tables_; }
 
   [[nodiscard]] std::string file_name() const { return file_->path().string(); }
   /// "FILE: tensor 'NAME'", the begin of a message.

@@ -27,8 +27,9 @@ struct GoldenAdapter {
   std::string model;
 };
 const std::vector<GoldenAdapter> golden_adapters{
-    {"llama-gqa4", "llama-gqa4"},   {"llama-gqa4-b", "llama-gqa4"}, {"phi3", "phi3"},        {"gemma2", "gemma2"},
-    {"deepseek-v2", "deepseek-v2"}, {"bailingmoe2", "bailingmoe2"}, {"qwen3moe", "qwen3moe"}};
+    {"llama-gqa4", "llama-gqa4"}, {"llama-gqa4-b", "llama-gqa4"},    {"phi3", "phi3"},
+    {"gemma2", "gemma2"},         {"deepseek-v2", "deepseek-v2"},    {"bailingmoe2", "bailingmoe2"},
+    {"qwen3moe", "qwen3moe"},     {"llama-gqa4-embd", "llama-gqa4"}, {"gemma2-embd", "gemma2"}};
 
 File read_adapter(const std::string& name) {
   return std::make_shared<const LoraFile>(GgufFile(golden_path("lora/" + name)));
@@ -180,12 +181,17 @@ TEST_F(Lora, RanksAndSplitModelsGiveTheSame) {
   ModelOptions shared = f32_options(), split = f32_options();
   shared.ranks = 2;
   split.placement.layers = {{Side::host, Side::host}, {}};
-  for (const ModelOptions& options : {shared, split}) {
-    Runner runner(file_, set_, options);
-    runner.model().load_adapter(0, read_adapter("llama-gqa4"));
-    const std::vector<float> logits =
-        runner.step({{.tokens = golden_.tokens, .blocks = {0, 1, 2}, .adapters = {{0, 1.0f}}}});
-    EXPECT_LE(relative_error(logits, golden_.logits), logit_tolerance(set_)) << options.ranks << " ranks";
+  ModelOptions start = split;
+  start.placement.embedding = Side::host;
+  for (const std::string name : {"llama-gqa4", "llama-gqa4-embd"}) {
+    const Golden golden = read_golden("lora/" + name);
+    for (const ModelOptions& options : {shared, split, start}) {
+      Runner runner(file_, set_, options);
+      runner.model().load_adapter(0, read_adapter(name));
+      const std::vector<float> logits =
+          runner.step({{.tokens = golden.tokens, .blocks = {0, 1, 2}, .adapters = {{0, 1.0f}}}});
+      EXPECT_LE(relative_error(logits, golden.logits), logit_tolerance(set_)) << name << ", " << options.ranks << " ranks";
+    }
   }
 }
 
@@ -272,13 +278,32 @@ TEST(LoraRefusals, NameTheKind) {
   EXPECT_THAT(adapter_refusal([](ModelFile& model) { model.set("adapter.type", std::string("other")); }),
               HasSubstr("key 'adapter.type' is 'other': only 'lora' is supported"));
   EXPECT_THAT(adapter_refusal([](ModelFile& model) { model.weights.clear(); }), HasSubstr("an adapter without tensors"));
-  for (const std::string base : {"token_embd.weight", "blk.0.ffn_up_exps.weight"}) {
-    EXPECT_THAT(adapter_refusal([&](ModelFile& model) {
-                  model.weight("blk.0.attn_q.weight.lora_a").name = base + ".lora_a";
-                  model.weight("blk.0.attn_q.weight.lora_b").name = base + ".lora_b";
-                }),
-                AllOf(HasSubstr("tensor '" + base), HasSubstr("not supported")));
-  }
+  EXPECT_THAT(adapter_refusal([&](ModelFile& model) {
+                model.weight("blk.0.attn_q.weight.lora_a").name = "blk.0.ffn_up_exps.weight.lora_a";
+                model.weight("blk.0.attn_q.weight.lora_b").name = "blk.0.ffn_up_exps.weight.lora_b";
+              }),
+              AllOf(HasSubstr("tensor 'blk.0.ffn_up_exps.weight"), HasSubstr("not supported")));
+}
+
+TEST(LoraRefusals, OfEmbeddingsNameTheTensor) {
+  const std::string a = "token_embd.weight.lora_a", b = "token_embd.weight.lora_b";
+  const auto refused = [&](std::int64_t tokens, std::int64_t rank, std::int64_t hidden) {
+    return adapter_refusal([&](ModelFile& model) {
+      model.remove_weight("blk.0.attn_q.weight.lora_a");
+      model.remove_weight("blk.0.attn_q.weight.lora_b");
+      model.add_vector(a, std::vector<float>(static_cast<std::size_t>(tokens * rank)));
+      model.weight(a).shape = {tokens, rank};
+      model.add_vector(b, std::vector<float>(static_cast<std::size_t>(hidden * 2)));
+      model.weight(b).shape = {hidden, 2};
+    });
+  };
+  const ModelConfig config = ModelConfig::from_gguf(GgufFile(golden_path("llama-gqa4")));
+  EXPECT_EQ(refused(config.vocab, 2, config.hidden), "no error");
+  EXPECT_THAT(refused(config.vocab, 3, config.hidden), AllOf(HasSubstr("tensor '" + a), HasSubstr("its rank is not that")));
+  EXPECT_THAT(refused(config.vocab - 1, 2, config.hidden),
+              AllOf(HasSubstr("tensor '" + a), HasSubstr("token_embd.weight needs")));
+  EXPECT_THAT(refused(config.vocab, 2, config.hidden + 1),
+              AllOf(HasSubstr("tensor '" + b), HasSubstr("token_embd.weight needs")));
 }
 
 TEST(LoraRefusals, TruncatedFiles) {
