@@ -3,17 +3,41 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <filesystem>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
+#include "base/sha256.h"
 #include "models/adapters/lora_file.h"
 #include "weights/fingerprint.h"
 
 namespace rocmforge {
+namespace {
+
+/// Where the last occurrence of an adapter's invocation tokens among the text of a prompt begins; 0 for an adapter without.
+std::optional<std::int32_t> start_of(std::span<const std::int32_t> invocation, const Request& request) {
+  if (invocation.empty()) {
+    return 0;
+  }
+  const std::span<const std::int32_t> prompt = request.prompt;
+  const auto count = static_cast<std::int32_t>(invocation.size());
+  for (auto first = static_cast<std::int32_t>(prompt.size()) - count; first >= 0; --first) {
+    const auto is_here = [&](const TokenSpan& image) { return image.first < first + count && first < image.end(); };
+    if (std::ranges::equal(prompt.subspan(static_cast<std::size_t>(first), invocation.size()), invocation) &&
+        std::ranges::none_of(request.spans, is_here)) {
+      return first;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
 
 const LoadedAdapter& EngineAdapters::load(const AdapterOptions& options) {
   LoadedAdapter adapter{.id = next_id_,
@@ -34,6 +58,7 @@ const LoadedAdapter& EngineAdapters::load(const AdapterOptions& options) {
   adapter.task_name = file->file().string("adapter.lora.task_name", "");
   adapter.prompt_prefix = file->file().string("adapter.lora.prompt_prefix", "");
   adapter.fingerprint = fingerprint(file->file());
+  adapter.invocation_tokens = file->invocation_tokens();
   list_.reserve(list_.size() + 1);
   unloaded_.reserve(most + list_.size() + unloaded_.size() + 1);  // so that unloading allocates nothing
   model_->load_adapter(next_id_, std::move(file));
@@ -93,7 +118,7 @@ std::string EngineAdapters::refusal(const Request& request) const {
   return {};
 }
 
-std::vector<AdapterScale> EngineAdapters::of(const Request& request) const {
+void EngineAdapters::choose(Request& request) const {
   std::vector<AdapterScale> adapters;
   if (request.adapters) {
     adapters = *request.adapters;
@@ -102,9 +127,34 @@ std::vector<AdapterScale> EngineAdapters::of(const Request& request) const {
       return AdapterScale{adapter.id, adapter.scale};
     });
   }
-  std::erase_if(adapters, [](const AdapterScale& adapter) { return adapter.scale == 0.0f; });
+  std::erase_if(adapters, [&](AdapterScale& adapter) {
+    const std::optional<std::int32_t> from = start_of(find(adapter.id)->invocation_tokens, request);
+    adapter.from = from.value_or(0);
+    return adapter.scale == 0.0f || !from;
+  });
   std::ranges::sort(adapters);
-  return adapters;
+  request.adapters = std::move(adapters);
+  request.adapter_marks = marks_of(request);
+}
+
+// Files' fingerprints, and not ids, so that a mark means the same when a conversation is restored by another process.
+std::vector<TokenSpan> EngineAdapters::marks_of(const Request& request) const {
+  std::vector<AdapterScale> late = *request.adapters;
+  std::erase_if(late, [](const AdapterScale& adapter) { return adapter.from == 0; });
+  std::ranges::stable_sort(late, {}, &AdapterScale::from);
+  std::vector<TokenSpan> marks;
+  std::vector<std::uint8_t> acting;
+  for (const AdapterScale& adapter : late) {
+    const std::string& fingerprint = find(adapter.id)->fingerprint;
+    acting.insert(acting.end(), fingerprint.begin(), fingerprint.end());
+    const auto scale = std::bit_cast<std::array<std::uint8_t, sizeof adapter.scale>>(adapter.scale);
+    acting.insert(acting.end(), scale.begin(), scale.end());
+    if (marks.empty() || marks.back().first != adapter.from) {
+      marks.push_back({.first = adapter.from, .count = 1});
+    }
+    marks.back().content = sha256(acting);
+  }
+  return marks;
 }
 
 const LoadedAdapter* EngineAdapters::find(std::int32_t id) const {

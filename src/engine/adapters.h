@@ -30,6 +30,8 @@ struct LoadedAdapter {
   std::string task_name{};
   std::string prompt_prefix{};
   std::string fingerprint{};  ///< of the file, see fingerprint()
+  /// It acts from their last occurrence in a prompt on, and not on a prompt without them (aLoRA); none: on all tokens.
+  std::vector<std::int32_t> invocation_tokens{};
 };
 
 /// The adapters of an engine. An adapter that is unloaded stays in memory while a request uses it.
@@ -55,10 +57,13 @@ class EngineAdapters {
 
   /// Why the request's adapters can't be used; "" if they can.
   [[nodiscard]] std::string refusal(const Request& request) const;
-  /// The adapters of a request: those that it names, else those for all. None has scale 0.
-  [[nodiscard]] std::vector<AdapterScale> of(const Request& request) const;
+  /// Sets a request's adapters, and where they begin: those that it names, else those for all. Of these without those that
+  /// do not act on it: with scale 0, and with invocation tokens that its prompt lacks.
+  void choose(Request& request) const;
 
  private:
+  /// Where adapters of the request begin behind its first token.
+  [[nodiscard]] std::vector<TokenSpan> marks_of(const Request& request) const;
   [[nodiscard]] const LoadedAdapter* find(std::int32_t id) const;
 
   Model* model_;

@@ -311,7 +311,7 @@ void Engine::State::add(const Request& request, std::span<const RequestId> ids) 
   Running* leader = nullptr;
   for (const RequestId id : ids) {
     Request choice = request;
-    choice.adapters = adapters.of(request);
+    adapters.choose(choice);
     if (leader != nullptr) {
       choice.prompt_logprobs = -1;
     }

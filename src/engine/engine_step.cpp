@@ -101,6 +101,7 @@ std::optional<StepOutput> Engine::State::advance(std::size_t index, const ChunkR
     finish(running, output.finish, output);
   } else if (running.length() > scheduler.limits().context_length) {
     scheduler.shift(running);
+    running.set_adapters();
     output.shifted = true;
   }
   return output;

@@ -28,9 +28,16 @@ struct Drafting {
 struct Running final : Sequence {
   Running(RequestId id, Request accepted, SequenceCache& sequence_cache, std::shared_ptr<const Tokenizer> tokenizer)
       : Sequence(id, std::move(accepted), sequence_cache), answer(request, std::move(tokenizer)) {
+    set_adapters();
+  }
+
+  /// Sets `adapters`, whose places a shift of the context moves.
+  void set_adapters() {
+    adapters.clear();
     for (const AdapterScale& adapter : request.adapters.value_or(std::vector<AdapterScale>())) {
-      adapters.push_back({adapter.id, adapter.scale});
+      adapters.push_back({adapter.id, adapter.scale, adapter.from});
     }
+    std::ranges::stable_sort(adapters, {}, &AdapterUse::from);
   }
 
   /// Every sequence that an engine's scheduler has is one.

@@ -56,6 +56,7 @@ void EngineSlots::keep(const Sequence& sequence) noexcept {
               .prefix_salt = sequence.prefix_salt,
               .last_use = ++clock_};
     slot.tokens.resize(static_cast<std::size_t>(sequence.length()));
+    std::erase_if(slot.adapters, [](const AdapterScale& adapter) { return adapter.from > 0; });  // the spans tell of them
     slots_[static_cast<std::size_t>(asks ? sequence.request.slot : choose(sequence))] = std::move(slot);
   } catch (const std::bad_alloc&) {  // the slot names what it named before
   }

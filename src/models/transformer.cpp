@@ -207,6 +207,12 @@ void check_adapter(const LoraFile& file, const ModelConfig& config, const std::f
   if (const std::string own = file.file().string("general.architecture", ""); own != config.architecture) {
     throw Error(fmt::format("{}: an adapter for {} models, the model is {}", path, quote(own), quote(config.architecture)));
   }
+  for (const std::int32_t token : file.invocation_tokens()) {
+    if (token >= config.vocab) {
+      throw Error(fmt::format("{}: key 'adapter.alora.invocation_tokens' has token {}, the model has {}", path, token,
+                              config.vocab));
+    }
+  }
   for (const auto& [base, pair] : file.pairs()) {
     if (!takes(base)) {
       throw Error(
@@ -354,7 +360,8 @@ void Transformer::compute(const Pass& pass, const StepArrays& arrays, const Step
     beside = {.tokens = steps.host->tokens,
               .buffers = host_rank_->buffers(),
               .context = &host_rank_->context(),
-              .sent = rank_->sent()};
+              .sent = rank_->sent(),
+              .adapters = steps.host->adapters};
     steps.device.host = &beside;
   }
   const auto keep_raw_logits = [this](std::span<const std::int32_t> rows) {

@@ -23,6 +23,7 @@ struct GivenRows {
 struct AdapterUse {
   std::int32_t adapter = 0;  ///< its id: Model::load_adapter
   float scale = 1.0f;
+  std::int32_t from = 0;  ///< the first place of the sequence where it acts
 
   friend bool operator==(const AdapterUse&, const AdapterUse&) = default;
 };
@@ -46,7 +47,8 @@ struct BatchPlan {
   std::vector<std::int32_t> raw_rows;     ///< those of logit_rows whose logits Model::raw_logits gives, ascending indices
   std::vector<std::int32_t> hidden_rows;  ///< rows (indices into tokens) whose hidden states are wanted, ascending
 
-  /// [num_sequences], or none: no sequence has an adapter. Those of each sequence, unchanged until Model::forward returns.
+  /// [num_sequences], or none: no sequence has an adapter. Those of each sequence, by rising `from`, unchanged until
+  /// Model::forward returns.
   std::vector<std::span<const AdapterUse>> adapters;
 
   // Rows that replace embeddings: token overwritten_rows[i] gets row given_rows[i] of `given`.

@@ -52,6 +52,7 @@ constexpr std::int32_t max_logprobs = 20;
 struct AdapterScale {
   std::int32_t id = 0;
   float scale = 1.0f;
+  std::int32_t from = 0;  ///< the token of the prompt from which on it acts; found by the engine
 
   friend auto operator<=>(const AdapterScale&, const AdapterScale&) = default;
 };
@@ -72,8 +73,11 @@ struct Request {
   std::int32_t slot = -1;     ///< that names its conversation when it has ended; -1: one is chosen
   std::string cache_salt{};   ///< prefixes are shared with requests of the same salt alone
   /// That change the model for it; empty: those that the engine uses where a request names none. Prefixes are shared with
-  /// requests of the same adapters and scales alone.
+  /// requests of the same adapters and scales alone, up to the first token where one acts.
   std::optional<std::vector<AdapterScale>> adapters{};
+  /// Where adapters begin within the prompt, ascending, of one token each; made by the engine. Their contents tell which act
+  /// from there on.
+  std::vector<TokenSpan> adapter_marks{};
 
   /// -1: none; 0 to max_logprobs: the log probability of each drawn token, and of that many of the most likely ones. Natural
   /// logarithms of the model's own distribution: before bias, penalties, filters, temperature and constraint.

@@ -528,9 +528,7 @@ void Scheduler::shift(Sequence& sequence) {
   const std::int32_t keep = std::min(sequence.request.keep, sequence.prompt_tokens);
   const std::int32_t dropped = (sequence.length() - keep) / 2;
   check(dropped > 0 && sequence.drafts == 0, "a shift needs at least two tokens after those it keeps, and no drafts");
-  const auto first = sequence.tokens.begin() + keep;
-  sequence.tokens.erase(first, first + dropped);
-  sequence.dropped_tokens += dropped;
+  sequence.drop(keep, dropped);
   // Whole blocks of the kept start are unchanged.
   const std::int32_t kept = std::min(keep / cache_->block_tokens() * cache_->block_tokens(), sequence.cache.computed_tokens);
   cache_->truncate(sequence.cache, cache_->truncate_refusal(sequence.cache, kept).empty() ? kept : 0);

@@ -2,20 +2,37 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <utility>
 
 #include "base/error.h"
 
 namespace rocmforge {
+namespace {
+
+/// In their order: images and marks do not overlap.
+std::vector<TokenSpan> spans_of(const Request& request) {
+  std::vector<TokenSpan> spans;
+  std::ranges::merge(request.spans, request.adapter_marks, std::back_inserter(spans), {}, &TokenSpan::first,
+                     &TokenSpan::first);
+  return spans;
+}
+
+}  // namespace
+
 // Their number comes first, and each takes as many bytes.
 std::string prefix_salt_of(std::string_view salt, std::span<const AdapterScale> adapters) {
-  if (adapters.empty() && salt.empty()) {
+  const auto acts_at_once = [](const AdapterScale& adapter) { return adapter.from == 0; };
+  const auto count = std::ranges::count_if(adapters, acts_at_once);
+  if (count == 0 && salt.empty()) {
     return {};
   }
-  std::string text = std::to_string(adapters.size()) + ' ';
+  std::string text = std::to_string(count) + ' ';
   for (const AdapterScale& adapter : adapters) {
-    text.append(reinterpret_cast<const char*>(&adapter.id), sizeof adapter.id);
-    text.append(reinterpret_cast<const char*>(&adapter.scale), sizeof adapter.scale);
+    if (acts_at_once(adapter)) {
+      text.append(reinterpret_cast<const char*>(&adapter.id), sizeof adapter.id);
+      text.append(reinterpret_cast<const char*>(&adapter.scale), sizeof adapter.scale);
+    }
   }
   return text.append(salt);
 }
@@ -24,10 +41,11 @@ Sequence::Sequence(RequestId id_, Request request_, SequenceCache& sequence_cach
     : id(id_),
       request(std::move(request_)),
       prefix_salt(prefix_salt_of(request.cache_salt, request.adapters.value_or(std::vector<AdapterScale>()))),
+      spans(spans_of(request)),
       tokens(request.prompt),
       prompt_tokens(static_cast<std::int32_t>(tokens.size())),
       cache(sequence_cache.make_sequence()) {
-  cache.spans = request.spans;
+  cache.spans = spans;
 }
 
 std::string_view name(SequencePhase phase) {
@@ -40,6 +58,26 @@ std::string_view name(SequencePhase phase) {
       return "decode";
   }
   fail_check("unknown phase");
+}
+
+void Sequence::drop(std::int32_t first, std::int32_t count) {
+  const auto begin = tokens.begin() + first;
+  tokens.erase(begin, begin + count);
+  dropped_tokens += count;
+  const auto moved = [=](std::int32_t place) { return place <= first ? place : std::max(first, place - count); };
+  if (request.adapters) {
+    std::ranges::for_each(*request.adapters, [&](AdapterScale& adapter) { adapter.from = moved(adapter.from); });
+  }
+  std::vector<TokenSpan> left;
+  for (TokenSpan mark : spans) {
+    mark.first = moved(mark.first);
+    if (!left.empty() && left.back().first == mark.first) {
+      left.pop_back();  // the later mark tells of all that act from there on
+    }
+    left.push_back(mark);
+  }
+  spans = std::move(left);
+  cache.spans = spans;
 }
 
 void Sequence::set_drafts(std::span<const std::int32_t> drafted) {

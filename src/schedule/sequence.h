@@ -23,7 +23,8 @@ enum class SequencePhase {
 
 std::string_view name(SequencePhase phase);
 
-/// The salt of a request's prefixes: different for each of its salts with each list of adapters.
+/// The salt of a request's prefixes: different for each of its salts with each list of adapters that act from the first
+/// token on.
 std::string prefix_salt_of(std::string_view salt, std::span<const AdapterScale> adapters);
 
 struct Sequence;
@@ -42,6 +43,7 @@ struct Sequence {
   RequestId id;
   Request request;
   std::string prefix_salt;                        ///< of the request's salt and adapters
+  std::vector<TokenSpan> spans;                   ///< of the prompt: tokens of images, and where adapters begin
   std::int64_t arrival = 0;                       ///< the number of its submission; 0 before it
   std::int64_t turn = 0;                          ///< its turn, see FairOrder
   std::shared_ptr<SharedPrompt> shared_prompt{};  ///< with the sequences that share it; null: none does
@@ -67,6 +69,8 @@ struct Sequence {
   [[nodiscard]] std::int32_t pending() const { return length() - cache.computed_tokens; }
   /// Sets the phase of a sequence that runs from what is pending.
   void update_phase() { phase = pending() == 1 + undone_tokens ? SequencePhase::decode : SequencePhase::prefill; }
+  /// Drops `count` tokens from `first` on; an adapter that begins among them begins behind them.
+  void drop(std::int32_t first, std::int32_t count);
   /// Replaces the drafted tokens.
   void set_drafts(std::span<const std::int32_t> drafted);
   [[nodiscard]] PrefixKey prefix_key() const { return {tokens, prefix_salt}; }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -25,6 +26,7 @@ struct Outcome {
   FinishReason finish = FinishReason::none;
   std::int32_t cached_tokens = 0;
   std::string text;
+  std::vector<float> scores;  ///< log probabilities of the prompt's tokens
 };
 using Outcomes = std::map<RequestId, Outcome>;
 
@@ -37,6 +39,9 @@ Outcomes run(Engine& engine) {
       outcome.finish = output.finish;
       outcome.cached_tokens = output.stats ? output.stats->cached_tokens : 0;
       outcome.text += output.text;
+      for (const TokenLogprobs& score : output.prompt_logprobs) {
+        outcome.scores.push_back(score.logprob);
+      }
     }
   }
   return outcomes;
@@ -46,17 +51,32 @@ std::string adapter_file(const std::string& name) { return test::test_data("gold
 
 using Adapters = std::optional<std::vector<AdapterScale>>;
 
-/// Greedy, of 40 tokens; the 32 first are two blocks of the cache.
-Request request(const Adapters& adapters, std::int32_t first_token = 1) {
-  Request request;
-  for (std::int32_t i = 0; i < 40; ++i) {
-    request.prompt.push_back((first_token + 37 * i) % 112);
+Tokens numbered(std::int32_t first, std::int32_t count) {
+  Tokens tokens;
+  for (std::int32_t i = 0; i < count; ++i) {
+    tokens.push_back((first + 37 * i) % 112);
   }
+  return tokens;
+}
+
+/// Greedy.
+Request asking(const Tokens& prompt, const Adapters& adapters) {
+  Request request;
+  request.prompt = prompt;
   request.max_tokens = 12;
   request.sampling.temperature = 0.0f;
   request.ignore_eos = true;
   request.adapters = adapters;
   return request;
+}
+/// Of 40 tokens; the 32 first are a block of the cache.
+Request request(const Adapters& adapters, std::int32_t first_token = 1) {
+  return asking(numbered(first_token, 40), adapters);
+}
+
+Outcome answer(Engine& engine, const Request& request) {
+  const RequestId id = engine.submit(request);
+  return run(engine).at(id);
 }
 
 class EngineWithAdapters : public ::testing::Test {
@@ -76,10 +96,7 @@ class EngineWithAdapters : public ::testing::Test {
                         {.path = adapter_file("llama-gqa4-b"), .scale = 0.5f, .applies = applies, .name = "b"}};
     return load_model(path_, options);
   }
-  static Outcome one(Engine& engine, const Adapters& adapters) {
-    const RequestId id = engine.submit(request(adapters));
-    return run(engine).at(id);
-  }
+  static Outcome one(Engine& engine, const Adapters& adapters) { return answer(engine, request(adapters)); }
 
   std::string path_ = golden_model_file("llama-gqa4");
 };
@@ -178,6 +195,110 @@ TEST_F(EngineWithAdapters, FilesAndNamesThatAreRefused) {
               HasSubstr("an adapter 'llama-gqa4' is loaded already"));
   EXPECT_EQ(one(*engine, {{{0, 1.0f}, {0, 2.0f}}}).text, "adapter 0 is named twice");
   EXPECT_EQ(engine->adapters().size(), 2u);
+}
+
+/// An adapter that acts from the last occurrence of its invocation tokens in a prompt on (aLoRA). Blocks have 32 tokens.
+class InvokedAdapters : public ::testing::Test {
+ protected:
+  ~InvokedAdapters() override { std::remove(path_.c_str()); }
+
+  [[nodiscard]] std::unique_ptr<Engine> load(bool prefixes = true) const {
+    EngineOptions options{.context_length = 128};
+    options.device = "cpu";
+    options.threads = 2;
+    options.kv_tokens = 1024;
+    options.prefix_cache = prefixes;
+    options.model.kv_dtype = DType::f32;
+    const std::string folder = test::test_data("golden/models/lora");
+    options.adapters = {{.path = folder + "/llama-gqa4-invoked.gguf", .applies = false},
+                        {.path = folder + "/llama-gqa4-b.gguf", .applies = false}};
+    return load_model(path_, options);
+  }
+  /// A prompt with the invocation tokens at these places, ascending.
+  static Tokens invoked_at(const Engine& engine, const std::vector<std::int32_t>& places, std::int32_t length) {
+    Tokens prompt = numbered(1, length);
+    const Tokens& invocation = engine.adapters()[0].invocation_tokens;
+    for (const std::int32_t place : places) {
+      std::copy(invocation.begin(), invocation.end(), prompt.begin() + place);
+    }
+    return prompt;
+  }
+
+  std::string path_ = golden_model_file("llama-gqa4");
+  const std::vector<AdapterScale> late_{{0, 1.0f}};
+};
+
+TEST_F(InvokedAdapters, TokensBeforeAreThoseOfTheModelAloneToTheBit) {
+  const auto engine = load();
+  const Tokens prompt = invoked_at(*engine, {5, 21}, 40);
+  Request scored = asking(prompt, {});
+  scored.prompt_logprobs = 0;
+  const Outcome plain = answer(*engine, scored);
+  scored.adapters = late_;
+  const Outcome late = answer(*engine, scored);
+  ASSERT_EQ(plain.scores.size(), 39u);
+  ASSERT_EQ(late.scores.size(), 39u);
+  for (std::size_t i = 0; i < 20; ++i) {  // the score of token i + 1 comes from row i
+    EXPECT_EQ(late.scores[i], plain.scores[i]) << i;
+  }
+  EXPECT_NE(late.scores[21], plain.scores[21]);
+  EXPECT_NE(late.tokens, plain.tokens);
+}
+
+TEST_F(InvokedAdapters, BlocksBeforeAreSharedWithTheModelAlone) {
+  const auto engine = load();
+  const auto uncached = load(false);
+  const Tokens prompt = invoked_at(*engine, {70}, 110);
+  EXPECT_EQ(answer(*engine, asking(prompt, {})).cached_tokens, 0);
+  const Outcome late = answer(*engine, asking(prompt, late_));
+  EXPECT_EQ(late.cached_tokens, 64);
+  EXPECT_EQ(late.tokens, answer(*uncached, asking(prompt, late_)).tokens);
+  EXPECT_EQ(answer(*engine, asking(prompt, late_)).cached_tokens, 96) << "its own blocks behind";
+  EXPECT_EQ(answer(*engine, asking(prompt, {{{0, 0.5f}}})).cached_tokens, 64) << "another scale";
+  EXPECT_EQ(answer(*engine, asking(prompt, {})).cached_tokens, 96);
+  EXPECT_EQ(answer(*engine, asking(prompt, {{{1, 1.0f}}})).cached_tokens, 0) << "another adapter";
+  const Outcome both = answer(*engine, asking(prompt, {{{0, 1.0f}, {1, 1.0f}}}));
+  EXPECT_EQ(both.cached_tokens, 64) << "with an adapter that acts everywhere";
+  EXPECT_EQ(both.tokens, answer(*uncached, asking(prompt, {{{0, 1.0f}, {1, 1.0f}}})).tokens);
+}
+
+/// The next turn of a conversation has the invocation behind the answer: what was before is the model's alone again.
+TEST_F(InvokedAdapters, TheLastOccurrenceCounts) {
+  const auto engine = load();
+  const auto uncached = load(false);
+  const Tokens first = invoked_at(*engine, {40}, 80);
+  answer(*engine, asking(first, late_));
+  const Tokens second = invoked_at(*engine, {40, 100}, 112);
+  const Outcome next = answer(*engine, asking(second, late_));
+  EXPECT_EQ(next.cached_tokens, 32) << "the blocks behind the first occurrence are the adapter's";
+  EXPECT_EQ(next.tokens, answer(*uncached, asking(second, late_)).tokens);
+  EXPECT_EQ(answer(*engine, asking(second, {})).cached_tokens, 96);
+  EXPECT_EQ(answer(*engine, asking(first, late_)).cached_tokens, 64) << "those of the first turn are still there";
+}
+
+TEST_F(InvokedAdapters, APromptWithoutTheTokensIsForTheModelAlone) {
+  const auto engine = load();
+  const Tokens prompt = numbered(1, 40);
+  const Outcome plain = answer(*engine, asking(prompt, {}));
+  const Outcome named = answer(*engine, asking(prompt, late_));
+  EXPECT_EQ(named.tokens, plain.tokens);
+  EXPECT_EQ(named.cached_tokens, 32);
+  const Tokens cut = invoked_at(*engine, {38}, 41);
+  EXPECT_NE(answer(*engine, asking(cut, late_)).tokens, answer(*engine, asking(cut, {})).tokens) << "as the last tokens";
+  EXPECT_EQ(answer(*engine, asking(Tokens(cut.begin(), cut.end() - 1), late_)).tokens,
+            answer(*engine, asking(Tokens(cut.begin(), cut.end() - 1), {})).tokens);
+}
+
+/// An answer is computed in one step for each token behind a prompt in several: the adapter acts in all of them.
+TEST_F(InvokedAdapters, StepsOfAnySizeGiveTheSame) {
+  const auto engine = load(false);
+  const Tokens prompt = invoked_at(*engine, {21}, 40);
+  const Outcome alone = answer(*engine, asking(prompt, late_));
+  Tokens longer = prompt;
+  longer.insert(longer.end(), alone.tokens.begin(), alone.tokens.end() - 1);
+  Request last = asking(longer, late_);
+  last.max_tokens = 1;
+  EXPECT_EQ(answer(*engine, last).tokens, Tokens{alone.tokens.back()});
 }
 
 }  // namespace

@@ -270,6 +270,31 @@ TEST_F(Slots, AdaptersAreKnownByTheirFiles) {
   EXPECT_EQ(found.tokens, expected.tokens);
 }
 
+/// The model alone finds what was computed before the invocation tokens, the adapter under another id all of it.
+TEST_F(Slots, AnAdapterThatBeginsLaterIsKnownByItsFile) {
+  const std::string folder = test::test_data("golden/models/lora");
+  EngineOptions options = slot_options();
+  options.adapters = {{.path = folder + "/llama-gqa4-invoked.gguf"}};
+  const auto engine = load(options);
+  const Tokens prompt = joined(joined(numbered(1, 40), engine->adapters()[0].invocation_tokens), numbered(60, 27));
+  const Answered expected = answer(*engine, asking(prompt));
+  const std::int32_t saved = save(*engine, 0, file());
+  ASSERT_GE(saved, 64);
+
+  options.adapters = {{.path = folder + "/llama-gqa4-b.gguf", .applies = false},
+                      {.path = folder + "/llama-gqa4-invoked.gguf", .applies = false}};
+  const auto other = load(options);
+  restore(*other, 0, file());
+  Request request = asking(prompt);
+  EXPECT_EQ(answer(*other, request).cached, 32);
+  request.adapters = std::vector<AdapterScale>{{1, 0.5f}};
+  EXPECT_EQ(answer(*other, request).cached, 32) << "with another scale";
+  request.adapters = std::vector<AdapterScale>{{1, 1.0f}};
+  const Answered found = answer(*other, request);
+  EXPECT_EQ(found.cached, saved);
+  EXPECT_EQ(found.tokens, expected.tokens);
+}
+
 TEST_F(Slots, ASlotIsItsSaltsAlone) {
   const auto engine = load();
   Request request = asking(numbered(1, 70), 1);

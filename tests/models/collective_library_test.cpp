@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 
 constexpr std::array fake{ROCMFORGE_FAKE_NCCL};
 constexpr std::array old{ROCMFORGE_FAKE_NCCL_OLD};
-constexpr std::array missing{"libnccl-that-is-missing.so.2"};
+constexpr std::array absent{"libnccl-that-is-missing.so.2"};
 
 /// Two fake GPUs, whose memory is the host's.
 class CollectiveLibraryTest : public ::testing::Test {
@@ -60,7 +60,7 @@ TEST_F(CollectiveLibraryTest, SumsFloatsOfAllRanksAndFreesThem) {
 TEST_F(CollectiveLibraryTest, WhatTheVendorsHeadersNameIsLookedFor) {
   EXPECT_STREQ(CollectiveLibrary::names_of(DeviceKind::cuda)[0], "libnccl.so.2");
   EXPECT_STREQ(CollectiveLibrary::names_of(DeviceKind::hip)[0], "librccl.so.1");
-  EXPECT_THAT(error_text([&] { CollectiveRanks(addresses_, missing); }), HasSubstr("libnccl-that-is-missing.so.2"));
+  EXPECT_THAT(error_text([&] { CollectiveRanks(addresses_, absent); }), HasSubstr("libnccl-that-is-missing.so.2"));
   EXPECT_THAT(error_text([&] { CollectiveRanks(addresses_, old); }), HasSubstr("version 1304 is too old, 2 is needed"));
 }
 

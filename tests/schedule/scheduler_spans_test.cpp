@@ -48,6 +48,36 @@ TEST(TokenSpans, SayWhereASequenceMayBeCut) {
   EXPECT_THAT(cuts, ElementsAre(1, 2, 5, 5, 5, 7, 7, 8, 9, 10, 11));
 }
 
+/// A shift of the context moves where adapters begin; of two marks at one place the later tells of both.
+TEST(AdapterMarks, MoveWithTheTokens) {
+  Bench bench({.max_batch_tokens = 10, .max_sequences = 1, .context_length = 64}, 16);
+  Request request;
+  request.prompt = counting(0, 20);
+  request.adapters = {{4, 1.0f}, {5, 1.0f, 6}, {6, 1.0f, 12}};
+  request.adapter_marks = {span_of(6, 1, 1), span_of(12, 1, 2)};
+  Sequence sequence(1, request, bench.memory);
+  EXPECT_EQ(sequence.prefix_salt, prefix_salt_of("", std::vector<AdapterScale>{{4, 1.0f}}));
+  EXPECT_EQ(prefix_salt_of("", std::vector<AdapterScale>{{5, 1.0f, 6}}), "") << "the start is the model's alone";
+  const auto places = [&] {
+    std::vector<std::int32_t> all;
+    for (const AdapterScale& adapter : *sequence.request.adapters) {
+      all.push_back(adapter.from);
+    }
+    for (const TokenSpan& mark : sequence.cache.spans) {
+      all.push_back(mark.first);
+    }
+    return all;
+  };
+  EXPECT_THAT(places(), ElementsAre(0, 6, 12, 6, 12));
+  sequence.drop(4, 5);
+  EXPECT_THAT(places(), ElementsAre(0, 4, 7, 4, 7));
+  EXPECT_EQ(sequence.tokens[4], 9);
+  EXPECT_EQ(sequence.dropped_tokens, 5);
+  sequence.drop(4, 5);
+  EXPECT_THAT(places(), ElementsAre(0, 4, 4, 4));
+  EXPECT_EQ(sequence.cache.spans[0].content[0], 2u);
+}
+
 TEST(TokenSpans, AreNeverCutByAChunk) {
   Bench bench({.max_batch_tokens = 10, .max_sequences = 1, .context_length = 64}, 16);
   ASSERT_EQ(bench.submit(1, with_images(counting(0, 30), {span_of(4, 7), span_of(11, 9)}, 1)).message, "");

@@ -95,6 +95,34 @@ TEST_F(ServerWithAdapters, ScalesForAllAreSetAndTold) {
   refusal("/lora-adapters", {{"id", 0}}, 400);
 }
 
+/// The first block of the prompt lies before the invocation tokens: it is the one of the model alone.
+TEST_F(ServerWithAdapters, AnAdapterWithInvocationTokensSharesWhatIsBeforeThem) {
+  ASSERT_EQ(
+      post(*server_, "/v1/load_lora_adapter", {{"lora_name", "late"}, {"lora_path", "llama-gqa4-invoked.gguf"}}).status,
+      200);
+  const Json entry = get(*server_, "/lora-adapters").json()[2];
+  const Json invocation = entry["alora_invocation_tokens"];
+  ASSERT_EQ(invocation.size(), 3u);
+  EXPECT_FALSE(entry["alora_invocation_string"].get<std::string>().empty());
+  EXPECT_FALSE(get(*server_, "/lora-adapters").json()[0].contains("alora_invocation_tokens"));
+
+  Json prompt = Json::array();
+  for (int i = 0; i < 40; ++i) {
+    prompt.push_back(3 + 2 * i);
+  }
+  const Json plain = tokens({{"prompt", prompt}, {"lora", lora(2, 1.0)["lora"]}});
+  EXPECT_EQ(plain, tokens({{"prompt", prompt}, {"lora", Json::array()}})) << "without the invocation tokens";
+  prompt.insert(prompt.end(), invocation.begin(), invocation.end());
+  const auto answer = [&](const char* model) {
+    return post(*server_, "/v1/completions",
+                {{"model", model}, {"prompt", prompt}, {"max_tokens", 4}, {"temperature", 0}, {"ignore_eos", true}})
+        .json();
+  };
+  const Json late = answer("tiny:late");
+  EXPECT_EQ(late["usage"]["prompt_tokens_details"]["cached_tokens"], 32) << late;
+  EXPECT_EQ(answer("tiny:late")["choices"], late["choices"]);
+}
+
 TEST_F(ServerWithAdapters, ClientsLoadAndUnloadThoseOfTheFolder) {
   const Json expected = tokens(lora(0, 1.0));
   const HttpAnswer loaded =

@@ -4,25 +4,19 @@
 
 #include <algorithm>
 #include <cstring>
-#include <span>
 #include <utility>
 
 #include "base/error.h"
-#include "tensor/quant/dequantize.h"
+#include "models/adapters/pair_values.h"
 
 namespace rocmforge {
 namespace {
-
-/// Ranks are padded with zeros to a multiple of this: kernels read rows of whole vectors.
-constexpr std::int64_t rank_unit = 16;
 
 /// Rows and columns of the whole tensor of a weight.
 std::int64_t tensor_rows(const MatmulWeight& weight) { return weight.rows.whole() ? weight.spec.n : weight.rows.of; }
 std::int64_t tensor_columns(const MatmulWeight& weight) {
   return weight.columns.whole() ? weight.spec.k : weight.columns.of;
 }
-
-std::int64_t padded(std::int64_t rank) { return (rank + rank_unit - 1) / rank_unit * rank_unit; }
 
 std::size_t bytes_of_rows(const EmbeddingRows::Spec& spec) {
   return static_cast<std::size_t>(spec.vocab * spec.hidden) * sizeof(float);
@@ -37,50 +31,16 @@ const EmbeddingTable* embedding_of(const WeightTable& weights) {
 
 std::string name_of(const TensorPiece& piece) { return piece.name + ".weight"; }
 
-std::vector<float> dequantised(const GgufTensor& tensor) {
-  const Tensor& data = tensor.tensor;
-  const std::int64_t columns = data.shape.cols();
-  std::vector<float> values(static_cast<std::size_t>(data.shape.elems()));
-  for (std::int64_t row = 0; row < data.shape.rows(); ++row) {
-    const auto* from =
-        static_cast<const std::byte*>(data.data) + static_cast<std::size_t>(row) * row_bytes(data.dtype, columns);
-    dequantize_row(data.dtype, from, values.data() + row * columns, columns);
-  }
-  return values;
-}
-
-/// Rows of `rank` numbers, times `factor`, each filled up with zeros.
-std::vector<float> with_padding(const std::vector<float>& rows, std::int64_t rank, float factor) {
-  const std::int64_t count = std::ssize(rows) / rank, width = padded(rank);
-  std::vector<float> wide(static_cast<std::size_t>(count * width));
-  for (std::int64_t row = 0; row < count; ++row) {
-    std::transform(rows.begin() + row * rank, rows.begin() + (row + 1) * rank, wide.begin() + row * width,
-                   [factor](float value) { return value * factor; });
-  }
-  return wide;
-}
-
-/// The selected part of a matrix [rows, columns].
-std::vector<float> selected(std::vector<float> matrix, std::int64_t rows, std::int64_t columns, const Selection& of_rows,
-                            const Selection& of_columns) {
-  if (of_rows.whole() && of_columns.whole()) {
-    return matrix;
-  }
-  const std::int64_t taken_rows = of_rows.whole() ? rows : of_rows.count();
-  const std::int64_t taken_columns = of_columns.whole() ? columns : of_columns.count();
-  std::vector<float> taken(static_cast<std::size_t>(taken_rows * taken_columns));
-  copy_selected(DType::f32, matrix.data(), rows, columns, of_rows, of_columns,
-                std::as_writable_bytes(std::span(taken)).data());
-  return taken;
-}
-
 }  // namespace
 
 LoraAdapter::LoraAdapter(std::shared_ptr<const LoraFile> file, const WeightTable& weights, const AdapterDevice& where)
-    : file_(std::move(file)), pairs_(weights.matrices().size()), store_(file_->file(), *where.device, where.pool) {
+    : file_(std::move(file)),
+      pairs_(weights.matrices().size()),
+      experts_(*file_, weights, where),
+      store_(file_->file(), *where.device, where.pool) {
   scale_.kernel = where.registry->choose<Scale>(scale_.spec, *where.info).kernel;
   std::vector<Target> targets;
-  std::size_t total = 0;
+  std::size_t total = experts_.copy_bytes();
   for (const MatmulWeight& weight : weights.matrices()) {
     if (Target target{&weight, pieces_of(weight)}; !target.pieces.empty()) {
       plan(target, where);
@@ -95,7 +55,7 @@ LoraAdapter::LoraAdapter(std::shared_ptr<const LoraFile> file, const WeightTable
     total += WeightStore::copy_bytes(bytes_of_rows(tokens_->a.spec)) +
              WeightStore::copy_bytes(tokens_->b.kernel->stored_bytes(tokens_->b.spec));
   }
-  if (targets.empty() && !tokens_) {  // they are all on the other side of a split model
+  if (targets.empty() && !tokens_ && !experts_.any()) {  // they are all on the other side of a split model
     return;
   }
   store_.reserve(total);
@@ -106,6 +66,7 @@ LoraAdapter::LoraAdapter(std::shared_ptr<const LoraFile> file, const WeightTable
   if (tokens_) {
     load_tokens(where.pool);
   }
+  experts_.load(store_, where);
   store_.finish();
   inner_ =
       where.device->allocate(static_cast<std::size_t>(where.rows * most_rank_) * sizeof(float), "an adapter's products");
@@ -118,10 +79,10 @@ bool LoraAdapter::finds(std::string_view base, const WeightTable& weights) {
   if (base == LoraFile::embedding) {
     return embedding_of(weights) != nullptr;
   }
-  return std::ranges::any_of(weights.matrices(), [base](const MatmulWeight& weight) {
-    return weight.tensor->name == base ||
-           std::ranges::any_of(weight.pieces, [base](const TensorPiece& piece) { return name_of(piece) == base; });
-  });
+  return ExpertAdapter::finds(base, weights) || std::ranges::any_of(weights.matrices(), [base](const MatmulWeight& weight) {
+           return weight.tensor->name == base ||
+                  std::ranges::any_of(weight.pieces, [base](const TensorPiece& piece) { return name_of(piece) == base; });
+         });
 }
 
 std::vector<LoraAdapter::Piece> LoraAdapter::pieces_of(const MatmulWeight& weight) const {
@@ -152,15 +113,8 @@ void LoraAdapter::check_shapes(const MatmulWeight& weight, const Piece& piece) c
     throw Error(fmt::format("{}: the model's {} is stored by columns, adapters of such weights are not supported",
                             file_->place(*piece.pair->a), weight.tensor->name));
   }
-  check_shape(*piece.pair->a, {piece.pair->rank, tensor_columns(weight)}, *weight.tensor);
-  check_shape(*piece.pair->b, {piece.rows, piece.pair->rank}, *weight.tensor);
-}
-
-void LoraAdapter::check_shape(const GgufTensor& tensor, const Shape& expected, const GgufTensor& of) const {
-  if (tensor.tensor.shape.squeezed() != expected.squeezed()) {
-    throw Error(fmt::format("{} has shape {}, the model's {} needs {}", file_->place(tensor),
-                            tensor.tensor.shape.to_string(), of.name, expected.to_string()));
-  }
+  file_->check_shape(*piece.pair->a, {piece.pair->rank, tensor_columns(weight)}, *weight.tensor);
+  file_->check_shape(*piece.pair->b, {piece.rows, piece.pair->rank}, *weight.tensor);
 }
 
 void LoraAdapter::plan(Target& target, const AdapterDevice& where) {
@@ -168,9 +122,9 @@ void LoraAdapter::plan(Target& target, const AdapterDevice& where) {
   std::ranges::for_each(target.pieces, [&rank](const Piece& piece) { rank += piece.pair->rank; });
   const GgufTensor& first = *target.pieces[0].pair->a;
   const Matmul::Spec& base = target.weight->spec;
-  plan(target.pair.a, {DType::f32, padded(rank), base.k}, first, where);
-  plan(target.pair.b, {DType::f32, base.n, padded(rank)}, first, where);
-  most_rank_ = std::max(most_rank_, padded(rank));
+  plan(target.pair.a, {DType::f32, padded_rank(rank), base.k}, first, where);
+  plan(target.pair.b, {DType::f32, base.n, padded_rank(rank)}, first, where);
+  most_rank_ = std::max(most_rank_, padded_rank(rank));
 }
 
 void LoraAdapter::plan(Matrix& matrix, const Matmul::Spec& spec, const GgufTensor& first, const AdapterDevice& where) {
@@ -183,23 +137,23 @@ void LoraAdapter::plan(Matrix& matrix, const Matmul::Spec& spec, const GgufTenso
 void LoraAdapter::plan_tokens(const EmbeddingTable& table, const AdapterDevice& where) {
   const LoraFile::Pair& pair = *file_->find(LoraFile::embedding);
   const EmbeddingRows::Spec& base = table.operation.spec;
-  check_shape(*pair.a, {base.vocab, pair.rank}, *table.tensor);
-  check_shape(*pair.b, {base.hidden, pair.rank}, *table.tensor);
+  file_->check_shape(*pair.a, {base.vocab, pair.rank}, *table.tensor);
+  file_->check_shape(*pair.b, {base.hidden, pair.rank}, *table.tensor);
   TokenPair& tokens = tokens_.emplace(TokenPair{.pair = &pair});
-  tokens.a.spec = {DType::f32, base.vocab, padded(pair.rank)};
+  tokens.a.spec = {DType::f32, base.vocab, padded_rank(pair.rank)};
   tokens.a.kernel = with_context(file_->place(*pair.a),
                                  [&] { return where.registry->choose<EmbeddingRows>(tokens.a.spec, *where.info).kernel; });
-  plan(tokens.b, {DType::f32, base.hidden, padded(pair.rank)}, *pair.a, where);
-  most_rank_ = std::max(most_rank_, padded(pair.rank));
+  plan(tokens.b, {DType::f32, base.hidden, padded_rank(pair.rank)}, *pair.a, where);
+  most_rank_ = std::max(most_rank_, padded_rank(pair.rank));
 }
 
 void LoraAdapter::load_tokens(ThreadPool* pool) {
   const LoraFile::Pair& pair = *tokens_->pair;
   const std::vector<const GgufTensor*> tensors = {pair.a, pair.b};
-  const std::vector<float> rows = with_padding(dequantised(*pair.a), pair.rank, pair.factor);
+  const std::vector<float> rows = with_padding(dequantised(*pair.a), pair.rank, tokens_->a.spec.hidden, pair.factor);
   tokens_->table = store_.assemble(tensors, bytes_of_rows(tokens_->a.spec),
                                    [&rows](std::byte* to) { std::memcpy(to, rows.data(), rows.size() * sizeof(float)); });
-  tokens_->b.data = store(tokens_->b, tensors, with_padding(dequantised(*pair.b), pair.rank, 1.0f), pool);
+  tokens_->b.data = store(tokens_->b, tensors, with_padding(dequantised(*pair.b), pair.rank, tokens_->b.spec.k, 1.0f), pool);
 }
 
 void LoraAdapter::load(Target& target, ThreadPool* pool) {

@@ -4,9 +4,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "models/adapters/adapter_device.h"
+#include "models/adapters/expert_adapter.h"
 #include "models/adapters/lora_file.h"
 #include "models/parts/fused_linear.h"
 #include "models/parts/linear.h"
@@ -14,15 +17,6 @@
 #include "weights/weight_store.h"
 
 namespace rocmforge {
-
-/// Where an adapter of a model is loaded: the device, its kernels, and the limit of its steps.
-struct AdapterDevice {
-  const KernelRegistry* registry = nullptr;
-  const DeviceInfo* info = nullptr;
-  Device* device = nullptr;
-  ThreadPool* pool = nullptr;
-  std::int64_t rows = 0;  ///< of a step
-};
 
 /// Rows of a product: its input, and its output to which an adapter adds.
 struct ProductRows {
@@ -48,6 +42,8 @@ class LoraAdapter {
   void add(const Step& step, const AdapterRun& run, float scale, const MatmulWeight& weight, const ProductRows& rows) const;
   /// Adds scale * B A[id] to rows [first, first + count) of the tokens' embeddings in Buffers::hidden.
   void add_to_embedding(const Step& step, const AdapterRun& run, float scale) const;
+  [[nodiscard]] const ExpertAdapter& experts() const { return experts_; }
+  [[nodiscard]] std::string path() const { return file_->file().path().string(); }
 
  private:
   /// A matrix of the pair of one weight, in the layout of its kernel.
@@ -82,8 +78,6 @@ class LoraAdapter {
 
   [[nodiscard]] std::vector<Piece> pieces_of(const MatmulWeight& weight) const;
   void check_shapes(const MatmulWeight& weight, const Piece& piece) const;
-  /// `of`: the model's tensor.
-  void check_shape(const GgufTensor& tensor, const Shape& expected, const GgufTensor& of) const;
   void plan(Target& target, const AdapterDevice& where);
   void plan_tokens(const EmbeddingTable& table, const AdapterDevice& where);
   /// Chooses the kernel. `first`: the tensor that an error names.
@@ -100,6 +94,7 @@ class LoraAdapter {
   std::shared_ptr<const LoraFile> file_;
   std::vector<std::optional<Pair>> pairs_;  ///< by MatmulWeight::index
   std::optional<TokenPair> tokens_;
+  ExpertAdapter experts_;
   Resolved<Scale> scale_;
   std::int64_t most_rank_ = 0;
   std::size_t workspace_bytes_ = 0;

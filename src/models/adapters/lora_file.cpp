@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -20,12 +23,11 @@ std::string base_of(std::string_view name, std::string_view end) {
   return name.ends_with(end) ? std::string(name.substr(0, name.size() - end.size())) : "";
 }
 
-bool is_of_experts(std::string_view base) { return base.find("_exps.") != std::string_view::npos; }
-
 }  // namespace
 
 LoraFile::LoraFile(GgufFile file) : file_(std::move(file)) {
   check_kind();
+  read_invocation();
   alpha_ = file_.number("adapter.lora.alpha", 0.0);
   if (!std::isfinite(alpha_)) {
     throw Error(fmt::format("{}: key 'adapter.lora.alpha' is no finite number", file_.path().string()));
@@ -52,12 +54,22 @@ void LoraFile::check_kind() const {
   if (const std::string type = file_.string("adapter.type", ""); type != "lora") {
     throw Error(fmt::format("{}: key 'adapter.type' is {}: only 'lora' is supported", file, quote(type)));
   }
-  if (const auto tokens = file_.integers("adapter.alora.invocation_tokens"); tokens && !tokens->empty()) {
-    throw Error(
-        fmt::format("{}: key 'adapter.alora.invocation_tokens': adapters that begin at invocation tokens (aLoRA) "
-                    "are not supported",
-                    file));
+}
+
+void LoraFile::read_invocation() {
+  constexpr std::string_view key = "adapter.alora.invocation_tokens";
+  constexpr std::size_t most = 256;
+  const auto tokens = file_.integers(key);
+  if (!tokens) {
+    return;
   }
+  const auto is_token = [](std::int64_t id) { return id >= 0 && id <= std::numeric_limits<std::int32_t>::max(); };
+  if (tokens->size() > most || !std::ranges::all_of(*tokens, is_token)) {
+    throw Error(fmt::format("{}: key '{}' has {} numbers: at most {} ids of tokens were expected", file_.path().string(),
+                            key, tokens->size(), most));
+  }
+  std::ranges::transform(*tokens, std::back_inserter(invocation_tokens_),
+                         [](std::int64_t id) { return static_cast<std::int32_t>(id); });
 }
 
 void LoraFile::add_pair(const std::string& base, const GgufTensor& a) {
@@ -65,20 +77,19 @@ void LoraFile::add_pair(const std::string& base, const GgufTensor& a) {
   if (b == nullptr) {
     throw Error(fmt::format("{} has no partner {}", place(a), quote(base + std::string(end_of_b))));
   }
-  if (is_of_experts(base)) {
-    throw Error(fmt::format("{}: adapters of experts are not supported", place(a)));
-  }
   for (const GgufTensor* tensor : {&a, b}) {
-    if (tensor->tensor.shape.rank() > 2) {
-      throw Error(fmt::format("{} has shape {}, a matrix was expected", place(*tensor), tensor->tensor.shape.to_string()));
+    if (tensor->tensor.shape.rank() > 3) {
+      throw Error(fmt::format("{} has shape {}, a matrix was expected, or one for each expert", place(*tensor),
+                              tensor->tensor.shape.to_string()));
     }
   }
   // The reader drops no dimensions, but a matrix of one row or column may be written as a vector.
-  const std::int64_t rank = base == embedding ? a.tensor.shape.cols() : a.tensor.shape.rows();
+  const Shape& shape = a.tensor.shape;
+  const std::int64_t rank = base == embedding ? shape.cols() : shape.rank() == 3 ? shape[1] : shape.rows();
   const std::int64_t inner = b->tensor.shape.cols();
   if (rank != inner || rank < 1) {
-    throw Error(fmt::format("{} has shape {}: its rank is not that of {}, which has {}", place(a),
-                            a.tensor.shape.to_string(), quote(b->name), b->tensor.shape.to_string()));
+    throw Error(fmt::format("{} has shape {}: its rank is not that of {}, which has {}", place(a), shape.to_string(),
+                            quote(b->name), b->tensor.shape.to_string()));
   }
   const float factor = alpha_ == 0.0 ? 1.0f : static_cast<float>(alpha_ / static_cast<double>(rank));
   pairs_.emplace(base, Pair{&a, b, rank, factor});
@@ -91,6 +102,13 @@ const LoraFile::Pair* LoraFile::find(std::string_view tensor) const {
 
 std::string LoraFile::place(const GgufTensor& tensor) const {
   return fmt::format("{}: tensor {}", file_.path().string(), quote(tensor.name));
+}
+
+void LoraFile::check_shape(const GgufTensor& tensor, const Shape& expected, const GgufTensor& of) const {
+  if (tensor.tensor.shape.squeezed() != expected.squeezed()) {
+    throw Error(fmt::format("{} has shape {}, the model's {} needs {}", place(tensor), tensor.tensor.shape.to_string(),
+                            of.name, expected.to_string()));
+  }
 }
 
 }  // namespace rocmforge

@@ -1,10 +1,13 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "models/parts/linear.h"
+#include "ops/elementwise.h"
 #include "ops/experts.h"
 #include "weights/gguf_file.h"
 
@@ -24,6 +27,10 @@ struct ExpertMatrix {
   const WeightVector* bias = nullptr;   ///< [experts, tensor_rows] or null
   const WeightVector* scale = nullptr;  ///< [experts] or null
   const void* data = nullptr;           ///< expert 0 in the kernel's layout, when weights are loaded
+  bool down = false;                    ///< the slots of a token are summed
+  /// Of gate and up: what the kernel's call applies to their products.
+  std::optional<GatedActivation::Spec> activation{};
+  std::size_t index = 0;  ///< of the matrix in its WeightTable
 
   [[nodiscard]] bool stacked() const { return tensors.size() == 1; }
   /// Whether it is a part of the experts' matrices.

@@ -44,7 +44,8 @@ struct HostStep {
   std::int64_t tokens = 0;  ///< of the step; the device may compute more rows as padding
   Buffers buffers;          ///< in memory that the device copies from and to without waiting
   ExecutionContext* context = nullptr;
-  Event* sent = nullptr;  ///< GPU: for copies to `buffers`
+  Event* sent = nullptr;               ///< GPU: for copies to `buffers`
+  const Adapters* adapters = nullptr;  ///< those of the host's memory, for the rows of Step::adapter_runs; or null
 };
 
 /// A layer's view of one step.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "models/adapters/adapters.h"
 #include "models/step/crossing.h"
 
 namespace rocmforge {
@@ -69,7 +70,8 @@ void RoutedExperts::plan_experts(Planner& planner, const Names& names) {
   if (config_.swiglu_limit > 0.0f) {
     plan_limited(planner, names, up);
   } else {
-    gate_up_ = planner.experts(names.up.stacked, places, up);
+    gate_up_ = planner.experts(names.up.stacked, places, up,
+                               GatedActivation::Spec{config_.activation, config_.width, config_.gated});
   }
   if (!config_.weighted) {
     const std::int64_t slots = planner.most_tokens() * route.taken();
@@ -131,10 +133,7 @@ void RoutedExperts::append_down(Operations& operations, float* Buffers::*out, fl
     return;
   }
   operations.push_back(
-      {down_kind_, [this, out, slots](const Step& step) {
-         const ExpertMatmul::Args::Before before{same_kernel_ ? config_.expert_rows : 0, gate_up_[0]->spec.weight, true};
-         multiply(step, down_, config_.width, before, step.buffers.*slots, step.buffers.*out);
-       }});
+      {down_kind_, [this, out, slots](const Step& step) { sum_slots(step, step.buffers.*slots, step.buffers.*out); }});
 }
 
 void RoutedExperts::append_to_host(Operations& operations, float* Buffers::*x) const {
@@ -153,6 +152,7 @@ void RoutedExperts::append_to_host(Operations& operations, float* Buffers::*x) c
 void RoutedExperts::append_on_host(Operations& operations) const {
   const auto host_step = [](const Step& step) {
     Step host = step;
+    host.adapters = step.host->adapters;
     host.tokens = std::min(step.tokens, step.host->tokens);  // no padding
     host.buffers = step.host->buffers;
     host.context = step.host->context;
@@ -166,16 +166,14 @@ void RoutedExperts::append_on_host(Operations& operations) const {
                               activate(host, host.buffers.normed, host.buffers.gathered);
                             },
                         .on_host = true});
-  operations.push_back(
-      {.kind = down_kind_,
-       .run =
-           [this, host_step](const Step& step) {
-             const Step host = host_step(step);
-             std::fill_n(host.buffers.projected, host.tokens * config_.expert_rows, 0.0f);
-             const ExpertMatmul::Args::Before before{same_kernel_ ? config_.expert_rows : 0, gate_up_[0]->spec.weight, true};
-             multiply(host, down_, config_.width, before, host.buffers.gathered, host.buffers.projected);
-           },
-       .on_host = true});
+  operations.push_back({.kind = down_kind_,
+                        .run =
+                            [this, host_step](const Step& step) {
+                              const Step host = host_step(step);
+                              std::fill_n(host.buffers.projected, host.tokens * config_.expert_rows, 0.0f);
+                              sum_slots(host, host.buffers.gathered, host.buffers.projected);
+                            },
+                        .on_host = true});
 }
 
 void RoutedExperts::append_from_host(Operations& operations, float* Buffers::*out, float* Buffers::*slots) const {
@@ -189,6 +187,10 @@ void RoutedExperts::append_from_host(Operations& operations, float* Buffers::*ou
 }
 
 void RoutedExperts::activate(const Step& step, const float* x, float* slots) const {
+  if (!limited_ && are_changed(step)) {
+    step.adapters->activate(step, gate_up_, x, slots);
+    return;
+  }
   if (!limited_) {
     multiply(step, gate_up_, config_.expert_rows, {}, x, slots);
     return;
@@ -199,8 +201,27 @@ void RoutedExperts::activate(const Step& step, const float* x, float* slots) con
   const std::span<const ExpertMatrix* const> both(gate_up_);
   multiply(step, both.first(1), config_.expert_rows, {}, x, gate);
   multiply(step, both.last(1), config_.expert_rows, {}, x, up);
+  if (step.adapters != nullptr) {
+    step.adapters->add_to_experts(step, *gate_up_[0], {.x = x, .out = gate});
+    step.adapters->add_to_experts(step, *gate_up_[1], {.x = x, .out = up});
+  }
   limited_->limits.limit(step, gate, up, rows);
   limited_->swiglu.run({gate, up, rows, config_.width, slots}, step);
+}
+
+bool RoutedExperts::are_changed(const Step& step) const {
+  return step.adapters != nullptr && step.adapters->change(step, gate_up_);
+}
+
+void RoutedExperts::sum_slots(const Step& step, const float* slots, float* out) const {
+  ExpertMatmul::Args::Before before{};
+  if (same_kernel_ && !are_changed(step)) {
+    before = {config_.expert_rows, gate_up_[0]->spec.weight, true};
+  }
+  multiply(step, down_, config_.width, before, slots, out);
+  if (step.adapters != nullptr) {
+    step.adapters->add_to_experts(step, *down_[0], {.x = slots, .out = out, .shares = shares(step)});
+  }
 }
 
 void RoutedExperts::multiply(const Step& step, std::span<const ExpertMatrix* const> matrices, std::int64_t k,

@@ -63,6 +63,10 @@ class RoutedExperts {
   }
   /// The products of gate and up from `x` to a row of `slots` for each slot, and the activation.
   void activate(const Step& step, const float* x, float* slots) const;
+  /// The products of down from rows of `slots`, added to `out`.
+  void sum_slots(const Step& step, const float* slots, float* out) const;
+  /// Whether adapters add to gate or up, whose products then stand apart from the activation.
+  [[nodiscard]] bool are_changed(const Step& step) const;
   void multiply(const Step& step, std::span<const ExpertMatrix* const> matrices, std::int64_t k,
                 const ExpertMatmul::Args::Before& before, const float* x, float* out) const;
 

@@ -60,7 +60,9 @@ std::optional<ExpertRouter::Rows> Planner::router_rows(const ExpertRouter& route
 }
 
 std::vector<const ExpertMatrix*> Planner::experts(std::string_view operation, const std::vector<ExpertTensorName>& names,
-                                                  const ExpertMatmul::Spec& wanted) {
+                                                  const ExpertMatmul::Spec& wanted,
+                                                  const std::optional<GatedActivation::Spec>& activation) {
+  const bool down = names.size() == 1 && !wanted.alone;
   std::vector<const ExpertMatrix*> found;
   PlannedOperation planned;
   planned.operation = operation;
@@ -70,6 +72,8 @@ std::vector<const ExpertMatrix*> Planner::experts(std::string_view operation, co
       return choose_for_weights<ExpertMatmul>(*registry_, matrix.spec, device(), {}, options_.small_weights);
     });
     matrix.kernel = choice.kernel;
+    matrix.down = down;
+    matrix.activation = activation;
     if (found.empty()) {
       planned.kernel = choice.kernel->name();
       planned.refusals = std::move(choice.refusals);
@@ -87,7 +91,6 @@ std::vector<const ExpertMatrix*> Planner::experts(std::string_view operation, co
     found.push_back(weights().add(std::move(matrix)));
   }
   // Each token reads its slots' inputs once and writes their outputs.
-  const bool down = names.size() == 1 && !wanted.alone;
   const std::int64_t per_slot = down ? wanted.k : wanted.n;
   const std::int64_t per_token = down ? 2 * wanted.n : wanted.k;
   planned.activation_bytes = static_cast<std::size_t>(per_slot * wanted.used + per_token) * sizeof(float);

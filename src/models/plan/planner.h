@@ -116,9 +116,10 @@ class Planner {
   /// The router that chooses experts for rows [hidden].
   ExpertRouter router(const RouterNames& names, const RouteTokens::Spec& choice, std::int64_t hidden);
   /// The matrices of all experts for `names` ({gate, up}, {up} or {down}), with one kernel. Each may have a format of its
-  /// own.
+  /// own. `activation`: ExpertMatrix::activation.
   std::vector<const ExpertMatrix*> experts(std::string_view operation, const std::vector<ExpertTensorName>& names,
-                                           const ExpertMatmul::Spec& wanted);
+                                           const ExpertMatmul::Spec& wanted,
+                                           const std::optional<GatedActivation::Spec>& activation = {});
   /// The matrices of all heads. The format in `spec` is ignored: it is the tensor's, or F32 for transposed matrices.
   const HeadMatrix* heads(const HeadTensorName& name, HeadMatmul::Spec spec);
   /// The decompressed form of latent attention for prompts. `absorbed` is the layer's attention in the absorbed form. None

@@ -75,7 +75,10 @@ class WeightTable {
     weight.index = matrices_.size();
     return &matrices_.emplace_back(std::move(weight));
   }
-  const ExpertMatrix* add(ExpertMatrix matrix) { return &expert_matrices_.emplace_back(std::move(matrix)); }
+  const ExpertMatrix* add(ExpertMatrix matrix) {
+    matrix.index = expert_matrices_.size();
+    return &expert_matrices_.emplace_back(std::move(matrix));
+  }
   const HeadMatrix* add(HeadMatrix matrix) { return &head_matrices_.emplace_back(std::move(matrix)); }
 
   /// The least columns of a tensor that can be taken from it: a block of its format. 1 for a tensor that the file lacks.
@@ -86,6 +89,8 @@ class WeightTable {
   /// The weights of products, each at its MatmulWeight::index.
   [[nodiscard]] const std::deque<MatmulWeight>& matrices() const { return matrices_; }
   [[nodiscard]] const std::deque<EmbeddingTable>& tables() const { return tables_; }
+  /// The matrices of experts, each at its ExpertMatrix::index.
+  [[nodiscard]] const std::deque<ExpertMatrix>& expert_matrices() const { return expert_matrices_; }
 
   [[nodiscard]] std::string file_name() const { return file_->path().string(); }
   /// "FILE: tensor 'NAME'", the begin of a message.

@@ -5,6 +5,12 @@
 namespace rocmforge {
 namespace {
 
+/// Those that act at place `place` of their sequence.
+std::span<const AdapterUse> acting(std::span<const AdapterUse> uses, std::int32_t place) {
+  const auto end = std::ranges::upper_bound(uses, place, {}, &AdapterUse::from);
+  return {uses.begin(), end};
+}
+
 /// Adds a row behind those of `runs`.
 void add_row(std::vector<AdapterRun>& runs, std::int32_t row, std::span<const AdapterUse> uses) {
   if (uses.empty()) {
@@ -24,8 +30,9 @@ AdapterRows::AdapterRows(const BatchPlan& plan) {
     return;
   }
   const auto uses_of = [&plan](std::int32_t token) {
-    const std::int32_t sequence = plan.sequence_of[static_cast<std::size_t>(token)];
-    return plan.adapters[static_cast<std::size_t>(sequence)];
+    const auto sequence = static_cast<std::size_t>(plan.sequence_of[static_cast<std::size_t>(token)]);
+    const std::int32_t behind = plan.query_offsets[sequence + 1] - token;  // rows of the sequence from this one on
+    return acting(plan.adapters[sequence], plan.kv_lengths[sequence] - behind);
   };
   for (std::int32_t token = 0; token < plan.num_tokens(); ++token) {
     add_row(tokens_, token, uses_of(token));

@@ -8,7 +8,8 @@
 namespace rocmforge {
 
 /// Tokens of a prompt that stand for one thing that is no text, such as an image. A step computes all of them or none, and
-/// a known prefix does not end among them.
+/// a known prefix does not end among them. Or one token of text where something else than tokens changes what is computed
+/// from there on: the place where an adapter begins.
 struct TokenSpan {
   std::int32_t first = 0;
   std::int32_t count = 0;

@@ -65,13 +65,20 @@ std::string needed_name(Fields& fields) {
 
 void serve_adapters(const std::shared_ptr<HttpExchange>& exchange, ServerState& state) {
   Json list = Json::array();
-  for (const LoadedAdapter& adapter : state.needed_backend().model.adapters->list()) {
-    list.push_back({{"id", adapter.id},
-                    {"name", adapter.name},
-                    {"path", adapter.path},
-                    {"scale", adapter.scale},
-                    {"task_name", adapter.task_name},
-                    {"prompt_prefix", adapter.prompt_prefix}});
+  const ServedModel& model = state.needed_backend().model;
+  for (const LoadedAdapter& adapter : model.adapters->list()) {
+    Json& entry = list.emplace_back(Json{{"id", adapter.id},
+                                         {"name", adapter.name},
+                                         {"path", adapter.path},
+                                         {"scale", adapter.scale},
+                                         {"task_name", adapter.task_name},
+                                         {"prompt_prefix", adapter.prompt_prefix}});
+    if (!adapter.invocation_tokens.empty()) {
+      entry["alora_invocation_tokens"] = adapter.invocation_tokens;
+      if (model.tokenizer != nullptr) {
+        entry["alora_invocation_string"] = model.tokenizer->decode(adapter.invocation_tokens, /*special=*/true);
+      }
+    }
   }
   exchange->send_json(list);
 }

@@ -25,11 +25,21 @@ using File = std::shared_ptr<const LoraFile>;
 struct GoldenAdapter {
   std::string name;
   std::string model;
+  std::int32_t from = 0;  ///< the place of its invocation tokens
 };
-const std::vector<GoldenAdapter> golden_adapters{
-    {"llama-gqa4", "llama-gqa4"}, {"llama-gqa4-b", "llama-gqa4"},    {"phi3", "phi3"},
-    {"gemma2", "gemma2"},         {"deepseek-v2", "deepseek-v2"},    {"bailingmoe2", "bailingmoe2"},
-    {"qwen3moe", "qwen3moe"},     {"llama-gqa4-embd", "llama-gqa4"}, {"gemma2-embd", "gemma2"}};
+const std::vector<GoldenAdapter> golden_adapters{{"llama-gqa4", "llama-gqa4"},
+                                                 {"llama-gqa4-b", "llama-gqa4"},
+                                                 {"phi3", "phi3"},
+                                                 {"gemma2", "gemma2"},
+                                                 {"deepseek-v2", "deepseek-v2"},
+                                                 {"bailingmoe2", "bailingmoe2"},
+                                                 {"qwen3moe", "qwen3moe"},
+                                                 {"llama-gqa4-embd", "llama-gqa4"},
+                                                 {"gemma2-embd", "gemma2"},
+                                                 {"qwen3moe-experts", "qwen3moe"},
+                                                 {"qwen2moe-experts", "qwen2moe-equal"},
+                                                 {"nemotron-experts", "nemotron_h_moe-latent"},
+                                                 {"llama-gqa4-invoked", "llama-gqa4", 21}};
 
 File read_adapter(const std::string& name) {
   return std::make_shared<const LoraFile>(GgufFile(golden_path("lora/" + name)));
@@ -49,17 +59,18 @@ Tokens first_tokens(const Golden& golden, std::int32_t count) {
 
 class GoldenAdapterTest : public ::testing::TestWithParam<GoldenAdapter> {
  protected:
+  [[nodiscard]] std::vector<AdapterUse> uses() const { return {{7, 1.0f, GetParam().from}}; }
   /// The logits of the golden sequence with the adapter.
   std::vector<float> logits(Runner& runner) const {
     runner.model().load_adapter(7, read_adapter(GetParam().name));
-    return runner.step({{.tokens = golden_.tokens, .blocks = {17, 3, 9}, .adapters = {{7, 1.0f}}}});
+    return runner.step({{.tokens = golden_.tokens, .blocks = {17, 3, 9}, .adapters = uses()}});
   }
 
   Golden golden_ = read_golden("lora/" + GetParam().name);
   GgufFile file_{golden_path(GetParam().model)};
 };
 
-TEST_P(GoldenAdapterTest, LogitsAreThoseOfPeft) {
+TEST_P(GoldenAdapterTest, LogitsAreThoseOfTheGolden) {
   for (const std::string& set : kernel_sets()) {
     if (missing(set, file_).empty()) {
       Runner runner(file_, set);
@@ -75,7 +86,7 @@ TEST_P(GoldenAdapterTest, StepsOfAnySizeGiveTheSame) {
   std::vector<float> parts;
   for (std::int32_t first = 0; first < std::ssize(golden_.tokens); first += 11) {
     const Tokens tokens(golden_.tokens.begin() + first, golden_.tokens.begin() + first + 11);
-    const std::vector<float> rows = runner.step({{tokens, first, {5, 1, 8}, {}, {}, {{7, 1.0f}}}});
+    const std::vector<float> rows = runner.step({{tokens, first, {5, 1, 8}, {}, {}, uses()}});
     parts.insert(parts.end(), rows.begin(), rows.end());
   }
   expect_same_logits(parts, whole, set);
@@ -195,6 +206,27 @@ TEST_F(Lora, RanksAndSplitModelsGiveTheSame) {
   }
 }
 
+/// Rows before the invocation tokens have the bits of the model alone, in one step with those behind and in one of their
+/// own.
+TEST_F(Lora, AnAdapterActsFromItsPlaceOn) {
+  Runner runner(file_, set_);
+  const std::vector<float> plain = runner.step({piece(0)});
+  runner.model().load_adapter(0, read_adapter("llama-gqa4"));
+  runner.model().load_adapter(1, read_adapter("llama-gqa4-b"));
+  const auto rows = [&](const std::vector<float>& logits, std::int32_t first, std::int32_t end) {
+    return std::vector<float>(logits.begin() + first * golden_.vocab, logits.begin() + end * golden_.vocab);
+  };
+  const std::vector<float> late = runner.step({piece(0, {{0, 1.0f, 12}})});
+  expect_same_logits(rows(late, 0, 12), rows(plain, 0, 12), set_);
+  EXPECT_GT(relative_error(rows(late, 12, 13), rows(plain, 12, 13)), 1e-3);
+  // Of several each acts from its own place on.
+  const std::vector<float> both = runner.step({piece(0, {{1, 1.0f, 6}, {0, 1.0f, 12}})});
+  expect_same_logits(rows(both, 0, 12), rows(runner.step({piece(0, {{1, 1.0f, 6}})}), 0, 12), set_);
+  EXPECT_GT(relative_error(rows(both, 12, 20), rows(late, 12, 20)), 1e-3);
+  const Piece start = piece(3, {{0, 1.0f, 12}}, 12);
+  expect_same_logits(runner.step({start}), rows(plain, 0, 12), set_);
+}
+
 /// Each device has the pairs of its own layers.
 TEST_F(Lora, LayersOnTwoDevicesGiveTheSame) {
   if (is_gpu(set_)) {
@@ -278,11 +310,16 @@ TEST(LoraRefusals, NameTheKind) {
   EXPECT_THAT(adapter_refusal([](ModelFile& model) { model.set("adapter.type", std::string("other")); }),
               HasSubstr("key 'adapter.type' is 'other': only 'lora' is supported"));
   EXPECT_THAT(adapter_refusal([](ModelFile& model) { model.weights.clear(); }), HasSubstr("an adapter without tensors"));
-  EXPECT_THAT(adapter_refusal([&](ModelFile& model) {
-                model.weight("blk.0.attn_q.weight.lora_a").name = "blk.0.ffn_up_exps.weight.lora_a";
-                model.weight("blk.0.attn_q.weight.lora_b").name = "blk.0.ffn_up_exps.weight.lora_b";
-              }),
-              AllOf(HasSubstr("tensor 'blk.0.ffn_up_exps.weight"), HasSubstr("not supported")));
+  const auto invoked_by = [](const std::vector<std::uint64_t>& tokens) {
+    return adapter_refusal([&](ModelFile& model) {
+      model.set("adapter.alora.invocation_tokens", GgufArray{GgufType::u32, tokens});
+    });
+  };
+  EXPECT_EQ(invoked_by({3, 5}), "no error");
+  EXPECT_EQ(
+      invoked_by(std::vector<std::uint64_t>(257, 1)),
+      "tiny-lora.gguf: key 'adapter.alora.invocation_tokens' has 257 numbers: at most 256 ids of tokens were expected");
+  EXPECT_THAT(invoked_by({3, 5000}), HasSubstr("key 'adapter.alora.invocation_tokens' has token 5000, the model has "));
 }
 
 TEST(LoraRefusals, OfEmbeddingsNameTheTensor) {
