@@ -138,11 +138,11 @@ CallProblem<GatedDeltaNet> delta_problem(const GatedDeltaNet::Spec& spec, const 
   const StateStep step = state_step(rows, spec.state_elems(), 0.1f, random);
   const BatchArrays batch(problem.arrays, step.plan);
   const std::int64_t tokens = sum_of(rows);
-  const std::int64_t gate_stride = 2 * std::int64_t{spec.value_heads};
+  const std::int64_t gate_stride = spec.value_heads * (1 + spec.gates_of_head());
   const auto qkv = problem.arrays.input("qkv", random.normals(tokens * spec.input_width()));
   const auto gates = problem.arrays.input("beta and alpha", random.normals(tokens * gate_stride));
   const auto rate = problem.arrays.input("rate", negative(random.normals(spec.value_heads)));
-  const auto step_bias = problem.arrays.input("step_bias", random.normals(spec.value_heads));
+  const auto step_bias = problem.arrays.input("step_bias", random.normals(spec.value_heads * spec.gates_of_head()));
   const auto states = problem.arrays.updated("states", step.states, spec.key_dim);
   const auto out = problem.arrays.output<float>("out", tokens, spec.values());
   problem.tolerance = recurrent_tolerance;

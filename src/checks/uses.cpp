@@ -101,6 +101,8 @@ void add_recurrent(UseList& list) {
   list.add<CausalConv>({.channels = 2048, .taps = 3, .gates = true});  // LFM2
   list.add<CausalConv>({.channels = 8192, .taps = 4, .silu = true});   // Qwen3-Next
   list.add<GatedDeltaNet>({.key_heads = 16, .value_heads = 32, .key_dim = 128, .value_dim = 128});
+  // Kimi Linear
+  list.add<GatedDeltaNet>({.key_heads = 32, .value_heads = 32, .key_dim = 128, .value_dim = 128, .decays_of_keys = true});
   list.add<SsmScan>({.heads = 64, .head_dim = 64, .state_size = 128, .groups = 8});  // Nemotron-H
   list.add<SelectiveScan>({.channels = 8192, .state_size = 16});                     // Jamba
   list.add<OutputGate>({.heads = 32, .dim = 128, .gate = OutputGate::Gate::silu, .norm = true});

@@ -14,6 +14,7 @@ namespace rocmforge {
 /// head with q and k; with a = sigmoid(beta) and g = rate * softplus(alpha + step_bias), row after row:
 ///   q = q / sqrt(|q|^2 + 1e-6) / sqrt(key_dim);  k = k / sqrt(|k|^2 + 1e-6)
 ///   S = e^g S;  S = S + a (v - S k) k^T;  out = S q
+/// or with decays of keys (Kimi Delta Attention, 2025) an alpha, a step_bias and so a g for each column of S.
 /// S is zeros before the sequence and stays in the slot between steps.
 struct GatedDeltaNet {
   static constexpr std::string_view name = "gated_delta_net";
@@ -26,11 +27,14 @@ struct GatedDeltaNet {
     std::int32_t value_dim = 0;
     /// The key head of value head h: h % key_heads when tiled, otherwise h / (value_heads / key_heads).
     bool tiled = false;
+    bool decays_of_keys = false;
 
     [[nodiscard]] std::int64_t state_elems() const { return std::int64_t{value_heads} * value_dim * key_dim; }
     [[nodiscard]] std::int64_t keys() const { return std::int64_t{key_heads} * key_dim; }        ///< of a row, and queries
     [[nodiscard]] std::int64_t values() const { return std::int64_t{value_heads} * value_dim; }  ///< of a row
     [[nodiscard]] std::int64_t input_width() const { return 2 * keys() + values(); }
+    /// Elements of alpha and of step_bias for each value head.
+    [[nodiscard]] std::int64_t gates_of_head() const { return decays_of_keys ? key_dim : 1; }
     [[nodiscard]] std::int32_t key_head(std::int32_t value_head) const {
       return tiled ? value_head % key_heads : value_head / (value_heads / key_heads);
     }
@@ -40,10 +44,10 @@ struct GatedDeltaNet {
     const float* qkv = nullptr;  ///< [tokens, input_width()]: q of all key heads, k, v of all value heads
     std::int64_t qkv_stride = 0;
     const float* beta = nullptr;   ///< [tokens, value_heads], rows gate_stride apart
-    const float* alpha = nullptr;  ///< likewise
+    const float* alpha = nullptr;  ///< [tokens, value_heads, gates_of_head()], rows gate_stride apart
     std::int64_t gate_stride = 0;
     const float* rate = nullptr;       ///< [value_heads], at most 0
-    const float* step_bias = nullptr;  ///< [value_heads]
+    const float* step_bias = nullptr;  ///< [value_heads, gates_of_head()]
     StateView states;                  ///< f32 [value_heads, value_dim, key_dim] in each slot
     RaggedBatch batch;                 ///< its sequences, rows and slots; positions and pages are not read
     float* out = nullptr;              ///< [tokens, values()], rows out_stride apart, nothing that is read

@@ -61,8 +61,8 @@ std::string to_string(const SelectiveScan::Spec& spec) {
 }
 
 std::string to_string(const GatedDeltaNet::Spec& spec) {
-  return fmt::format("heads {}:{} of {}:{}{}", spec.value_heads, spec.key_heads, spec.value_dim, spec.key_dim,
-                     spec.tiled ? " tiled" : "");
+  return fmt::format("heads {}:{} of {}:{}{}{}", spec.value_heads, spec.key_heads, spec.value_dim, spec.key_dim,
+                     spec.tiled ? " tiled" : "", spec.decays_of_keys ? " decays of keys" : "");
 }
 
 std::string to_string(const OutputGate::Spec& spec) {

@@ -23,7 +23,7 @@ std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 /// The numbers of the heads.
 struct Weights {
   std::vector<float> rate;
-  std::vector<float> step_bias;
+  std::vector<float> step_bias;  ///< [value_heads, gates_of_head()]
 };
 
 /// Offsets that are added to the random numbers of the gates.
@@ -34,16 +34,19 @@ struct Gates {
 
 struct Sequence {
   std::vector<float> qkv;                  ///< [rows, input_width()]
-  std::vector<float> gates;                ///< [rows, 2, value_heads]: beta, alpha
+  std::vector<float> gates;                ///< [rows, gates_of_row()]: beta, alpha
   std::vector<float> expected;             ///< [rows, values()]
   std::vector<std::vector<float>> states;  ///< behind so many rows
 };
+
+/// Betas, then alphas.
+std::int64_t gates_of_row(const Spec& spec) { return spec.value_heads * (1 + spec.gates_of_head()); }
 
 /// One row of one value head of the definition.
 void expect_row(const Spec& spec, const Weights& weights, Sequence& sequence, std::int64_t row, std::int32_t head,
                 std::vector<double>& state) {
   const float* qkv = sequence.qkv.data() + row * spec.input_width();
-  const float* gates = sequence.gates.data() + row * 2 * spec.value_heads;
+  const float* gates = sequence.gates.data() + row * gates_of_row(spec);
   const std::int32_t key_head = spec.tiled ? head % spec.key_heads : head / (spec.value_heads / spec.key_heads);
   const float* q = qkv + key_head * spec.key_dim;
   const float* k = q + spec.key_heads * spec.key_dim;
@@ -58,13 +61,17 @@ void expect_row(const Spec& spec, const Weights& weights, Sequence& sequence, st
   const double q_scale = 1.0 / (length(q) * std::sqrt(static_cast<double>(spec.key_dim)));
   const double k_scale = 1.0 / length(k);
   const double share = 1.0 / (1.0 + std::exp(-double{gates[head]}));
-  const double x = double{gates[spec.value_heads + head]} + double{weights.step_bias[at(head)]};
-  const double decay = std::exp(double{weights.rate[at(head)]} * std::log1p(std::exp(x)));
+  std::vector<double> decays(at(spec.key_dim));
+  for (std::int32_t i = 0; i < spec.key_dim; ++i) {
+    const std::int64_t gate = spec.decays_of_keys ? head * spec.key_dim + i : head;
+    const double x = double{gates[spec.value_heads + gate]} + double{weights.step_bias[at(gate)]};
+    decays[at(i)] = std::exp(double{weights.rate[at(head)]} * std::log1p(std::exp(x)));
+  }
   for (std::int32_t j = 0; j < spec.value_dim; ++j) {
     double* s = state.data() + (std::int64_t{head} * spec.value_dim + j) * spec.key_dim;
     double recalled = 0.0;
     for (std::int32_t i = 0; i < spec.key_dim; ++i) {
-      s[i] *= decay;
+      s[i] *= decays[at(i)];
       recalled += s[i] * double{k[i]} * k_scale;
     }
     double out = 0.0;
@@ -77,9 +84,9 @@ void expect_row(const Spec& spec, const Weights& weights, Sequence& sequence, st
 }
 
 Sequence make_sequence(const Spec& spec, const Weights& weights, std::int64_t rows, const Gates& gates, Random& random) {
-  Sequence sequence{random.normals(rows * spec.input_width()), random.normals(rows * 2 * spec.value_heads), {}, {}};
+  Sequence sequence{random.normals(rows * spec.input_width()), random.normals(rows * gates_of_row(spec)), {}, {}};
   for (std::size_t i = 0; i < sequence.gates.size(); ++i) {
-    sequence.gates[i] += i / at(spec.value_heads) % 2 == 0 ? gates.beta : gates.alpha;
+    sequence.gates[i] += i % at(gates_of_row(spec)) < at(spec.value_heads) ? gates.beta : gates.alpha;
   }
   std::vector<double> state(at(spec.state_elems()), 0.0);
   sequence.states.emplace_back(state.begin(), state.end());
@@ -117,10 +124,10 @@ void append_rows(std::vector<float>& to, std::span<const float> from, std::int64
 Problem make_problem(const Spec& spec, const std::vector<Part>& parts, std::int32_t padding, const Gates& gates) {
   Problem problem{.spec = spec, .weights = {}, .parts = parts, .sequences = {}, .plan = {}, .qkv = {}, .gates = {}};
   problem.qkv_stride = spec.input_width() + 3;
-  problem.gate_stride = 2 * spec.value_heads + 1;
+  problem.gate_stride = gates_of_row(spec) + 1;
   problem.out_stride = spec.values() + 5;
   Random random(static_cast<std::uint64_t>(spec.input_width()));
-  problem.weights = {random.normals(spec.value_heads), random.normals(spec.value_heads)};
+  problem.weights = {random.normals(spec.value_heads), random.normals(spec.value_heads * spec.gates_of_head())};
   std::ranges::transform(problem.weights.rate, problem.weights.rate.begin(),
                          [](float rate) { return -0.02f - 0.2f * rate * rate; });
   for (const Part& part : parts) {
@@ -136,8 +143,8 @@ Problem make_problem(const Spec& spec, const std::vector<Part>& parts, std::int3
     problem.num_slots += 3;
     append_rows(problem.qkv, std::span(sequence.qkv).subspan(at(part.before * spec.input_width())), spec.input_width(),
                 problem.qkv_stride);
-    append_rows(problem.gates, std::span(sequence.gates).subspan(at(part.before * 2 * spec.value_heads)),
-                2 * std::int64_t{spec.value_heads}, problem.gate_stride);
+    append_rows(problem.gates, std::span(sequence.gates).subspan(at(part.before * gates_of_row(spec))), gates_of_row(spec),
+                problem.gate_stride);
   }
   problem.plan.add_padding(padding);
   problem.qkv.resize(at(problem.plan.num_tokens() * problem.qkv_stride), 0.5f);
@@ -267,6 +274,22 @@ TEST(DeltaNetConformance, TinyPromptsAreLongerThanWhatIsStaged) {
 }
 
 TEST(DeltaNetConformance, TinyPaddingWritesNothing) { expect_parts(heads(2, 4, 16, 8), {{9, 1}, {0, 1}, {1, 1}}, 5); }
+
+/// More rows than are staged at once, and than a chunk has.
+TEST(DeltaNetConformance, TinyKeysWithDecaysOfTheirOwn) {
+  for (Spec spec : {heads(2, 4, 16, 16), heads(1, 1, 128, 40), heads(2, 2, 36, 7)}) {
+    spec.decays_of_keys = true;
+    expect_parts(spec, {{0, 7}, {0, 1}, {4, 1}, {30, 70, 33}, {1, 17, 16}}, 2);
+  }
+}
+
+TEST(DeltaNetConformance, TinyDecaysOfKeysFarOpenAndClosed) {
+  Spec spec = heads(1, 1, 16, 16);
+  spec.decays_of_keys = true;
+  for (const float alpha : {-15.0f, 40.0f, 400.0f}) {
+    expect_parts(spec, {{3, 34, 33}}, 0, {1.0f, alpha});
+  }
+}
 
 TEST(DeltaNetConformance, HeadsOfRealModels) { expect_parts(heads(2, 4, 128, 128), {{0, 150, 128}, {77, 30}, {12, 1}}); }
 

@@ -1,6 +1,7 @@
 """Configurations drawn from a seed, for each model of tools/goldens/model_golden.py, and what released config.json files have beside them."""
 import json
 import random
+import re
 
 # Golden models that are not drawn, and why.
 LEFT_OUT = {
@@ -136,6 +137,8 @@ def released(config, name):
         experts = ("num_experts_per_tok", "n_routed_experts", "n_group", "topk_group", "n_shared_experts", "moe_intermediate_size",
                    "moe_shared_expert_intermediate_size", "norm_topk_prob", "routed_scaling_factor")
         return changes if "moe" in kinds else {**changes, **dict.fromkeys(experts)}
+    if family == "kimi_linear":
+        return released_kimi(config)
     if family in ("mistral4", "ministral3"):
         return {"architectures": ["Mistral3ForConditionalGeneration"]}
     if family == "step3p7":
@@ -159,12 +162,31 @@ def released_step(text):
             "partial_rotary_factors": [ropes[kind]["partial_rotary_factor"] for kind in kinds]}
 
 
-def transpose_experts(path):
-    """Released files of Qwen3-VL's experts have their matrices transposed."""
+def released_kimi(config):
+    """Layers are counted from 1."""
+    kinds = config["layer_types"]
+    layers = {key: [i + 1 for i, kind in enumerate(kinds) if kind == of]
+              for key, of in (("full_attn_layers", "full_attention"), ("kda_layers", "linear_attention"))}
+    return {"moe_router_activation_func": "sigmoid", "rope_theta": 10000.0,
+            "first_k_dense_replace": config["mlp_layer_types"].index("sparse"), "linear_attn_config": {
+                **layers, "head_dim": config["linear_head_dim"], "num_heads": config["linear_num_heads"],
+                "short_conv_kernel_size": config["linear_conv_kernel_dim"]}}
+
+
+def rewrite_tensors(path, change):
     from safetensors.torch import load_file, save_file
 
-    tensors = {name: values.transpose(-1, -2).contiguous() if ".experts." in name else values for name, values in load_file(path).items()}
-    save_file(tensors, path, {"format": "pt"})
+    save_file(dict(change(name, values) for name, values in load_file(path).items()), path, {"format": "pt"})
+
+
+def transpose_experts(name, values):
+    """Released files of Qwen3-VL's experts have their matrices transposed."""
+    return name, values.transpose(-1, -2).contiguous() if ".experts." in name else values
+
+
+def name_dense_parts(name, values):
+    """Transformers saves Kimi's dense parts with the name of those that have experts."""
+    return re.sub(r"block_sparse_moe\.(gate|up|down)_proj", r"mlp.\1_proj", name), values
 
 
 def complete(folder, name):
@@ -177,7 +199,9 @@ def complete(folder, name):
             config.pop(key, None)
     path.write_text(json.dumps(config))
     if config["model_type"] == "qwen3_vl_moe":
-        transpose_experts(folder / "model.safetensors")
+        rewrite_tensors(folder / "model.safetensors", transpose_experts)
+    if config["model_type"] == "kimi_linear":
+        rewrite_tensors(folder / "model.safetensors", name_dense_parts)
     size = config.get("vocab_size") or config.get("text_config", {}).get("vocab_size", 0)
     vocabulary = {f"t{i}": i for i in range(size)}
     (folder / "tokenizer.json").write_text(json.dumps({"model": {"type": "WordLevel", "vocab": vocabulary, "unk_token": "t0"}, "added_tokens": []}))

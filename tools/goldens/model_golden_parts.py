@@ -118,7 +118,7 @@ def latent_keys(joined, config):
         yield "attention.key_length", U32, config.kv_lora_rank + config.qk_rope_head_dim
         yield "attention.value_length", U32, config.kv_lora_rank
         yield from (("attention.key_length_mla", U32, key_length), ("attention.value_length_mla", U32, value_length))
-    if "mscale_all_dim" in config.rope_parameters:
+    if "mscale_all_dim" in (getattr(config, "rope_parameters", None) or {}):
         yield "rope.scaling.yarn_log_multiplier", F32, 0.1 * config.rope_parameters["mscale_all_dim"]
 
 

@@ -243,6 +243,7 @@ Json model_json(const GgufFile& file) {
             count_layer(convolution, convolution_json(layer));
             break;
           case MixerKind::delta_net:
+          case MixerKind::kimi_delta:
             count_layer(delta_net, delta_net_json(layer.delta_net));
             break;
           case MixerKind::ssm:

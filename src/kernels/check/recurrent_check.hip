@@ -75,18 +75,23 @@ __device__ inline void delta_step(const DeltaNetCheckArgs& args, std::int64_t t,
   const double eps = args.norm_eps;
   const double q_scale = over_length(q, spec.key_dim, eps) / sqrt(static_cast<double>(spec.key_dim));
   const double k_scale = over_length(k, spec.key_dim, eps);
-  const std::int64_t gate = t * args.gate_stride + head;
-  const double share = sigmoid(args.beta[gate]);
-  const double step = softplus(static_cast<double>(args.alpha[gate]) + static_cast<double>(args.step_bias[head]));
-  const double decay = exp(static_cast<double>(args.rate[head]) * step);
+  const double share = sigmoid(args.beta[t * args.gate_stride + head]);
+  const int each = spec.decays_of_keys ? spec.key_dim : 1;
+  const float* const alpha = args.alpha + t * args.gate_stride + std::int64_t{head} * each;
+  const float* const bias = args.step_bias + std::int64_t{head} * each;
+  const auto decay = [&](int key) {
+    const int i = spec.decays_of_keys ? key : 0;
+    const double step = softplus(static_cast<double>(alpha[i]) + static_cast<double>(bias[i]));
+    return exp(static_cast<double>(args.rate[head]) * step);
+  };
   double recalled = 0.0;
   for (int i = 0; i < spec.key_dim; ++i) {
-    recalled += decay * state[i] * static_cast<double>(k[i]) * k_scale;
+    recalled += decay(i) * state[i] * static_cast<double>(k[i]) * k_scale;
   }
   double sum = 0.0;
   for (int i = 0; i < spec.key_dim; ++i) {
     const double added = share * (v - recalled) * static_cast<double>(k[i]) * k_scale;
-    sum += state.set(i, decay * state[i] + added) * static_cast<double>(q[i]) * q_scale;
+    sum += state.set(i, decay(i) * state[i] + added) * static_cast<double>(q[i]) * q_scale;
   }
   args.out[t * args.out_stride + value] = static_cast<float>(sum);
 }

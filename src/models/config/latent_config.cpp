@@ -31,8 +31,22 @@ void expect_count(MetadataReader& metadata, std::string_view key, std::int32_t e
   }
 }
 
+/// The KV heads that a file names: `expected`, or 0 in layers with another mixer.
+void expect_kv_heads(MetadataReader& metadata, std::int32_t layers, std::int32_t expected, std::string_view why) {
+  constexpr std::string_view key = "attention.head_count_kv";
+  if (!metadata.contains(key)) {
+    return;
+  }
+  for (const std::int32_t heads : metadata.counts(key, layers, 0)) {
+    if (heads != expected && heads != 0) {
+      throw metadata.error(key, fmt::format("is {}, expected {}, {}", heads, expected, why));
+    }
+  }
+}
+
 /// The file's description of heads; gives the length of a head's key.
-std::int32_t read_head_lengths(MetadataReader& metadata, std::int32_t q_heads, std::int32_t n_rot, LatentConfig& latent) {
+std::int32_t read_head_lengths(const ModelConfig& config, MetadataReader& metadata, std::int32_t q_heads, std::int32_t n_rot,
+                               bool mixes_otherwise, LatentConfig& latent) {
   const bool by_row = metadata.contains("attention.key_length_mla");
   const std::int32_t key_length = read_length(metadata, by_row ? "attention.key_length_mla" : "attention.key_length");
   latent.value_dim = read_length(metadata, by_row ? "attention.value_length_mla" : "attention.value_length");
@@ -42,10 +56,14 @@ std::int32_t read_head_lengths(MetadataReader& metadata, std::int32_t q_heads, s
   latent.plain_dim = key_length - n_rot;
   if (by_row) {
     expect_count(metadata, "attention.key_length", latent.rank + n_rot, "the latent's length and what turns");
-    expect_count(metadata, "attention.value_length", latent.rank, "the latent's length");
-    expect_count(metadata, "attention.head_count_kv", 1, "all heads share the latent");
+    if (mixes_otherwise) {
+      metadata.contains("attention.value_length");
+    } else {
+      expect_count(metadata, "attention.value_length", latent.rank, "the latent's length");
+    }
+    expect_kv_heads(metadata, config.layers, 1, "all heads share the latent");
   } else {
-    expect_count(metadata, "attention.head_count_kv", q_heads, "the number of query heads");
+    expect_kv_heads(metadata, config.layers, q_heads, "the number of query heads");
   }
   return key_length;
 }
@@ -74,7 +92,7 @@ float read_scale(MetadataReader& metadata, std::int32_t key_length, RopeConfig& 
 }  // namespace
 
 AttentionConfig read_latent_attention(const ModelConfig& config, MetadataReader& metadata, std::int32_t q_heads,
-                                      std::int32_t context) {
+                                      std::int32_t context, bool mixes_otherwise) {
   AttentionConfig attention;
   attention.kv_heads = 1;
   attention.latent.rank = read_length(metadata, "attention.kv_lora_rank");
@@ -84,7 +102,8 @@ AttentionConfig read_latent_attention(const ModelConfig& config, MetadataReader&
   metadata.require("rope.dimension_count");
   attention.rope = read_rope(metadata, longest_row, config.context_length, context);
   attention.head_dim = attention.latent.rank + attention.rope.n_rot;
-  const std::int32_t key_length = read_head_lengths(metadata, q_heads, attention.rope.n_rot, attention.latent);
+  const std::int32_t key_length =
+      read_head_lengths(config, metadata, q_heads, attention.rope.n_rot, mixes_otherwise, attention.latent);
   attention.scale = read_scale(metadata, key_length, attention.rope);
   attention.temperature_scale = static_cast<float>(metadata.number("attention.temperature_scale", 0.0));
   const std::int32_t original = metadata.count("rope.scaling.original_context_length", config.context_length);

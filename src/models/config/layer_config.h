@@ -122,7 +122,7 @@ struct MambaConfig {
   [[nodiscard]] std::int64_t selected() const { return time_rank + 2 * std::int64_t{state_size}; }
 };
 
-/// A gated delta net: see GatedDeltaNet.
+/// A gated delta net: see GatedDeltaNet, DeltaNetMixer and KimiDeltaMixer.
 struct DeltaNetConfig {
   std::int32_t key_heads = 0;
   std::int32_t value_heads = 0;
@@ -199,7 +199,7 @@ struct BlockGraph {
 };
 
 /// The mixer of a layer.
-enum class MixerKind { attention, short_conv, ssm, mamba, delta_net, attention_and_ssm };
+enum class MixerKind { attention, short_conv, ssm, mamba, delta_net, kimi_delta, attention_and_ssm };
 
 /// The numbers of one layer.
 struct LayerConfig {

@@ -166,12 +166,14 @@ void read_layers(ModelConfig& config, MetadataReader& metadata, std::int32_t con
   const std::vector<std::int32_t> widths = metadata.counts(width_key, config.layers, least);
   const std::vector<std::int32_t> q_heads = metadata.counts("attention.head_count", config.layers, least);
   const auto attending = std::ranges::find_if(q_heads, [](std::int32_t heads) { return heads > 0; });
-  const AttentionConfig common = attending == q_heads.end() ? AttentionConfig{}
-                                 : architecture.latent      ? read_latent_attention(config, metadata, *attending, context)
-                                                            : read_attention(config, metadata, *attending, context);
-  const std::vector<std::int32_t> kv_heads = architecture.latent
-                                                 ? std::vector<std::int32_t>(q_heads.size(), common.kv_heads)
-                                                 : read_kv_heads(q_heads, metadata, architecture.mixes_otherwise);
+  const AttentionConfig common =
+      attending == q_heads.end() ? AttentionConfig{}
+      : architecture.latent      ? read_latent_attention(config, metadata, *attending, context, architecture.mixes_otherwise)
+                                 : read_attention(config, metadata, *attending, context);
+  std::vector<std::int32_t> kv_heads = read_kv_heads(q_heads, metadata, architecture.mixes_otherwise);
+  if (architecture.latent) {
+    std::ranges::transform(kv_heads, kv_heads.begin(), [](std::int32_t heads) { return std::min(heads, 1); });
+  }
   const float residual_scale = read_multiplier(metadata, "residual_scale");
   config.blocks.resize(static_cast<std::size_t>(config.layers));
   for (std::size_t index = 0; index < config.blocks.size(); ++index) {

@@ -43,4 +43,13 @@ MambaConfig read_mamba(MetadataReader& metadata) {
           .taps = count_up_to(metadata, "ssm.conv_kernel", 2, 1024)};
 }
 
+DeltaNetConfig read_kimi_delta(MetadataReader& metadata, std::int32_t heads) {
+  const std::int32_t head_dim = count_up_to(metadata, "kda.head_dim", 1, 65536);
+  return {.key_heads = heads,
+          .value_heads = heads,
+          .key_dim = head_dim,
+          .value_dim = head_dim,
+          .taps = count_up_to(metadata, "ssm.conv_kernel", 2, 1024)};
+}
+
 }  // namespace rocmforge

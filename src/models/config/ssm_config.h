@@ -10,5 +10,7 @@ namespace rocmforge {
 SsmConfig read_ssm(MetadataReader& metadata);
 /// The same of a Mamba mixer. Its norms are the architecture's.
 MambaConfig read_mamba(MetadataReader& metadata);
+/// The same of a KimiDeltaMixer with so many heads.
+DeltaNetConfig read_kimi_delta(MetadataReader& metadata, std::int32_t heads);
 
 }  // namespace rocmforge

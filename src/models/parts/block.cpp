@@ -4,6 +4,7 @@
 #include "models/parts/delta_net_mixer.h"
 #include "models/parts/dense_feed_forward.h"
 #include "models/parts/experts_feed_forward.h"
+#include "models/parts/kimi_delta_mixer.h"
 #include "models/parts/latent_mixer.h"
 #include "models/parts/mamba_mixer.h"
 #include "models/parts/short_conv_mixer.h"
@@ -50,6 +51,8 @@ std::unique_ptr<Mixer> make_mixer(Planner& planner, const ModelConfig& config, i
       return std::make_unique<MambaMixer>(planner, config, index);
     case MixerKind::delta_net:
       return std::make_unique<DeltaNetMixer>(planner, config, index);
+    case MixerKind::kimi_delta:
+      return std::make_unique<KimiDeltaMixer>(planner, config, index);
     case MixerKind::attention_and_ssm:
       return std::make_unique<TwoMixers>(planner, config, index);
   }

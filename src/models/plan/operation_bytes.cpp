@@ -47,7 +47,8 @@ std::size_t decode_bytes(const SelectiveScan::Spec& spec) {
 }
 
 std::size_t decode_bytes(const GatedDeltaNet::Spec& spec) {
-  return floats(spec.input_width() + spec.values() + 2 * std::int64_t{spec.value_heads} + 2 * spec.state_elems());
+  return floats(spec.input_width() + spec.values() + spec.value_heads * (1 + spec.gates_of_head()) +
+                2 * spec.state_elems());
 }
 std::size_t decode_bytes(const OutputGate::Spec& spec) { return floats(2 * spec.width() + spec.gates()); }
 std::size_t decode_bytes(const LatentAppend::Spec& spec) {

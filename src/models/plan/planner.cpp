@@ -138,6 +138,11 @@ const WeightVector* Planner::floats(std::string_view name, const Shape& shape, c
   return rows.whole() ? weights().vector(name, shape) : weights().selected_vector(name, shape, rows);
 }
 
+const WeightVector* Planner::joined_floats(std::span<const std::string> names, const Shape& each, const Selection& rows) {
+  plan_->report.add_weight_bytes(names.size() * static_cast<std::size_t>(each.elems()) * sizeof(float));
+  return weights().joined_vector(names, each, rows);
+}
+
 Range Planner::own(int index, std::int64_t count, std::string_view what) const {
   return with_context(place_of(index), [&] { return share_.equal(count, what); });
 }

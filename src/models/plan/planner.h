@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -133,6 +134,9 @@ class Planner {
   const WeightVector* vector(std::string_view name, std::int64_t dim) { return floats(name, {dim}); }
   /// As vector(), for a small tensor of any shape, or these of its rows, which together have that shape.
   const WeightVector* floats(std::string_view name, const Shape& shape, const Selection& rows = {});
+
+  /// As floats(), for several tensors, whose rows follow one another; those of each have the shape `each`.
+  const WeightVector* joined_floats(std::span<const std::string> names, const Shape& each, const Selection& rows);
 
   /// What of a layer is planned: the part of one of several ranks, or everything.
   [[nodiscard]] const Share& share() const { return share_; }

@@ -89,14 +89,26 @@ const WeightVector* WeightTable::vector(std::string_view name, const Shape& shap
 }
 
 const WeightVector* WeightTable::selected_vector(std::string_view name, Shape shape, const Selection& rows) {
-  const std::int64_t columns = shape.rank() > 1 ? shape[1] : 1;
-  check(rows.count() == shape[0], "the vector has as many rows as are selected");
-  const Shape all = shape.rank() > 1 ? Shape{rows.of, columns} : Shape{rows.of};
+  const std::string names[] = {std::string(name)};
+  return joined_vector(names, shape, rows);
+}
+
+const WeightVector* WeightTable::joined_vector(std::span<const std::string> names, const Shape& each,
+                                               const Selection& rows) {
+  const std::int64_t columns = each.rank() > 1 ? each[1] : 1;
+  check(rows.whole() || rows.count() == each[0], "a tensor gives as many rows as are selected");
+  const std::int64_t of = rows.whole() ? each[0] : rows.of;
+  const Shape all = each.rank() > 1 ? Shape{of, columns} : Shape{of};
   Device host;
   WeightStore store(*file_, host);
-  const float* values = store.floats(vector_tensor(name, all));
-  std::vector<float>& own = computed_.emplace_back(static_cast<std::size_t>(shape.elems()));
-  copy_selected(DType::f32, values, rows.of, columns, rows, {}, reinterpret_cast<std::byte*>(own.data()));
+  const auto elems = static_cast<std::size_t>(each.elems());
+  std::vector<float>& own = computed_.emplace_back(names.size() * elems);
+  float* out = own.data();
+  for (const std::string& name : names) {
+    const float* values = store.floats(vector_tensor(name, all));
+    copy_selected(DType::f32, values, of, columns, rows, {}, reinterpret_cast<std::byte*>(out));
+    out += elems;
+  }
   return constants(own);
 }
 

@@ -49,6 +49,8 @@ class WeightTable {
   const WeightVector* vector(std::string_view name, const Shape& shape);
   /// These rows of a small tensor [rows] or [rows, columns]; together they have `shape`.
   const WeightVector* selected_vector(std::string_view name, Shape shape, const Selection& rows);
+  /// The same of several tensors, whose selected rows of the shape `each` follow one another.
+  const WeightVector* joined_vector(std::span<const std::string> names, const Shape& each, const Selection& rows);
   /// The same [dim], times `factor`.
   const WeightVector* scaled_vector(std::string_view name, std::int64_t dim, float factor);
   /// Computed numbers in the device's memory.

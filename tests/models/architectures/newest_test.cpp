@@ -1,4 +1,4 @@
-// Llama 4, Laguna, Muse Glimmer and Step 3.5: what their files do not say, and what is refused.
+// Llama 4, Laguna, Muse Glimmer, Step 3.5 and Kimi Linear: what their files do not say, and what is refused.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -166,6 +166,33 @@ TEST(Step35, BlocksOfMultiTokenPredictionAreLeftOut) {
   const ModelConfig config = config_of(model);
   EXPECT_EQ(config.layers, 4);
   EXPECT_FALSE(config.mtp_supported);
+}
+
+TEST(KimiLinear, LayersWithoutKvHeadsAreDeltaNetsAndNothingTurns) {
+  const ModelConfig config = config_of(ModelFile::golden("kimi-linear"));
+  EXPECT_EQ(config.layer(0).mixer, MixerKind::kimi_delta);
+  EXPECT_EQ(config.layer(1).mixer, MixerKind::attention);
+  EXPECT_EQ(config.layer(2).mixer, MixerKind::kimi_delta);
+  EXPECT_EQ(config.layer(0).delta_net.value_heads, 4);
+  EXPECT_EQ(config.layer(0).delta_net.key_dim, 12);
+  EXPECT_EQ(config.layer(1).attention.latent.rank, 48);
+  EXPECT_EQ(config.layer(1).attention.rope.kind, RopeKind::none);
+  EXPECT_EQ(config.layer(0).feed_forward.experts.count, 0);
+  EXPECT_EQ(config.layer(1).feed_forward.experts.score, RouteScore::sigmoid);
+}
+
+TEST(KimiLinear, ImpossibleNumbersAreRefused) {
+  EXPECT_THAT(refusal("kimi-linear", [](ModelFile& model) { model.remove("kimi-linear.kda.head_dim"); }),
+              HasSubstr("'kimi-linear.kda.head_dim' is missing"));
+  EXPECT_THAT(refusal_of_key("kimi-linear", "kimi-linear.kda.head_dim", std::uint64_t{65537}),
+              HasSubstr("'kimi-linear.kda.head_dim' is 65537"));
+  EXPECT_THAT(refusal_of_key("kimi-linear", "kimi-linear.ssm.conv_kernel", std::uint64_t{1}),
+              HasSubstr("'kimi-linear.ssm.conv_kernel' is 1"));
+  EXPECT_THAT(refusal_of_key("kimi-linear", "kimi-linear.attention.head_count_kv",
+                             GgufArray{GgufType::u32, std::vector<std::uint64_t>{0, 2, 0}}),
+              HasSubstr("'kimi-linear.attention.head_count_kv' is 2, expected 1, all heads share the latent"));
+  EXPECT_THAT(refusal("kimi-linear", [](ModelFile& model) { model.remove_weight("blk.0.ssm_conv1d_k.weight"); }),
+              HasSubstr("blk.0.ssm_conv1d_k.weight"));
 }
 
 }  // namespace

@@ -107,7 +107,7 @@ void check_arguments(const GatedDeltaNet::Spec& spec, const GatedDeltaNet::Args&
   require_pointer(args.step_bias, operation, "step_bias");
   require_pointer(args.out, operation, "out");
   require_least(args.qkv_stride, spec.input_width(), operation, "qkv_stride");
-  require_least(args.gate_stride, spec.value_heads, operation, "gate_stride");
+  require_least(args.gate_stride, spec.value_heads * spec.gates_of_head(), operation, "gate_stride");
   require_least(args.out_stride, spec.values(), operation, "out_stride");
   require(args.out != args.qkv && args.out != args.beta && args.out != args.alpha, "{}: out is what it reads", operation);
   check_states(operation, args.states, args.batch, spec.state_elems() * static_cast<std::int64_t>(sizeof(float)), device);

@@ -29,7 +29,7 @@ class CpuDeltaNet final : public CpuKernel<OpKernel<GatedDeltaNet>> {
     const std::int64_t pieces = divide_up(spec.value_dim, each);
     const std::int64_t heads = std::int64_t{args.batch.num_sequences} * spec.value_heads;
     for_each_range(context, heads * pieces, 1, [&](std::int64_t begin, std::int64_t end) {
-      std::vector<float> memory(2 * static_cast<std::size_t>(spec.key_dim));
+      std::vector<float> memory((spec.decays_of_keys ? 5 : 2) * static_cast<std::size_t>(spec.key_dim));
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t head = i / pieces;
         const auto column = static_cast<std::int32_t>(i % pieces) * each;
@@ -51,7 +51,7 @@ class CpuDeltaNet final : public CpuKernel<OpKernel<GatedDeltaNet>> {
     std::int32_t columns = 0;
   };
 
-  /// `memory` holds two vectors of key_dim.
+  /// `memory` holds two vectors of key_dim, or five with Spec::decays_of_keys.
   void scan(const GatedDeltaNet::Spec& spec, const GatedDeltaNet::Args& args, const Piece& piece, float* memory) const {
     const std::int64_t first = (std::int64_t{piece.head} * spec.value_dim + piece.column) * spec.key_dim;
     for_each_row_in_slot(args.states, args.batch, piece.sequence, first, std::int64_t{piece.columns} * spec.key_dim,
@@ -63,14 +63,24 @@ class CpuDeltaNet final : public CpuKernel<OpKernel<GatedDeltaNet>> {
     const float* qkv = args.qkv + t * args.qkv_stride;
     const std::int64_t key = std::int64_t{spec.key_head(piece.head)} * spec.key_dim;
     const std::int64_t value = std::int64_t{piece.head} * spec.value_dim + piece.column;
-    const std::int64_t gate = t * args.gate_stride + piece.head;
-    const float x = args.alpha[gate] + args.step_bias[piece.head];
-    const float softplus = x > 20.0f ? x : std::log1p(std::exp(x));
+    const std::int64_t each = spec.gates_of_head();
+    const float* const alpha = args.alpha + t * args.gate_stride + piece.head * each;
+    const float* const bias = args.step_bias + piece.head * each;
+    const auto decay = [&](std::int64_t i) {
+      const float x = alpha[i] + bias[i];
+      const float softplus = x > 20.0f ? x : std::log1p(std::exp(x));
+      return std::exp(args.rate[piece.head] * softplus);
+    };
+    float* const decays = spec.decays_of_keys ? memory + 2 * spec.key_dim : nullptr;
+    for (std::int32_t i = 0; decays != nullptr && i < spec.key_dim; ++i) {
+      decays[i] = decay(i);
+    }
     body().delta_net_row({.key_dim = spec.key_dim,
                           .value_dim = piece.columns,
                           .norm_eps = GatedDeltaNet::norm_eps,
-                          .decay = std::exp(args.rate[piece.head] * softplus),
-                          .share = 1.0f / (1.0f + std::exp(-args.beta[gate])),
+                          .decay = decays != nullptr ? 1.0f : decay(0),
+                          .decays = decays,
+                          .share = 1.0f / (1.0f + std::exp(-args.beta[t * args.gate_stride + piece.head])),
                           .q = qkv + key,
                           .k = qkv + spec.keys() + key,
                           .v = qkv + 2 * spec.keys() + value,

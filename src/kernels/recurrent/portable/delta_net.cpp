@@ -10,6 +10,8 @@ namespace rocmforge {
 namespace {
 
 constexpr Kernel<gpu::DeltaNetArgs> delta_net_kernel{"delta_net", "gated_delta_net", LaunchOrder::by_kernel};
+/// With a decay for each element of a key. All sequences are scanned row by row.
+constexpr Kernel<gpu::DeltaNetArgs> key_decays_kernel{"delta_net", "delta_net_key_decays", LaunchOrder::by_kernel};
 constexpr Kernel<gpu::OutputGateArgs> output_gate_kernel{"delta_net", "output_gate", LaunchOrder::by_kernel};
 
 class GpuDeltaNet final : public GpuKernel<OpKernel<GatedDeltaNet>> {
@@ -25,7 +27,7 @@ class GpuDeltaNet final : public GpuKernel<OpKernel<GatedDeltaNet>> {
   }
 
   [[nodiscard]] std::size_t workspace_bytes(const GatedDeltaNet::Spec& spec, std::int64_t tokens) const override {
-    return chunk_workspace_bytes(spec.key_heads, spec.value_heads, spec.key_dim, tokens);
+    return spec.decays_of_keys ? 0 : chunk_workspace_bytes(spec.key_heads, spec.value_heads, spec.key_dim, tokens);
   }
 
   void run(const GatedDeltaNet::Spec& spec, const GatedDeltaNet::Args& args, ExecutionContext& context) const override {
@@ -33,8 +35,10 @@ class GpuDeltaNet final : public GpuKernel<OpKernel<GatedDeltaNet>> {
     if (args.batch.num_sequences == 0) {
       return;
     }
-    if (scan_chunks(chunk_args(spec, args), args.batch, args.workspace, *context.stream)) {
-      scan_rows(spec, args, *context.stream);
+    if (spec.decays_of_keys) {
+      scan_rows(spec, args, key_decays_kernel, *context.stream);
+    } else if (scan_chunks(chunk_args(spec, args), args.batch, args.workspace, *context.stream)) {
+      scan_rows(spec, args, delta_net_kernel, *context.stream);
     }
   }
 
@@ -63,29 +67,29 @@ class GpuDeltaNet final : public GpuKernel<OpKernel<GatedDeltaNet>> {
             .tiled = spec.tiled};
   }
 
-  /// Sequences with few rows.
-  static void scan_rows(const GatedDeltaNet::Spec& spec, const GatedDeltaNet::Args& args, Stream& stream) {
+  static void scan_rows(const GatedDeltaNet::Spec& spec, const GatedDeltaNet::Args& args,
+                        const Kernel<gpu::DeltaNetArgs>& kernel, Stream& stream) {
     const std::int64_t pieces = divide_up(spec.value_dim, gpu::delta_net_columns) * spec.value_heads;
-    delta_net_kernel.launch(stream, launch_of(pieces, args.batch.num_sequences, gpu::delta_net_threads),
-                            {.qkv = args.qkv,
-                             .beta = args.beta,
-                             .alpha = args.alpha,
-                             .rate = args.rate,
-                             .step_bias = args.step_bias,
-                             .out = args.out,
-                             .states = args.states.data,
-                             .slots = args.batch.states,
-                             .query_offsets = args.batch.query_offsets,
-                             .qkv_stride = args.qkv_stride,
-                             .gate_stride = args.gate_stride,
-                             .out_stride = args.out_stride,
-                             .slot_stride = args.states.slot_stride,
-                             .sequences = args.batch.num_sequences,
-                             .key_heads = spec.key_heads,
-                             .value_heads = spec.value_heads,
-                             .key_dim = spec.key_dim,
-                             .value_dim = spec.value_dim,
-                             .tiled = spec.tiled});
+    kernel.launch(stream, launch_of(pieces, args.batch.num_sequences, gpu::delta_net_threads),
+                  {.qkv = args.qkv,
+                   .beta = args.beta,
+                   .alpha = args.alpha,
+                   .rate = args.rate,
+                   .step_bias = args.step_bias,
+                   .out = args.out,
+                   .states = args.states.data,
+                   .slots = args.batch.states,
+                   .query_offsets = args.batch.query_offsets,
+                   .qkv_stride = args.qkv_stride,
+                   .gate_stride = args.gate_stride,
+                   .out_stride = args.out_stride,
+                   .slot_stride = args.states.slot_stride,
+                   .sequences = args.batch.num_sequences,
+                   .key_heads = spec.key_heads,
+                   .value_heads = spec.value_heads,
+                   .key_dim = spec.key_dim,
+                   .value_dim = spec.value_dim,
+                   .tiled = spec.tiled});
   }
 };
 

@@ -16,19 +16,36 @@ constexpr int columns = delta_net_columns;
 constexpr int most_keys = delta_net_key_dim;
 constexpr int lanes = delta_net_threads / columns;  ///< for one column
 constexpr int fours = most_keys / lanes / 4;        ///< of each lane: four c * lanes + lane of the column
-constexpr int staged_rows = 32;
-constexpr int staging_lanes = 32;  ///< for one row
+constexpr int staging_lanes = 32;                   ///< for one row
 
+/// The decays of a row: one, or one for each element of a key. In shared memory there is room for fewer rows of those.
+template <bool of_keys>
+struct Decays {
+  float all[32];
+};
+template <>
+struct Decays<true> {
+  alignas(16) float all[16][most_keys];
+};
+
+template <bool of_keys>
 struct Staged {
+  static constexpr int staged_rows = of_keys ? 16 : 32;
   alignas(16) float q[staged_rows][most_keys];
   alignas(16) float k[staged_rows][most_keys];
   float v[staged_rows][columns];
-  float decay[staged_rows];
+  Decays<of_keys> decays;
   float share[staged_rows];
   float overlap[staged_rows];  ///< k q
 };
 
+__device__ inline float decay_of(float rate, float x) {
+  const float softplus = x > 20.0f ? x : log1pf(expf(x));
+  return expf(rate * softplus);
+}
+
 /// What a work-group computes.
+template <bool of_keys>
 struct Piece {
   const DeltaNetArgs& args;
   int head;
@@ -48,10 +65,12 @@ struct Piece {
   }
 
   /// One row, by staging_lanes threads.
-  __device__ void stage_keys(Staged& staged, int row, std::int64_t token) const {
+  __device__ void stage_keys(Staged<of_keys>& staged, int row, std::int64_t token) const {
     const int lane = thread_index() % staging_lanes;
     // Read together with the keys: their sums do not wait for these.
-    const float alpha = args.alpha[token * args.gate_stride + head];
+    const float* alpha = args.alpha + token * args.gate_stride + std::int64_t{head} * (of_keys ? args.key_dim : 1);
+    const float* bias = args.step_bias + head * (of_keys ? args.key_dim : 1);
+    const float first_alpha = alpha[0];
     const float beta = args.beta[token * args.gate_stride + head];
     const float* q = args.qkv + token * args.qkv_stride + std::int64_t{key_head} * args.key_dim;
     const float* k = q + std::int64_t{args.key_heads} * args.key_dim;
@@ -79,18 +98,22 @@ struct Piece {
     for (int i = 0; i < each; ++i) {
       staged.q[row][i * staging_lanes + lane] = own_q[i] * scale_q;
       staged.k[row][i * staging_lanes + lane] = own_k[i] * scale_k;
+      if constexpr (of_keys) {
+        const int key = i * staging_lanes + lane;
+        staged.decays.all[row][key] = key < args.key_dim ? decay_of(args.rate[head], alpha[key] + bias[key]) : 0.0f;
+      }
     }
     if (lane == 0) {
-      const float x = alpha + args.step_bias[head];
-      const float softplus = x > 20.0f ? x : log1pf(expf(x));
-      staged.decay[row] = expf(args.rate[head] * softplus);
+      if constexpr (!of_keys) {
+        staged.decays.all[row] = decay_of(args.rate[head], first_alpha + bias[0]);
+      }
       staged.share[row] = 1.0f / (1.0f + expf(-beta));
       staged.overlap[row] = products * scale_k * scale_q;
     }
   }
 
   /// Rows from `token` on.
-  __device__ void stage(Staged& staged, std::int64_t token, int rows) const {
+  __device__ void stage(Staged<of_keys>& staged, std::int64_t token, int rows) const {
     constexpr int at_once = delta_net_threads / staging_lanes;
     const int first_of_wave = thread_index() / wave_size * (wave_size / staging_lanes);
     for (int first = 0; first + first_of_wave < rows; first += at_once) {
@@ -131,9 +154,26 @@ struct Column {
     }
   }
 
+  /// Decays of single keys are applied to S first.
+  template <bool of_keys>
+  __device__ void decay_keys(const Staged<of_keys>& staged, int row, int lane) {
+    if constexpr (of_keys) {
+#pragma unroll
+      for (int c = 0; c < fours; ++c) {
+        const Floats<4> decays = load<4>(staged.decays.all[row], c * lanes + lane);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          state[c].values[i] *= decays.values[i];
+        }
+      }
+    }
+  }
+
   /// The column's output. S q is computed before S changes, so that both sums need one exchange between the lanes.
-  __device__ float step(const Staged& staged, int row, int column, int lane) {
+  template <bool of_keys>
+  __device__ float step(const Staged<of_keys>& staged, int row, int column, int lane) {
     Floats<4> k[fours];
+    decay_keys(staged, row, lane);
     float recalled[4] = {};
     float asked[4] = {};
 #pragma unroll
@@ -146,7 +186,10 @@ struct Column {
         asked[i] += state[c].values[i] * q.values[i];
       }
     }
-    const float decay = staged.decay[row];
+    float decay = 1.0f;
+    if constexpr (!of_keys) {
+      decay = staged.decays.all[row];
+    }
     const float all_recalled = wave_reduce<Sum, lanes>((recalled[0] + recalled[1]) + (recalled[2] + recalled[3]));
     const float all_asked = wave_reduce<Sum, lanes>((asked[0] + asked[1]) + (asked[2] + asked[3]));
     const float change = staged.share[row] * (staged.v[row][column] - decay * all_recalled);
@@ -167,22 +210,22 @@ struct Rows {
   std::int64_t first;
   int count;  ///< 0: scanned in chunks, or behind the last sequence
 
-  __device__ Rows(const DeltaNetArgs& args, std::int32_t sequence) : slots{-1, -1, -1, 0}, first(0), count(0) {
+  __device__ Rows(const DeltaNetArgs& args, std::int32_t sequence, bool chunks) : slots{-1, -1, -1, 0}, first(0), count(0) {
     if (sequence < args.sequences) {
       slots = args.slots[sequence];
       first = args.query_offsets[sequence];
       const int rows = static_cast<int>(args.query_offsets[sequence + 1] - first);
-      count = rows < chunk_least_rows ? rows : 0;
+      count = rows < chunk_least_rows || !chunks ? rows : 0;
     }
   }
 };
 
-}  // namespace
-
-ROCMFORGE_KERNEL __launch_bounds__(delta_net_threads) gated_delta_net(DeltaNetArgs args) {
-  __shared__ Staged staged;
+template <bool of_keys>
+__device__ inline void scan(const DeltaNetArgs& args) {
+  constexpr int staged_rows = Staged<of_keys>::staged_rows;
+  __shared__ Staged<of_keys> staged;
   release_successor();
-  const Piece piece(args);
+  const Piece<of_keys> piece(args);
   const int column = thread_index() / lanes;
   const int lane = thread_index() % lanes;
   const bool inside = piece.first_column + column < args.value_dim;
@@ -192,12 +235,12 @@ ROCMFORGE_KERNEL __launch_bounds__(delta_net_threads) gated_delta_net(DeltaNetAr
     own.load_from(used ? piece.column_of(rows.slots.read, column) : nullptr, args.key_dim, lane);
   };
   // The arrays of a step and the states of earlier steps are read before the predecessor has ended.
-  Rows now(args, static_cast<std::int32_t>(blockIdx.y));
+  Rows now(args, static_cast<std::int32_t>(blockIdx.y), !of_keys);
   load(now);
   wait_for_predecessor();
   for (std::int32_t sequence = blockIdx.y; sequence < args.sequences; sequence += gridDim.y) {
     if (sequence != static_cast<std::int32_t>(blockIdx.y)) {
-      now = Rows(args, sequence);
+      now = Rows(args, sequence, !of_keys);
       load(now);
     }
     const auto [slots, first, rows] = now;
@@ -225,6 +268,12 @@ ROCMFORGE_KERNEL __launch_bounds__(delta_net_threads) gated_delta_net(DeltaNetAr
     }
   }
 }
+
+}  // namespace
+
+ROCMFORGE_KERNEL __launch_bounds__(delta_net_threads) gated_delta_net(DeltaNetArgs args) { scan<false>(args); }
+
+ROCMFORGE_KERNEL __launch_bounds__(delta_net_threads) delta_net_key_decays(DeltaNetArgs args) { scan<true>(args); }
 
 namespace {
 

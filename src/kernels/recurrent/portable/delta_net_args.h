@@ -16,9 +16,9 @@ inline constexpr int delta_net_key_dim = 128;  ///< the most a work-group can ho
 struct DeltaNetArgs {
   const float* qkv;                   ///< [tokens, 2 keys + values], rows `qkv_stride` apart
   const float* beta;                  ///< [tokens, value_heads], rows `gate_stride` apart
-  const float* alpha;                 ///< likewise
+  const float* alpha;                 ///< [tokens, value_heads], or [tokens, value_heads, key_dim], likewise
   const float* rate;                  ///< [value_heads]
-  const float* step_bias;             ///< [value_heads]
+  const float* step_bias;             ///< [value_heads], or [value_heads, key_dim]
   float* out;                         ///< [tokens, values], rows `out_stride` apart
   std::byte* states;                  ///< [slots], f32 [value_heads, value_dim, key_dim] in each, `slot_stride` bytes apart
   const StateSlots* slots;            ///< [sequences]

@@ -35,6 +35,20 @@ class ReferenceDeltaNet final : public AnyReference<GatedDeltaNet> {
   }
 
  private:
+  /// Of each element of a key.
+  static std::vector<double> decays(const GatedDeltaNet::Spec& spec, const GatedDeltaNet::Args& args, std::int64_t t,
+                                    std::int32_t head) {
+    const std::int64_t each = spec.gates_of_head();
+    const float* alpha = args.alpha + t * args.gate_stride + head * each;
+    std::vector<double> decays(static_cast<std::size_t>(spec.key_dim));
+    for (std::size_t i = 0; i < decays.size(); ++i) {
+      const std::int64_t at = spec.decays_of_keys ? static_cast<std::int64_t>(i) : 0;
+      const double x = double{alpha[at]} + double{args.step_bias[head * each + at]};
+      decays[i] = std::exp(double{args.rate[head]} * std::log1p(std::exp(x)));
+    }
+    return decays;
+  }
+
   static void step(const GatedDeltaNet::Spec& spec, const GatedDeltaNet::Args& args, std::int64_t t, std::int32_t head,
                    std::vector<float>& state) {
     const float* row = args.qkv + t * args.qkv_stride;
@@ -42,19 +56,18 @@ class ReferenceDeltaNet final : public AnyReference<GatedDeltaNet> {
     const std::vector<double> q = unit_vector(row + key_offset, spec.key_dim);
     const std::vector<double> k = unit_vector(row + spec.keys() + key_offset, spec.key_dim);
     const float* v = row + 2 * spec.keys() + std::int64_t{head} * spec.value_dim;
-    const double x = double{args.alpha[t * args.gate_stride + head]} + double{args.step_bias[head]};
-    const double decay = std::exp(double{args.rate[head]} * std::log1p(std::exp(x)));
+    const std::vector<double> decay = decays(spec, args, t, head);
     const double share = sigmoid(double{args.beta[t * args.gate_stride + head]});
     float* out = args.out + t * args.out_stride + std::int64_t{head} * spec.value_dim;
     for (std::int32_t j = 0; j < spec.value_dim; ++j) {
       float* column = state.data() + k.size() * static_cast<std::size_t>(j);
       double recalled = 0.0;
       for (std::size_t i = 0; i < k.size(); ++i) {
-        recalled += decay * double{column[i]} * k[i];
+        recalled += decay[i] * double{column[i]} * k[i];
       }
       double sum = 0.0;
       for (std::size_t i = 0; i < k.size(); ++i) {
-        column[i] = static_cast<float>(decay * double{column[i]} + share * (double{v[j]} - recalled) * k[i]);
+        column[i] = static_cast<float>(decay[i] * double{column[i]} + share * (double{v[j]} - recalled) * k[i]);
         sum += double{column[i]} * q[i];
       }
       out[j] = static_cast<float>(sum / std::sqrt(static_cast<double>(spec.key_dim)));

@@ -162,6 +162,7 @@ struct DeltaNetRow {
   int32_t value_dim;  ///< columns
   float norm_eps;
   float decay;
+  float* decays;  ///< [3 * key_dim]: of each element of a key, and memory; null: `decay` is that of all
   float share;
   const float* q;  ///< [key_dim], as k not yet normalised
   const float* k;

@@ -28,9 +28,21 @@ inline void scaled(const float* x, float factor, int32_t count, float* out) {
   }
 }
 
+inline void multiplied(const float* x, const float* factors, int32_t count, float* out) {
+  for (int32_t i = 0; i < count; i += vec_width) {
+    store_some(out + i, load_some(x + i, count - i) * load_some(factors + i, count - i), count - i);
+  }
+}
+
+/// What a state is multiplied with before its decay: k and q, times the decays of keys if there are any.
+struct Readers {
+  const float* k;
+  const float* q;
+};
+
 /// Some columns of the state, [columns, key_dim], which all read the same q and k.
 template <int columns>
-inline void update(const DeltaNetRow& row, int32_t column, float overlap) {
+inline void update(const DeltaNetRow& row, const Readers& readers, int32_t column, float overlap) {
   float* state = row.state + static_cast<int64_t>(column) * row.key_dim;
   Vec recalled[columns];
   Vec asked[columns];
@@ -39,8 +51,8 @@ inline void update(const DeltaNetRow& row, int32_t column, float overlap) {
   }
   for (int32_t i = 0; i < row.key_dim; i += vec_width) {
     const int32_t left = row.key_dim - i;
-    const Vec k = load_some(row.unit_k + i, left);
-    const Vec q = load_some(row.unit_q + i, left);
+    const Vec k = load_some(readers.k + i, left);
+    const Vec q = load_some(readers.q + i, left);
     for (int c = 0; c < columns; ++c) {
       const Vec value = load_some(state + static_cast<int64_t>(c) * row.key_dim + i, left);
       recalled[c] = fma(value, k, recalled[c]);
@@ -53,10 +65,11 @@ inline void update(const DeltaNetRow& row, int32_t column, float overlap) {
     row.out[column + c] = row.decay * sum_lanes(asked[c]) + delta * overlap;
     change[c] = broadcast(delta);
   }
-  const Vec decay = broadcast(row.decay);
+  const Vec common = broadcast(row.decay);
   for (int32_t i = 0; i < row.key_dim; i += vec_width) {
     const int32_t left = row.key_dim - i;
     const Vec k = load_some(row.unit_k + i, left);
+    const Vec decay = row.decays != nullptr ? load_some(row.decays + i, left) : common;
     for (int c = 0; c < columns; ++c) {
       float* at = state + static_cast<int64_t>(c) * row.key_dim + i;
       store_some(at, fma(change[c], k, load_some(at, left) * decay), left);
@@ -71,12 +84,19 @@ void delta_net_row(const DeltaNetRow& row) {
   const float q_norm = __builtin_sqrtf(dot_of(row.q, row.q, row.key_dim) + row.norm_eps);
   scaled(row.q, 1.0f / (q_norm * __builtin_sqrtf(static_cast<float>(row.key_dim))), row.key_dim, row.unit_q);
   const float overlap = dot_of(row.unit_k, row.unit_q, row.key_dim);
+  Readers readers{row.unit_k, row.unit_q};
+  if (row.decays != nullptr) {
+    float* const decayed = row.decays + row.key_dim;
+    multiplied(row.unit_k, row.decays, row.key_dim, decayed);
+    multiplied(row.unit_q, row.decays, row.key_dim, decayed + row.key_dim);
+    readers = {decayed, decayed + row.key_dim};
+  }
   int32_t column = 0;
   for (; column + 4 <= row.value_dim; column += 4) {
-    update<4>(row, column, overlap);
+    update<4>(row, readers, column, overlap);
   }
   for (; column < row.value_dim; ++column) {
-    update<1>(row, column, overlap);
+    update<1>(row, readers, column, overlap);
   }
 }
 
