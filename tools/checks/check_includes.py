@@ -20,6 +20,25 @@ ALGORITHMS = (r"(?:ranges::)?(?:sort|stable_sort|partial_sort|nth_element|find|f
               r"|push_heap|pop_heap|make_heap|includes|set_intersection)\s*\(|\bstd::(?:max|min|copy|fill|equal)\s*[<(]")
 MATHS = r"(?:sqrt|exp|exp2|expm1|log|log2|log10|log1p|pow|sin|cos|tanh|erf|floor|ceil|round|lround|llround|trunc|fma|fmod|isnan|isinf|isfinite|ldexp|nearbyint|lrint)\s*\("
 NAMES = {  # what stands behind std:: or, in a tuple, the whole expression
+    # Not precompiled, and no header of this table brings them.
+    "bitset": r"bitset\s*<",
+    "charconv": r"(?:from_chars|to_chars)\b",
+    "condition_variable": r"condition_variable\b",
+    "deque": r"deque\s*<",
+    "fstream": r"[io]?fstream\b",
+    "future": r"(?:future|promise|async)\b",
+    "iomanip": r"(?:setw|setprecision|setfill)\b",
+    "iostream": r"(?:cin|cout|cerr)\b",
+    "list": r"list\s*<",
+    "queue": r"(?:priority_)?queue\s*<",
+    "random": r"(?:mt19937|random_device|\w+_distribution)\b",
+    "regex": r"(?:regex|smatch|cmatch)\b",
+    "set": r"(?:multi)?set\s*<",
+    "shared_mutex": r"shared_(?:mutex|lock)\b",
+    "sstream": r"[io]?stringstream\b",
+    "unordered_set": r"unordered_set\b",
+    "variant": r"(?:variant\s*<|visit\s*\(|get_if\s*<|holds_alternative|monostate)",
+    # Those that builds precompile.
     "algorithm": ALGORITHMS,
     "array": r"(?:array\s*[<{]|to_array)",
     "atomic": r"(?:atomic\b|memory_order)",

@@ -8,7 +8,7 @@ import tarfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDERS = ("src", "library", "apps", "tests")
-INCLUDE_ROOTS = ("src", "library/include", "library", "tests", "apps/options", "apps/rocmforge")
+INCLUDE_ROOTS = ("src", "library/include", "library", "tests", "apps", "apps/options", "apps/rocmforge")
 GPU_SOURCES, HOST_SOURCES = (".hip", ".cu"), (".cpp",)
 KINDS = (".h", *GPU_SOURCES, *HOST_SOURCES)
 DIRECTIVE = re.compile(r'^[ \t]*#[ \t]*(if|endif|include)\w*[ \t]*("[^"\n]+"|<[^>\n]+>)?', re.M)
