@@ -1,6 +1,7 @@
 """Which files tools/checks/check_headers.py chooses, in a checkout of its own, and what it says of them: check_headers_test.py COMPILER"""
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,8 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMPILER = sys.argv.pop(1)
+sys.path.insert(0, str(ROOT / "tools/checks"))
+from check_headers import MOST, part_of  # noqa: E402
 TOOLS = ("check_headers.py", "check_includes.py", "compile_alone.py", "green.py", "include_graph.py")
 FILES = {"src/base/low.h": "#pragma once\nstruct Low {};\n",
          "src/base/high.h": '#pragma once\n#include "base/low.h"\nstruct High : Low {};\n',
@@ -48,7 +51,7 @@ class Headers(unittest.TestCase):
         done = subprocess.run([sys.executable, "tools/checks/check_headers.py", *options, COMPILER], cwd=self.checkout, env=environment,
                               capture_output=True, text=True)
         self.assertEqual(done.stderr, "")
-        return done.stdout.strip()
+        return re.sub(r"(; of \d+), .*$", r"\1", done.stdout.strip())
 
     def test_all_headers_where_nothing_has_changed(self):
         self.assertEqual(self.check(), "3 files compile alone, 0 have before; of 5")
@@ -75,16 +78,54 @@ class Headers(unittest.TestCase):
         self.write("src/base/high.h", "#pragma once\nstruct High {};\n")
         self.assertIn("src/base/top.h: does not compile alone:", self.check())
 
-    def test_recent_commits_where_there_is_no_other_checkout(self):
-        self.git("update-ref", "-d", "refs/remotes/origin/main")
-        for number in range(40):
+    def commit_notes(self, count):
+        for number in range(count):
             self.write("note", f"{number}\n")
             self.git("add", ".")
             self.git("commit", "-qm", "note")
+
+    def test_recent_commits_where_there_is_no_other_checkout(self):
+        self.git("update-ref", "-d", "refs/remotes/origin/main")
+        self.commit_notes(40)
         self.write("src/base/other.h", FILES["src/base/other.h"] + "// changed\n")
         self.assertEqual(self.check(), "1 files compile alone, 0 have before; of 5")
         self.git("commit", "-qam", "change")
         self.assertEqual(self.check(cache="another"), "1 files compile alone, 0 have before; of 5")
+
+    def test_recent_commits_where_this_is_what_the_other_checkout_has(self):
+        self.commit_notes(40)
+        self.write("src/base/other.h", FILES["src/base/other.h"] + "// changed\n")
+        self.git("commit", "-qam", "change")
+        self.git("update-ref", "refs/remotes/origin/main", "HEAD")
+        self.assertEqual(self.check(), "1 files compile alone, 0 have before; of 5")
+
+    def write_many(self, count):
+        """Each includes the one before it, so that one compilation is enough."""
+        self.write("src/base/many_0.h", "#pragma once\n")
+        for number in range(1, count):
+            self.write(f"src/base/many_{number}.h", f'#pragma once\n#include "base/many_{number - 1}.h"\n')
+        self.write("src/base/many.cpp", f'#include "base/many_{count - 1}.h"\n')
+        self.git("add", ".")
+        self.git("commit", "-qm", "many")
+
+    def test_fewer_commits_where_more_change_too_much(self):
+        self.write_many(MOST)
+        self.commit_notes(10)
+        self.write("src/base/other.h", FILES["src/base/other.h"] + "// changed\n")
+        self.assertEqual(self.check(), f"1 files compile alone, 0 have before; of {MOST + 6}")
+
+    def test_a_part_where_no_commit_leaves_few_enough(self):
+        self.write_many(MOST)
+        self.assertEqual(self.check(), f"{MOST} files compile alone, 0 have before; of {MOST + 6}")
+
+    def test_another_part_with_each_state_of_the_files(self):
+        files = [f"{number}.h" for number in range(5 * MOST)]
+        tried = set()
+        for state in range(30):
+            part = part_of(files, {"a.h": str(state)})
+            self.assertEqual((len(part), part), (MOST, part_of(files[::-1], {"a.h": str(state)})))
+            tried |= set(part)
+        self.assertEqual(tried, set(files))
 
     def test_an_include_that_another_header_brings_is_not_lost(self):
         self.write("src/base/top.h", '#pragma once\n#include "base/high.h"\n#include "base/low.h"\nstruct Top : High {};\n')

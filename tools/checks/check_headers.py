@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Checks that headers and sources compile alone: check_headers.py [--all] COMPILER [FLAGS...]
 
-With --all every header of src/, library/, apps/ and tests/, and every source of the first three. Without it only what has changed since
-the commit that this checkout shares with origin/main, or where there is no origin/main, in the last RECENT commits; and the headers that
-reach fewer headers than then. (Builds find the names that a header has lost: each header is compiled in some source.) All
-headers where nothing has changed, or there are fewer commits. What has compiled with the same content of itself and all it includes is
-not compiled again (tools/checks/green.py), and one compilation shows of several files that they compile alone (compile_alone.py).
+With --all every header of src/, library/, apps/ and tests/, and every source of the first three. Without it at most MOST files: what has
+changed since the commit that this checkout shares with origin/main, and the headers that reach fewer headers than then. Where that is nothing
+or too much, since the last of RECENT commits that leaves few enough. (Builds find the names that a header has lost: each header is compiled
+in some source; and tools/checks/check_names.py reads all files.) Where no commit tells, MOST of the headers, others with each state of the
+files. What has compiled with the same content of itself and all it includes is not compiled again (tools/checks/green.py), and one
+compilation shows of several files that they compile alone (compile_alone.py).
 
 No build of the tests compiles a source by itself (preset cpu does). Left out are headers that only GPU sources (.hip, .cu) reach, which need
 another compiler, and those of the CPU bodies that are named for an instruction set, which need its flags. The headers that builds
@@ -25,7 +26,8 @@ from compile_alone import failures_of
 from green import Green, digest
 from include_graph import GPU_SOURCES, HOST_SOURCES, INCLUDE_ROOTS, ROOT, Includes, reached_from, texts_now, texts_of
 
-RECENT = 40
+RECENT = (40, 20, 10, 5)
+MOST = 160  # about 100 compilations, of 3 s
 OF_INSTRUCTION_SET = re.compile(r"_(avx2|avxvnni|avx512|neon)$")
 FIXED_FLAGS = ["-std=c++20", "-fsyntax-only", "-w", "-DROCMFORGE_ISA=generic", "-DROCMFORGE_ISA_generic=1", "-DROCMFORGE_HAS_generic=1",
                '-DROCMFORGE_VERSION=""', '-DROCMFORGE_MODELS_DIR=""']
@@ -47,24 +49,40 @@ def git(*arguments):
     return done.stdout.split("\n")[:-1] if done.returncode == 0 else None
 
 
-def recent_base():
-    """The commit since which changes count, or None."""
-    shared = git("merge-base", "HEAD", "origin/main") or git("rev-parse", "--verify", "--quiet", f"HEAD~{RECENT}")
-    return shared[0] if shared else None
+def bases():
+    """The commits since which changes may count, the preferred first."""
+    yield from git("merge-base", "HEAD", "origin/main") or []
+    for commits in RECENT:
+        yield from git("rev-parse", "--verify", "--quiet", f"HEAD~{commits}") or []
 
 
 def changed_files(base):
-    """What differs from `base`; None for no such commit, or no difference."""
-    changed = base and git("diff", "--name-only", base)
-    return {*changed, *(git("ls-files", "--others", "--exclude-standard") or [])} if changed else None
+    return {*(git("diff", "--name-only", base) or []), *(git("ls-files", "--others", "--exclude-standard") or [])}
 
 
-def concerned(files, includes, base):
-    changed = changed_files(base)
-    if changed is None:
-        return [file for file in files if file.endswith(".h")]
+def concerned(files, includes, base, changed):
     before = Includes(texts_of(base))
     return [file for file in files if file in changed or (file.endswith(".h") and includes.has_lost(file, before))]
+
+
+def part_of(files, texts):
+    """MOST neighbours, which share many headers. The state of all files says which, so that each change of it tries others."""
+    if len(files) <= MOST:
+        return files
+    files, first = sorted(files), int(digest(*(part for item in sorted(texts.items()) for part in item)), 16) % len(files)
+    return (files + files)[first:first + MOST]
+
+
+def chosen(files, includes):
+    """What is compiled by default, and a word for it."""
+    too_many = None
+    for base in bases():
+        if changed := changed_files(base):
+            found = concerned(files, includes, base, changed)
+            if len(found) <= MOST:
+                return found, f"changed since {base[:10]}"
+            too_many = too_many or found
+    return part_of(too_many or [file for file in files if file.endswith(".h")], includes.texts), "of the changed ones" if too_many else "of the headers"
 
 
 def keys_of(files, includes, command):
@@ -86,7 +104,7 @@ def main():
     command = [options.compiler, *(flag for flag in options.flags if flag), *FIXED_FLAGS, *(f"-I{ROOT / root}" for root in INCLUDE_ROOTS)]
     includes = Includes(texts_now())
     every = host_files(includes)
-    files = every if options.all else concerned(every, includes, recent_base())
+    files, which = (every, "all") if options.all else chosen(every, includes)
     keys, green = keys_of(files, includes, command), Green("headers")
     unknown = green.unknown(keys)
     failures = {}
@@ -98,7 +116,7 @@ def main():
     if failures:
         print(*(f"{file}: does not compile alone: {failures[file]}" for file in unknown if file in failures), sep="\n")
         return 1
-    print(f"{len(unknown)} files compile alone, {len(files) - len(unknown)} have before; of {len(every)}")
+    print(f"{len(unknown)} files compile alone, {len(files) - len(unknown)} have before; of {len(every)}, {which}")
     return 0
 
 
