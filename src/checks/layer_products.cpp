@@ -69,8 +69,10 @@ bool LayerProducts::fits_together() const {
     return false;
   }
   if (experts) {
-    return up.empty() && down.empty() && experts->gate_up.k == hidden && rows(LayerProduct::qkv) >= hidden &&
-           experts->down.k == experts->gate_up.n && experts->down.n == hidden;
+    return up.empty() && down.empty() && experts->route.hidden == hidden && experts->gate_up.k == hidden &&
+           experts->route.route.experts == experts->gate_up.experts &&
+           experts->route.route.taken() == experts->gate_up.used && experts->down.k == experts->gate_up.n &&
+           experts->down.n == hidden;
   }
   return of_one_input(up) && up.size() == 2 && up[0].n == up[1].n && up[0].k == hidden && of_one_input(down) &&
          down.size() == 1 && down[0].k == up[0].n && down[0].n == hidden;
@@ -83,7 +85,9 @@ std::string LayerProducts::spec() const {
       text += (i > 0 ? " + " : text.empty() ? "" : "; ") + to_string(call[i]);
     }
   }
-  return experts ? text + "; experts " + to_string(experts->gate_up) + ", " + to_string(experts->down) : text;
+  return experts ? text + "; router " + to_string(experts->route) + "; experts " + to_string(experts->gate_up) + ", " +
+                       to_string(experts->down)
+                 : text;
 }
 
 std::vector<LayerProducts> layers_of_models(const KernelRegistry& registry, const DeviceInfo& device,
@@ -102,20 +106,25 @@ std::vector<LayerProducts> layers_of_models(const KernelRegistry& registry, cons
 std::vector<LayerProducts> expert_layers_of_models(const KernelRegistry& registry, const DeviceInfo& device,
                                                    const WantsKernel& wanted) {
   // Qwen3 30B-A3B, with as many experts as a token takes.
-  constexpr std::int64_t hidden = 2048, q = 4096, kv = 512, width = 768, used = 8;
+  constexpr std::int64_t hidden = 2048, q = 4096, kv = 512, width = 768;
+  constexpr std::int32_t used = 8;
   LayerProducts layer{.name = "Qwen3 30B-A3B",
                       .calls = {{{{DType::q4_k, hidden, q}},
                                  {},
                                  {},
                                  {{DType::q4_k, q, hidden}, {DType::q4_k, kv, hidden}, {DType::q6_k, kv, hidden}}}}};
-  LayerExperts experts{.gate_up = {DType::q4_k, used, width, hidden, used},
+  LayerExperts experts{.route = {.route = {.experts = used, .used = used, .normalise = true}, .hidden = hidden},
+                       .gate_up = {DType::q4_k, used, width, hidden, used},
                        .down = {DType::q6_k, used, hidden, width, used}};
+  const Candidates<RouteRows> router = registry.candidates<RouteRows>(experts.route, device);
   const Candidates<ExpertMatmul> up = registry.candidates<ExpertMatmul>(experts.gate_up, device);
   const Candidates<ExpertMatmul> down = registry.candidates<ExpertMatmul>(experts.down, device);
   layer = with_kernel(std::move(layer), registry, device, wanted);
-  if (layer.kernel == nullptr || up.able.empty() || down.able.empty() || up.able.front() != down.able.front()) {
+  if (layer.kernel == nullptr || router.able.empty() || up.able.empty() || down.able.empty() ||
+      up.able.front() != down.able.front()) {
     return {};
   }
+  experts.router = router.able.front();
   experts.kernel = up.able.front();
   layer.experts = experts;
   return {std::move(layer)};

@@ -22,10 +22,11 @@ inline constexpr std::array all_layer_products = {LayerProduct::attention_output
 /// The last part of its operation's name in a plan: "attn_output".
 std::string_view name(LayerProduct product);
 
-/// A token's experts in place of gate and up, and of down. They read what Q, K and V wrote, where a model's read what the
-/// router normed: so every layer depends on the one before it, and no value grows without bound.
+/// A token's experts in place of gate and up, and of down, with the router that chooses them.
 struct LayerExperts {
+  RouteRows::Spec route;
   ExpertMatmul::Spec gate_up, down;
+  const RouteRowsKernel* router = nullptr;
   const ExpertMatmulKernel* kernel = nullptr;
 };
 
@@ -43,6 +44,8 @@ struct LayerProducts {
   [[nodiscard]] std::int64_t rows(LayerProduct product) const;
   /// What gate and up write: elements of the layer, or of all of a token's experts.
   [[nodiscard]] std::int64_t gate_elems() const;
+  /// Launches of a layer that merges none.
+  [[nodiscard]] std::int64_t launches() const { return std::ssize(calls) + (experts ? 1 : 0); }
   /// Whether each call reads what the one before it writes.
   [[nodiscard]] bool fits_together() const;
   /// "Q4_0 [4096, 4096]; Q4_0 [11008, 4096] + Q4_0 [11008, 4096]; ..."

@@ -56,7 +56,7 @@ void compare_merged(CheckBench& bench, PlacedLayer& tested, const LayerState& fi
   if (!result.right() || tested.stream() == nullptr) {
     return;
   }
-  if (tested.launches() - before == repetitions * std::int64_t{all_layer_products.size()}) {
+  if (tested.launches() - before == repetitions * tested.layer().launches()) {
     result.skipped = "the formats of these weights keep their products from being merged";
     return;
   }
@@ -110,8 +110,10 @@ CallResult check_layer(CheckBench& bench, const LayerProducts& layer, const Laye
 LayerKernels oracles_of(const LayerProducts& layer, const KernelRegistry& registry, const DeviceInfo& device) {
   LayerKernels found{.dense = oracle_of<Matmul>(registry, layer[LayerProduct::attention_output][0], device)};
   if (layer.experts && found.dense != nullptr) {
+    found.router = oracle_of<RouteRows>(registry, layer.experts->route, device);
     found.experts = oracle_of<ExpertMatmul>(registry, layer.experts->gate_up, device);
-    if (found.experts == nullptr || found.experts->device() != found.dense->device()) {
+    if (found.router == nullptr || found.router->device() != found.dense->device() || found.experts == nullptr ||
+        found.experts->device() != found.dense->device()) {
       return {};
     }
   }

@@ -1,7 +1,6 @@
 #include "checks/placed_experts.h"
 
 #include <algorithm>
-#include <numeric>
 #include <span>
 
 #include "checks/inputs.h"
@@ -21,18 +20,25 @@ ExpertInputs::ExpertInputs(const LayerExperts& experts) {
   weights = {random_weight(up.weight, up.experts * up.n, up.k, random),
              random_weight(up.weight, up.experts * up.n, up.k, random),
              random_weight(down.weight, down.experts * down.n, down.k, random)};
-  ids.resize(static_cast<std::size_t>(up.used));
-  std::iota(ids.rbegin(), ids.rend(), 0);
-  shares = random.uniforms(up.used, 0.1f, 0.3f);
+  norm = random.uniforms(up.k, 0.5f, 1.5f);
+  router = random.uniforms(std::int64_t{experts.route.route.logits()} * up.k, -0.05f, 0.05f);
 }
 
 PlacedExperts::PlacedExperts(Device& device, ExecutionContext& host, const LayerExperts& experts, const ExpertInputs& inputs,
-                             const ExpertMatmulKernel& kernel)
+                             const RouteRowsKernel& router, const ExpertMatmulKernel& kernel)
     : device_(&device),
       experts_(&experts),
+      router_(&router),
       kernel_(&kernel),
-      ids_(placed(device, inputs.ids, experts_purpose)),
-      shares_(placed(device, inputs.shares, experts_purpose)) {
+      norm_(placed(device, inputs.norm, experts_purpose)),
+      router_rows_(placed(device, inputs.router, experts_purpose)) {
+  const auto taken = static_cast<std::size_t>(experts.gate_up.used);
+  normed_ = device.allocate(inputs.norm.size() * sizeof(float), experts_purpose);
+  ids_ = device.allocate(taken * sizeof(std::int32_t), experts_purpose);
+  shares_ = device.allocate(taken * sizeof(float), experts_purpose);
+  logits_ = device.allocate(std::max<std::size_t>(1, router.workspace_bytes(experts.route, 1)), "a check's workspace");
+  state_ =
+      placed(device, std::vector<std::byte>(std::max<std::size_t>(1, router.state_bytes(experts.route))), experts_purpose);
   weights_ = {place(experts.gate_up, inputs.weights[0], host), place(experts.gate_up, inputs.weights[1], host),
               place(experts.down, inputs.weights[2], host)};
   const auto larger = [&](auto bytes) {
@@ -43,7 +49,18 @@ PlacedExperts::PlacedExperts(Device& device, ExecutionContext& host, const Layer
 }
 
 void PlacedExperts::gate_up(const float* x, float* out, ExecutionContext& context) const {
-  run(experts_->gate_up, std::span(weights_).first(2), x, out, context);
+  router_->run(experts_->route,
+               {.x = x,
+                .norm = norm_.as<float>(),
+                .router = router_rows_.as<float>(),
+                .tokens = 1,
+                .normed = normed_.as<float>(),
+                .ids = ids_.as<std::int32_t>(),
+                .weights = shares_.as<float>(),
+                .workspace = logits_.data(),
+                .state = state_.data()},
+               context);
+  run(experts_->gate_up, std::span(weights_).first(2), normed_.as<float>(), out, context);
 }
 
 void PlacedExperts::down(const float* x, float* out, ExecutionContext& context) const {

@@ -9,23 +9,22 @@
 
 namespace rocmforge {
 
-/// Random weights of a layer's experts, and what a token takes of each, in host memory.
+/// Random weights of a layer's experts and of their router, in host memory.
 struct ExpertInputs {
   explicit ExpertInputs(const LayerExperts& experts);
 
   std::array<std::vector<std::byte>, 3> weights;  ///< gate, up, down, as files have them
-  std::vector<std::int32_t> ids;
-  std::vector<float> shares;
+  std::vector<float> norm, router;
 };
 
-/// A layer's experts in the memory of the device of one kernel.
+/// A layer's experts in the memory of the device of their kernels.
 class PlacedExperts {
  public:
-  /// `experts` and `kernel` must outlive it. `host` packs.
+  /// `experts` and the kernels must outlive it. `host` packs.
   PlacedExperts(Device& device, ExecutionContext& host, const LayerExperts& experts, const ExpertInputs& inputs,
-                const ExpertMatmulKernel& kernel);
+                const RouteRowsKernel& router, const ExpertMatmulKernel& kernel);
 
-  /// One token. `x`: [gate_up.k]; `out`: [used, gate_up.n].
+  /// One token's choice, and its experts' gate and up. `x`: [gate_up.k], before its norm; `out`: [used, gate_up.n].
   void gate_up(const float* x, float* out, ExecutionContext& context) const;
   /// `x`: [used, down.k]; adds to `out`: [down.n].
   void down(const float* x, float* out, ExecutionContext& context) const;
@@ -37,10 +36,11 @@ class PlacedExperts {
 
   Device* device_;
   const LayerExperts* experts_;
+  const RouteRowsKernel* router_;
   const ExpertMatmulKernel* kernel_;
   std::vector<DeviceBuffer> memory_;  ///< of the weights
   std::vector<ExpertWeight> weights_;
-  DeviceBuffer ids_, shares_, workspace_, order_;
+  DeviceBuffer norm_, router_rows_, normed_, ids_, shares_, logits_, state_, workspace_, order_;
 };
 
 }  // namespace rocmforge

@@ -65,7 +65,8 @@ LayerInputs::LayerInputs(const LayerProducts& layer) {
 }
 
 LayerKernels kernels_of(const LayerProducts& layer) {
-  return {layer.kernel, layer.experts ? layer.experts->kernel : nullptr};
+  return layer.experts ? LayerKernels{layer.kernel, layer.experts->router, layer.experts->kernel}
+                       : LayerKernels{.dense = layer.kernel};
 }
 
 PlacedLayer::PlacedLayer(CheckBench& bench, const LayerProducts& layer, const LayerInputs& inputs,
@@ -88,7 +89,7 @@ PlacedLayer::PlacedLayer(CheckBench& bench, const LayerProducts& layer, const La
   }
   workspace_ = device_->allocate(workspace, "a check's workspace");
   if (layer.experts) {
-    experts_.emplace(*device_, bench.host_context(), *layer.experts, *inputs.experts, *kernels.experts);
+    experts_.emplace(*device_, bench.host_context(), *layer.experts, *inputs.experts, *kernels.router, *kernels.experts);
   }
 }
 
@@ -111,7 +112,7 @@ void PlacedLayer::call(LayerProduct product) {
     case LayerProduct::attention_output:
       return call(product, qkv_, hidden_, false);
     case LayerProduct::gate_up:
-      return experts_ ? experts_->gate_up(qkv_.as<float>(), gate_.as<float>(), *context_)
+      return experts_ ? experts_->gate_up(hidden_.as<float>(), gate_.as<float>(), *context_)
                       : call(product, hidden_, gate_, true);
     case LayerProduct::down:
       return experts_ ? experts_->down(gate_.as<float>(), hidden_.as<float>(), *context_)

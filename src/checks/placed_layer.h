@@ -28,9 +28,10 @@ struct LayerInputs {
   double bytes = 0;  ///< of all weights
 };
 
-/// What computes a layer's products, on one device. `experts`: null where the layer has none.
+/// What computes a layer's products, on one device. `router`, `experts`: null where the layer has none.
 struct LayerKernels {
   const MatmulKernel* dense = nullptr;
+  const RouteRowsKernel* router = nullptr;
   const ExpertMatmulKernel* experts = nullptr;
 };
 LayerKernels kernels_of(const LayerProducts& layer);
@@ -47,6 +48,7 @@ class PlacedLayer {
   /// All products in turn, so many times.
   void run(int repetitions);
 
+  [[nodiscard]] const LayerProducts& layer() const { return *layer_; }
   [[nodiscard]] Device& device() const { return *device_; }
   [[nodiscard]] Stream* stream() const { return context_->stream; }  ///< null on a processor
   [[nodiscard]] std::int64_t launches() const;                       ///< of the device so far; 0 on a processor

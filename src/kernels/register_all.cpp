@@ -122,6 +122,7 @@ void register_amd_kernels(KernelRegistry& registry, Device* device) {
   registry.add<Matmul>(make_amd_dense_matmul(device));
   registry.add<Attention>(make_amd_attention_decode());
   registry.add<Attention>(make_amd_attention_prefill());
+  registry.add<RouteRows>(make_amd_route_rows());
   registry.add<ExpertMatmul>(make_amd_expert_matmul());
 }
 

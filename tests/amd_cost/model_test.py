@@ -99,7 +99,7 @@ class Kernels(unittest.TestCase):
 
     def test_the_launches_of_a_step_with_experts(self):
         steps = ExpertSteps(types.SimpleNamespace(chip=chips.CHIPS["rx7900xtx"], has_packed=False, folder=pathlib.Path()))
-        self.assertEqual((steps.launches(False), steps.launches(True)), (292, 196))
+        self.assertEqual((steps.launches(False), steps.launches(True)), (292, 100))
 
     def test_a_far_jump_leads_to_its_target(self):
         wave = trace.Wave.__new__(trace.Wave)

@@ -237,11 +237,14 @@ TEST_P(MergedLaunchesOnDevice, AreRight) {
   EXPECT_EQ(result.elements, 256 + 768 + 256 + 768);
 }
 
-/// Experts, and the dense product behind them.
+/// The router, experts, and the dense products before and behind them.
 TEST_P(MergedLaunchesOnDevice, AreRightWithExperts) {
   const auto [usual, better] = GetParam();
-  const LayerExperts shapes{.gate_up = {usual, 4, 256, 256, 3}, .down = {better, 4, 256, 256, 3}};
+  const LayerExperts shapes{.route = {.route = {.experts = 4, .used = 3}, .hidden = 256},
+                            .gate_up = {usual, 4, 256, 256, 3},
+                            .down = {better, 4, 256, 256, 3}};
   const Candidates<Matmul> dense = registry_.candidates<Matmul>({usual, 256, 256}, device().info());
+  const Candidates<RouteRows> router = registry_.candidates<RouteRows>(shapes.route, device().info());
   const Candidates<ExpertMatmul> experts = registry_.candidates<ExpertMatmul>(shapes.gate_up, device().info());
   if (!device().is_gpu() || !dense.able.at(0)->merges_launches(device().info())) {
     GTEST_SKIP() << "no kernel of this device merges launches";
@@ -251,6 +254,7 @@ TEST_P(MergedLaunchesOnDevice, AreRightWithExperts) {
   LayerProducts layer = small_layer(*dense.able.at(0), usual, better);
   layer.calls[1] = layer.calls[2] = {};
   layer.experts = shapes;
+  layer.experts->router = router.able.at(0);
   layer.experts->kernel = experts.able.at(0);
   CheckBench bench(device(), registry_, pool_);
   const auto cases = merged_launch_cases(std::vector{layer}, registry_, device().info());

@@ -1,5 +1,6 @@
-// A token's products with its experts and the dense product that follows them on a stream, as in a decode step: a kernel may
-// put them into one launch, and must give the bits of launches that each start after the one before.
+// Attention's output, a token's router, the products with its experts and the dense product that follows them on a stream,
+// as in a decode step: a kernel may put them into one launch, and must give the bits of launches that each start after the
+// one before.
 
 #include <array>
 #include <cstddef>
@@ -19,56 +20,82 @@ struct Shape {
   DType up = DType::q4_k;
   DType down = DType::q6_k;
   DType dense = DType::q4_k;
+  bool routed = false;  ///< attention's output and the router come first
 };
 
 /// What a layer leaves behind. Each buffer is read by the product after the one that writes it.
 struct Results {
-  std::vector<float> gate, hidden, last;
+  std::vector<float> gate, hidden, last, shares;
+  std::vector<std::int32_t> ids;
 
   friend bool operator==(const Results& a, const Results& b) {
-    return same_bits(a.gate, b.gate) && same_bits(a.hidden, b.hidden) && same_bits(a.last, b.last);
+    return same_bits(a.gate, b.gate) && same_bits(a.hidden, b.hidden) && same_bits(a.last, b.last) &&
+           same_bits(a.shares, b.shares) && a.ids == b.ids;
   }
 };
 
 class ExpertLayer {
  public:
-  ExpertLayer(const ExpertMatmulKernel& experts, const MatmulKernel& dense, const Shape& shape)
-      : experts_(experts), dense_(dense), shape_(shape) {}
+  ExpertLayer(const ExpertMatmulKernel& experts, const MatmulKernel& dense, const RouteRowsKernel& router,
+              const Shape& shape)
+      : experts_(experts), dense_(dense), router_(router), shape_(shape) {}
 
-  /// Gate and up, down, and a dense product of the residual stream, `steps` times.
+  /// A dense product and the router where the shape has them; gate and up, down, and a dense product of the residual
+  /// stream; `steps` times. The first product reads what the last one wrote.
   Results run(bool merge, int steps) {
     Place& place = harness().place_of(experts_);
     Arena arena(place);
     random_ = Random(9);
     auto* const hidden = arena.in_out(random_.normals(shape_.hidden));
     auto* const gate = arena.out<float>(shape_.used * shape_.width);
-    auto* const last = arena.out<float>(shape_.hidden);
+    auto* const last = arena.in_out(random_.normals(shape_.hidden));
     const std::array up{expert_weight(arena, shape_.up, shape_.width, shape_.hidden),
                         expert_weight(arena, shape_.up, shape_.width, shape_.hidden)};
     const std::array down{expert_weight(arena, shape_.down, shape_.hidden, shape_.width)};
     const MatmulOutput behind{
         .dtype = shape_.dense, .weight = dense_weight(arena), .n = shape_.hidden, .out = last, .stride = shape_.hidden};
-    ExpertMatmul::Args first{.x = hidden,
+    MatmulOutput output = behind;
+    output.weight = dense_weight(arena);
+    output.out = hidden;
+    output.accumulate = true;
+    std::vector<std::int32_t> chosen{4, 0, 2};
+    chosen.resize(static_cast<std::size_t>(shape_.used));
+    auto* const ids = arena.in_out(chosen);
+    auto* const shares = arena.in_out(random_.uniforms(shape_.used, 0.1f, 1.0f));
+    const float* const norm = arena.in(random_.uniforms(shape_.hidden, 0.5f, 1.5f));
+    const RouteRows::Spec route{
+        .route = {.experts = static_cast<std::int32_t>(shape_.experts), .used = static_cast<std::int32_t>(shape_.used)},
+        .hidden = shape_.hidden};
+    RouteRows::Args choice{.x = hidden, .norm = norm, .tokens = 1, .ids = ids, .weights = shares};
+    choice.router = arena.in(random_.normals(shape_.experts * shape_.hidden));
+    choice.normed = arena.out<float>(shape_.hidden);
+    choice.workspace = arena.workspace(router_.workspace_bytes(route, 1));
+    choice.state = arena.state(router_.state_bytes(route));
+    ExpertMatmul::Args first{.x = shape_.routed ? choice.normed : hidden,
                              .tokens = 1,
                              .k = shape_.hidden,
                              .used = shape_.used,
                              .experts = shape_.experts,
-                             .ids = arena.in(std::vector<std::int32_t>{4, 0, 2}),
+                             .ids = ids,
                              .weights = up,
                              .out = gate};
     ExpertMatmul::Args second = first;
     second.x = gate;
     second.k = shape_.width;
     second.weights = down;
-    second.shares = arena.in(random_.uniforms(shape_.used, 0.1f, 1.0f));
+    second.shares = shares;
     second.out = hidden;
-    const float* const norm = arena.in(random_.uniforms(shape_.hidden, 0.5f, 1.5f));
     if (place.device->is_gpu()) {
       place.device->stream().allow_merging(merge);
     }
-    const std::int64_t before = place.device->driver().counters().launches;
+    const std::int64_t earlier = place.device->driver().counters().launches;
     arena.run([&](ExecutionContext& context) {
       for (int step = 0; step < steps; ++step) {
+        if (shape_.routed) {
+          dense_.run({.x = last, .tokens = 1, .k = shape_.hidden, .x_stride = shape_.hidden, .outputs = {&output, 1}},
+                     context);
+          router_.run(route, choice, context);
+        }
         experts_.run(first, context);
         experts_.run(second, context);
         Matmul::Args third{.x = hidden, .tokens = 1, .k = shape_.hidden, .x_stride = shape_.hidden, .outputs = {&behind, 1}};
@@ -77,12 +104,12 @@ class ExpertLayer {
         dense_.run(third, context);
       }
     });
-    launches = place.device->driver().counters().launches - before;
+    launches = place.device->driver().counters().launches - earlier;
     if (place.device->is_gpu()) {
       place.device->stream().allow_merging(false);
     }
-    return {arena.read(gate, shape_.used * shape_.width), arena.read(hidden, shape_.hidden),
-            arena.read(last, shape_.hidden)};
+    return {arena.read(gate, shape_.used * shape_.width), arena.read(hidden, shape_.hidden), arena.read(last, shape_.hidden),
+            arena.read(shares, shape_.used), arena.read(ids, shape_.used)};
   }
 
   std::int64_t launches = 0;  ///< of the last run
@@ -114,6 +141,7 @@ class ExpertLayer {
 
   const ExpertMatmulKernel& experts_;
   const MatmulKernel& dense_;
+  const RouteRowsKernel& router_;
   Shape shape_;
   Random random_{9};
 };
@@ -134,25 +162,28 @@ class ExpertChainTiny : public testing::TestWithParam<Shape> {};
 TEST_P(ExpertChainTiny, HasTheBitsOfSingleLaunches) {
   const auto* const experts = amd_kernel<ExpertMatmul>();
   const auto* const dense = amd_kernel<Matmul>();
-  if (!harness().is_gpu() || experts == nullptr || dense == nullptr) {
+  const auto* const router = amd_kernel<RouteRows>();
+  if (!harness().is_gpu() || experts == nullptr || dense == nullptr || router == nullptr) {
     GTEST_SKIP() << "this device has no kernels that merge launches of experts";
   }
-  ExpertLayer layer(*experts, *dense, GetParam());
+  ExpertLayer layer(*experts, *dense, *router, GetParam());
   const Results chained = layer.run(true, 2);
   const std::int64_t launches = layer.launches;
   EXPECT_EQ(chained, layer.run(false, 2));
-  EXPECT_EQ(layer.launches, 6);
-  EXPECT_EQ(launches, harness().device.wave_size == 32 ? 2 : 6);
+  EXPECT_EQ(layer.launches, GetParam().routed ? 10 : 6);
+  EXPECT_EQ(launches, harness().device.wave_size == 32 ? 2 : layer.launches);
 }
 
-// Halves of tiles serve the second shape's dense product; down of the third has one record a row.
+// Halves of tiles serve the second and fifth shape's dense products; down of the third has one record a row.
 INSTANTIATE_TEST_SUITE_P(
     Formats, ExpertChainTiny,
     testing::Values(Shape{}, Shape{.hidden = 1280, .up = DType::mxfp4, .down = DType::q4_0, .dense = DType::q4_0},
-                    Shape{.width = 96, .up = DType::q8_0, .down = DType::q8_0, .dense = DType::q8_0}),
+                    Shape{.width = 96, .up = DType::q8_0, .down = DType::q8_0, .dense = DType::q8_0},
+                    Shape{.experts = 37, .used = 4, .routed = true},
+                    Shape{.width = 32, .experts = 300, .down = DType::q4_0, .dense = DType::q4_0, .routed = true}),
     [](const testing::TestParamInfo<Shape>& test) {
       return std::string(name(test.param.up)) + "_" + std::string(name(test.param.down)) + "_" +
-             std::string(name(test.param.dense));
+             std::string(name(test.param.dense)) + (test.param.routed ? "_routed" : "");
     });
 
 }  // namespace

@@ -25,10 +25,12 @@ namespace {
 using amd::MatvecChainArgs;
 using testing::ElementsAre;
 
+constexpr std::int32_t unused = std::numeric_limits<std::int32_t>::max();  ///< a call that a launch has not
+
 class AmdLaunch : public testing::Test {
  protected:
   AmdLaunch() {
-    for (const std::string object : {"matvec_packed", "experts_packed"}) {
+    for (const std::string object : {"matvec_packed", "experts_packed", "route_rows"}) {
       folder_.write("gfx1100/" + object + ".hsaco",
                     "\x7f"
                     "ELF code");
@@ -63,6 +65,25 @@ class AmdLaunch : public testing::Test {
     experts_->run(args, context);
   }
 
+  /// The router of `of` experts, of which three are used.
+  void router(std::int64_t tokens = 1, std::int32_t of = 8) {
+    const RouteRows::Spec spec{.route = {.experts = of, .used = 3}, .hidden = 512};
+    RouteRows::Args args{.x = place(1), .norm = place(5), .router = place(6), .tokens = tokens, .normed = place(7)};
+    args.ids = reinterpret_cast<std::int32_t*>(place(3));
+    args.weights = place(4);
+    args.workspace = place(8);
+    args.state = place(9);
+    ExecutionContext context{.stream = &device_->stream()};
+    router_->run(spec, args, context);
+  }
+
+  [[nodiscard]] amd::ExpertChainArgs expert_chain(std::size_t launch) const {
+    amd::ExpertChainArgs args{};
+    EXPECT_EQ(log_->arguments.at(launch).size(), sizeof args);
+    std::memcpy(&args, log_->arguments[launch].data(), sizeof args);
+    return args;
+  }
+
   [[nodiscard]] MatvecChainArgs chain(std::size_t launch) const {
     MatvecChainArgs args{};
     EXPECT_EQ(log_->arguments.at(launch).size(), sizeof args);
@@ -77,6 +98,7 @@ class AmdLaunch : public testing::Test {
   std::unique_ptr<Device> device_;
   std::unique_ptr<MatmulKernel> kernel_ = make_amd_matmul();
   std::unique_ptr<ExpertMatmulKernel> experts_ = make_amd_expert_matmul();
+  std::unique_ptr<RouteRowsKernel> router_ = make_amd_route_rows();
 };
 
 /// Of one token alone: several tokens have one work-group a unit.
@@ -104,7 +126,7 @@ TEST_F(AmdLaunch, ProductsInARowAreOneLaunch) {
   const MatvecChainArgs args = chain(0);
   EXPECT_EQ(args.order.count, 3);
   // The fake device has one unit, so that each call has one work-group.
-  EXPECT_THAT(args.order.ends, ElementsAre(1, 2, 3, std::numeric_limits<std::int32_t>::max()));
+  EXPECT_THAT(args.order.ends, ElementsAre(1, 2, 3, unused, unused));
   EXPECT_EQ(log_->shapes[0].grid[0], 3);
   EXPECT_EQ(args.calls[1].parts[0].n, 256);
   EXPECT_EQ(args.order.counters, device_->stream().counters());
@@ -117,7 +139,7 @@ TEST_F(AmdLaunch, AProductAloneIsAKernelOfItsOwn) {
 }
 
 TEST_F(AmdLaunch, AFullLaunchIsFollowedByAnother) {
-  for (int i = 0; i < 6; ++i) {
+  for (int i = 0; i < amd::most_chained + 2; ++i) {
     product(DType::q4_0, 64);
   }
   device_->stream().synchronize();
@@ -142,15 +164,54 @@ TEST_F(AmdLaunch, ExpertsAndTheProductBehindThemAreOneLaunch) {
   product(DType::q4_0, 128);
   device_->stream().synchronize();
   ASSERT_THAT(log_->kernels, ElementsAre("expert_chain_halves", "matvec_packed_1_halves"));
-  amd::ExpertChainArgs args{};
-  ASSERT_EQ(log_->arguments[0].size(), sizeof args);
-  std::memcpy(&args, log_->arguments[0].data(), sizeof args);
+  const amd::ExpertChainArgs args = expert_chain(0);
+  EXPECT_EQ(args.first, amd::ExpertCall::gate_up);
   EXPECT_EQ(args.order.count, 3);
-  EXPECT_THAT(args.order.ends, ElementsAre(1, 2, 3, std::numeric_limits<std::int32_t>::max()));
+  EXPECT_THAT(args.order.ends, ElementsAre(1, 2, 3, unused, unused));
   EXPECT_EQ(args.order.counters, device_->stream().counters());
   EXPECT_EQ(args.gate_up.parts, 2);
   EXPECT_EQ(args.down.parts, 3);
-  EXPECT_EQ(args.dense.parts[0].n, 64);
+  EXPECT_EQ(args.products[1].parts[0].n, 64);
+}
+
+TEST_F(AmdLaunch, ALayerOfExpertsBehindItsAttentionIsOneLaunch) {
+  product(DType::q4_k, 512);
+  router(1, 128);
+  experts(false);
+  experts(true);
+  product(DType::q4_k, 64);
+  product(DType::q4_k, 128);
+  device_->stream().synchronize();
+  ASSERT_THAT(log_->kernels, ElementsAre("expert_chain", "matvec_packed_1"));
+  const amd::ExpertChainArgs args = expert_chain(0);
+  EXPECT_EQ(args.first, amd::ExpertCall::output);
+  EXPECT_EQ(args.order.count, 5);
+  // Four logits of the router a work-group.
+  EXPECT_THAT(args.order.ends, ElementsAre(1, 33, 34, 35, 36));
+  EXPECT_EQ(args.products[0].parts[0].n, 512);
+  EXPECT_EQ(args.products[1].parts[0].n, 64);
+  EXPECT_EQ(args.route.normed_quads, 4);
+  EXPECT_GE(log_->shapes[0].shared_bytes, static_cast<std::uint32_t>(amd::chained_route_bytes));
+}
+
+/// A router alone is the portable kernel; several products before it, and one of another kind behind it, are other launches.
+TEST_F(AmdLaunch, ARouterJoinsOneProductAlone) {
+  router();
+  router(2);
+  experts(false, 2);
+  product(DType::q4_k, 64);
+  product(DType::q4_k, 64);
+  router();
+  product(DType::q4_0, 64);
+  router();
+  experts(false);
+  experts(true);
+  product(DType::q4_k, 64);
+  device_->stream().synchronize();
+  EXPECT_THAT(log_->kernels, ElementsAre("route_rows", "route_rows", "expert_packed_gate_up", "matvec_chain", "route_rows",
+                                         "expert_chain_halves", "matvec_packed_1"));
+  EXPECT_EQ(log_->shapes[0].block[0], 256u);
+  EXPECT_EQ(expert_chain(5).order.count, 4);
 }
 
 TEST_F(AmdLaunch, ExpertsJoinInTheirOrderAlone) {

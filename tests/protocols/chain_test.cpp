@@ -132,9 +132,10 @@ class Chain {
   int unseen_ = 0;
 };
 
-/// Two to four calls of equal and of different sizes, with room for all work-groups, for some, and for one.
+/// Two to five calls of equal and of different sizes, with room for all work-groups, for some, and for one.
 const std::vector<Work> works = {{{1, 1}, 8},       {{3, 3}, 6},       {{2, 5, 1}, 16}, {{4, 4, 4, 4}, 8},
-                                 {{4, 2, 4, 3}, 3}, {{3, 1, 2, 5}, 1}, {{1, 6}, 2}};
+                                 {{4, 2, 4, 3}, 3}, {{3, 1, 2, 5}, 1}, {{1, 6}, 2},
+                                 {{2, 3, 4, 2, 3}, 5}};
 
 Faults faults_of(const Version& version) {
   return protocol::explore_all(150, works, [&](Walk& walk, const Work& work) { walk.make<Chain>(version, work); });

@@ -83,6 +83,8 @@ def amd_flags(architecture, toolchain, libraries):
         flags.append("-mcode-object-version=6")  # clang 19 warns that its version 6 is not the last word
     if architecture in WITHOUT_MATRIX_CORES:
         flags.append("-DROCMFORGE_MATRIX_CORES=0")
+    if NEEDED.fullmatch(processor_of(architecture)):  # branches reach as far when gfx12_waits.py has made the code longer
+        flags += ["-mllvm", "-amdgpu-s-branch-bits=15"]
     return [*AMD_FLAGS, *flags]
 
 

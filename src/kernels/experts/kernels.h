@@ -29,6 +29,9 @@ std::unique_ptr<ExpertMatmulKernel> make_gpu_expert_matmul(DeviceKind kind);
 
 // AMD: RDNA3, RDNA4 and CDNA.
 
+/// "amd": the portable kernel, whose work for one token may be a part of a launch with attention's output and the experts.
+/// RDNA3 and RDNA4 alone.
+std::unique_ptr<RouteRowsKernel> make_amd_route_rows();
 /// "amd": quantised experts, repacked at load (weight_layout.h). Up to 8 tokens take one launch for gate, up and activation
 /// and one for down; more go through the dense matrix tiles, sorted by expert.
 std::unique_ptr<ExpertMatmulKernel> make_amd_expert_matmul();

@@ -63,9 +63,8 @@ __device__ inline void wait_for_arrivals(Counter counter, std::uint32_t count) {
 #endif
 
 /// True in the last of `count` work-groups that call this; that work-group sees what the others wrote before their calls.
-/// Leaves the counter at zero.
-__device__ inline bool last_to_arrive(std::uint32_t* counter, int count) {
-  __shared__ bool last;
+/// Leaves the counter at zero. `last`: in shared memory.
+__device__ inline bool last_to_arrive(std::uint32_t* counter, int count, bool& last) {
 #if ROCMFORGE_DEVICE_AMD
   sync_stores();
   if (thread_index() == 0) {
@@ -85,6 +84,10 @@ __device__ inline bool last_to_arrive(std::uint32_t* counter, int count) {
   __threadfence();
 #endif
   return last;
+}
+__device__ inline bool last_to_arrive(std::uint32_t* counter, int count) {
+  __shared__ bool last;
+  return last_to_arrive(counter, count, last);
 }
 
 }  // namespace rocmforge::gpu

@@ -199,7 +199,8 @@ void expect_own_kernels(const Model& model, const DeviceInfo& device) {
   std::vector<std::string> seen;
   for (const PlannedOperation& planned : model.plan()) {
     if (operation_kind(planned.operation) == "ffn_gate_inp") {
-      EXPECT_TRUE(planned.kernel.starts_with("gpu route_rows + ")) << planned.kernel;
+      const std::string router = device.wave_size == 32 ? "amd route_rows + " : "gpu route_rows + ";
+      EXPECT_TRUE(planned.kernel.starts_with(router)) << planned.kernel;
     } else if (planned.weight_bytes > 0 && planned.operation.starts_with("blk.")) {
       seen.emplace_back(operation_kind(planned.operation));
       EXPECT_EQ(planned.kernel, "amd") << planned.operation;

@@ -8,11 +8,11 @@ from .cost import predict
 from .kernel import Buffer, Launch
 from .models import BLOCK
 from .own import CODED, TYPES, WAVE_ROWS
-from .own_packed import FORMAT, GROUP_LDS, IMAGE, MATVEC_ARGUMENTS, MOST_CHUNK, PACKED, RECORD, THREADS, OwnPacked, chained_call
+from .own_packed import FORMAT, GROUP_LDS, IMAGE, MOST_CHUNK, PACKED, RECORD, THREADS, OwnPacked, expert_chain_call
 
 EXPERT_PAIRS = {name: max(1, rows // 2) for name, rows in WAVE_ROWS.items()}  # rows of gate, and of up, that a wave of the portable kernels takes
 SAMPLE_CHUNKS, SCAN_CHUNKS = 1024, 8
-ROUTE_ROWS = 2  # experts of a work-group
+ROUTE_ROWS, ROUTE_LDS = 2, 17 << 10  # experts of a work-group, bytes of shared memory in a chain
 FINISH = bytes(24)  # without biases and scales
 
 
@@ -58,14 +58,18 @@ class OwnExperts:
         return self.one("delta_net", "output_gate", (-(-heads // 4), 1, 1), 128, one, {0: Buffer(), 8: Buffer(), 24: Buffer(), **({16: Buffer()} if silu else {})})
 
     @functools.lru_cache(None)
-    def route_rows(self, model):
-        """Each work-group of a token as its last one, which chooses: the launch ends when that does."""
+    def route_rows(self, model, chained=False):
+        """Each work-group of a token as its last one, which chooses: the launch ends when that does. `chained`: the call's part of a launch of experts_chain.h."""
         rows = model.experts + model.shared
-        groups = -(-rows // ROUTE_ROWS)
+        groups = -(-rows // (2 * ROUTE_ROWS if chained else ROUTE_ROWS))
         choice = struct.pack("<3Q4if3i2ifi", 0, 0, 0, model.experts, model.used, 0, 1, 1.0, 1, 1, 2, model.shared, model.shared, 1.0, 0)
         one = choice + struct.pack("<6Qf3i2Q2i", 0, 0, 0, 0, 0, 0, 1e-6, model.hidden, 1, 0, 0, 0, -(-(model.hidden // 4) // groups), 0)
         pointers = (8, 16, *(len(choice) + at for at in (0, 8, 16, 32, 40, 64, 72)))
-        return self.one("route_rows", "route_rows", (groups, 1, 1), 256, one, {at: Buffer() for at in pointers})
+        buffers = {at: Buffer() for at in pointers}
+        if chained:
+            one, pointers = expert_chain_call(one, list(buffers.items()), groups, "route")
+            return self.one("experts_packed", "expert_chain", (groups, 1, 1), THREADS, one, dict(pointers), ROUTE_LDS)
+        return self.one("route_rows", "route_rows", (groups, 1, 1), 256, one, buffers)
 
     def ids(self, model):
         """A token's experts: any, and the shared ones behind them."""
@@ -105,8 +109,7 @@ class OwnExperts:
         buffers = {0: Buffer(), 8: Buffer(), 80: self.ids(model), 88: Buffer(), 96: Buffer(), 104: Buffer()}
         groups, lds = -(-cuts // each), image + batch * of_cut
         if chained:
-            before, behind = (len(one), 0) if down else (0, len(one))
-            one, pointers = chained_call(one, list(buffers.items()), groups, int(down), before, behind + MATVEC_ARGUMENTS)
+            one, pointers = expert_chain_call(one, list(buffers.items()), groups, "down" if down else "gate_up")
             return self.one("experts_packed", "expert_chain", (groups, 1, 1), THREADS, one, dict(pointers), lds)
         return self.one("experts_packed", f"expert_packed_{'down' if down else 'gate_up'}", (groups, 1, 1), THREADS, one, buffers, lds)
 

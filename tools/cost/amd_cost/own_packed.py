@@ -26,8 +26,12 @@ MOST_CHUNK, GROUP_LDS, THREADS = 16384 // 256, 64 << 10, 512
 MATRIX_BEGIN = 256  # factors and zeros before the image of matvec_matrix.h
 LEAST_MATRIX_TOKENS = {"gfx942": 2, "gfx1200": 8, "gfx1201": 8}  # that are multiplied on matrix instructions: matvec.cpp
 LARGE_TILE = {32: TILE[True], 64: (64, 128, 512)}  # by the size of a wave: matmul_tiles.h
-MOST_CHAINED, NEVER, POLL_CYCLES = 4, 2**31 - 1, 64  # calls of a launch of matvec_chain.h, the end of one that it has not, and a wave's sleep between two polls
-EXPERT_ARGUMENTS = 176  # bytes of ExpertVectorArgs of experts_args.h
+MOST_CHAINED, NEVER, POLL_CYCLES = 5, 2**31 - 1, 64  # calls of a launch of matvec_chain.h, the end of one that it has not, and a wave's sleep between two polls
+EXPERT_ARGUMENTS, ROUTE_ARGUMENTS = 176, 160  # bytes of ExpertVectorArgs of experts_args.h, of RouteGroupsArgs
+# ExpertCall of experts_args.h: bytes of a launch's arguments before the call's own.
+EXPERT_CALLS = {"output": 0, "route": 2 * MATVEC_ARGUMENTS, "gate_up": 2 * MATVEC_ARGUMENTS + ROUTE_ARGUMENTS,
+                "down": 2 * MATVEC_ARGUMENTS + ROUTE_ARGUMENTS + EXPERT_ARGUMENTS, "dense": MATVEC_ARGUMENTS}
+EXPERT_CHAIN_ARGUMENTS = EXPERT_CALLS["down"] + EXPERT_ARGUMENTS  # of all calls
 APPEND = struct.Struct("<13Q3q12i3fi")  # what attention's call begins with: RopeAppendArgs
 
 
@@ -37,8 +41,15 @@ def chained_call(arguments, pointers, groups, call, before, behind):
     ends = [groups if i == call else 0 if i < call else NEVER for i in range(MOST_CHAINED)]
     arguments = bytes(before) + arguments + bytes(behind)
     pointers = [(offset + before, buffer) for offset, buffer in pointers]
-    pointers.append((len(arguments) + 4 * MOST_CHAINED, Buffer(np.zeros(MOST_CHAINED, np.int32))))
-    return arguments + struct.pack("<4iQii", *ends, 0, MOST_CHAINED, 0), pointers
+    pointers.append((len(arguments) + 4 * MOST_CHAINED + 4, Buffer(np.zeros(MOST_CHAINED, np.int32))))
+    return arguments + struct.pack("<5i4xQii", *ends, 0, MOST_CHAINED, 0), pointers
+
+
+def expert_chain_call(arguments, pointers, groups, call):
+    """The same for a launch of experts_chain.h with all of EXPERT_CALLS."""
+    before = EXPERT_CALLS[call]
+    arguments, pointers = chained_call(arguments, pointers, groups, list(EXPERT_CALLS).index(call), before, EXPERT_CHAIN_ARGUMENTS - before - len(arguments))
+    return arguments + struct.pack("<ii", 0, 0), pointers
 
 
 class OwnPacked:
@@ -46,9 +57,9 @@ class OwnPacked:
         self.own, self.chip = own, own.chip
 
     @functools.lru_cache(None)
-    def matvec(self, weights, columns, norm=False, gated=False, tokens=1, chained=None, behind_experts=False):
+    def matvec(self, weights, columns, norm=False, gated=False, tokens=1, chained=None, with_experts=None):
         """`weights`: (format, rows) of each output of the call. `chained`: the call's number in a launch of several, of which this is the part of that call's
-        work-groups; its first weights are counted as if they were not on their way before it begins. `behind_experts`: the last call of experts_chain.h."""
+        work-groups; its first weights are counted as if they were not on their way before it begins. `with_experts`: the call of experts_chain.h that it is, output or dense."""
         dense = weights[0][0] in DENSE
         assert not dense or tokens == 1
         matrix = not dense and tokens >= LEAST_MATRIX_TOKENS.get(self.chip.architecture, 9)
@@ -61,7 +72,7 @@ class OwnPacked:
             kernel = self.own.load("matvec_packed", "matvec_packed_1_halves")
         if chained is not None:
             kernel = self.own.load("matvec_packed", "matvec_chain_halves" if halves else "matvec_chain")
-        if behind_experts:
+        if with_experts:
             kernel = self.own.load("experts_packed", "expert_chain_halves" if halves else "expert_chain")
         cut = 4 if halves else 16 if matrix else 8  # rows
         sums = cut * ROW_SUMS * tokens
@@ -90,8 +101,8 @@ class OwnPacked:
         groups = -(-tiles // each)
         if chained is not None:
             arguments, pointers = chained_call(arguments, pointers, groups, chained, chained * len(arguments), (MOST_CHAINED - 1 - chained) * len(arguments))
-        if behind_experts:
-            arguments, pointers = chained_call(arguments, pointers, groups, 2, 2 * EXPERT_ARGUMENTS, 0)
+        if with_experts:
+            arguments, pointers = expert_chain_call(arguments, pointers, groups, with_experts)
         launch = Launch(kernel, (groups, 1, 1), (THREADS, 1, 1), [arguments], lds, pointers)
         return predict(kernel, launch, self.chip)
 

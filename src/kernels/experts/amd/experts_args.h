@@ -38,13 +38,22 @@ struct ExpertVectorArgs {
   std::int32_t unused;
 };
 
-/// The products of one token's experts, and of dense weights that follow them, in one launch (experts_chain.h).
+/// The calls that one launch of a token's experts may have, in their order: attention's output, the router, gate and up,
+/// down, and the dense weights behind them.
+enum class ExpertCall : std::int32_t { output, route, gate_up, down, dense };
+
+/// Those from `first` on, order.count of them, in one launch (experts_chain.h).
 struct ExpertChainArgs {
+  MatvecArgs products[2];  ///< attention's output, dense weights
+  gpu::RouteGroupsArgs route;
   ExpertVectorArgs gate_up;
   ExpertVectorArgs down;
-  MatvecArgs dense;  ///< where order.count is 3
   ChainOrder order;
+  ExpertCall first;
+  std::int32_t unused;
 };
+/// Shared memory of the router's work-groups in such a launch.
+inline constexpr int chained_route_bytes = 17 * 1024;
 
 /// value / by without a division, as value * divisor(by) / 2^31: exact while value * by is less than 2^31.
 constexpr std::uint32_t divisor(std::int32_t by) { return (1u << 31) / static_cast<std::uint32_t>(by) + 1; }

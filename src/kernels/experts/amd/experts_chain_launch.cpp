@@ -1,7 +1,9 @@
 #include "kernels/experts/amd/experts_chain_launch.h"
 
 #include <memory>
+#include <optional>
 
+#include "kernels/experts/portable/route_rows.h"
 #include "kernels/matmul/amd/matvec_chain_launch.h"
 
 namespace rocmforge::amd {
@@ -14,45 +16,72 @@ constexpr Kernel<ExpertVectorArgs> down{"experts_packed", "expert_packed_down", 
 constexpr Kernel<ExpertChainArgs> chain{"experts_packed", "expert_chain", LaunchOrder::by_kernel};
 constexpr Kernel<ExpertChainArgs> chain_halves{"experts_packed", "expert_chain_halves", LaunchOrder::by_kernel};
 
-/// Gate and up, down, and what follows them.
+/// A token's experts with the calls before and behind them: each call joins the one that stands before it in ExpertCall.
 class ExpertChain final : public HeldChain {
  public:
-  ExpertChain(const ExpertVectorArgs& first, const LaunchShape& shape) {
-    args_.gate_up = first;
-    shape_.add(shape);
+  /// Attention's output begins the launch.
+  void begin(const HeldProduct& product) {
+    args_.products[0] = product.args;
+    way_ = product.way;
+    add(ExpertCall::output, product.shape);
+  }
+  /// The router begins it, or joins the output.
+  void add(const RouteLaunch& route) {
+    args_.route = route.chained;
+    alone_ = route;
+    add(ExpertCall::route, route.chained_shape);
+  }
+  /// Gate and up begin it.
+  void begin(const ExpertVectorArgs& gate_up, const LaunchShape& shape) {
+    args_.gate_up = gate_up;
+    add(ExpertCall::gate_up, shape);
   }
 
-  bool join_down(const ExpertVectorArgs& call, const LaunchShape& shape) {
-    if (shape_.order.count != 1) {
+  bool join_experts(bool down, const ExpertVectorArgs& call, const LaunchShape& shape) {
+    if (last_ != (down ? ExpertCall::gate_up : ExpertCall::route)) {
       return false;
     }
-    args_.down = call;
-    shape_.add(shape);
+    (down ? args_.down : args_.gate_up) = call;
+    add(down ? ExpertCall::down : ExpertCall::gate_up, shape);
     return true;
   }
 
   bool join(MatvecWay way, const MatvecArgs& call, const LaunchShape& shape) override {
-    if (shape_.order.count != 2) {
+    if (last_ != ExpertCall::down || way_.value_or(way) != way) {
       return false;
     }
-    args_.dense = call;
+    args_.products[1] = call;
     way_ = way;
-    shape_.add(shape);
+    add(ExpertCall::dense, shape);
     return true;
   }
 
+  std::optional<HeldProduct> take_only() override { return std::nullopt; }
+
   void put_on(Stream& stream) override {
-    if (shape_.order.count == 1) {
+    if (shape_.order.count > 1) {
+      args_.order = shape_.order;
+      args_.order.counters = stream.counters();
+      (way_ == MatvecWay::one_token_halves ? chain_halves : chain).launch(stream, shape_.launch, args_);
+    } else if (args_.first == ExpertCall::route) {
+      gpu::route_rows_kernel().launch(stream, alone_.alone_shape, alone_.alone);
+    } else {
       gate_up.launch(stream, shape_.launch, args_.gate_up);
-      return;
     }
-    args_.order = shape_.order;
-    args_.order.counters = stream.counters();
-    (way_ == MatvecWay::one_token_halves ? chain_halves : chain).launch(stream, shape_.launch, args_);
   }
 
  private:
-  MatvecWay way_ = MatvecWay::one_token;  ///< of the dense call
+  void add(ExpertCall call, const LaunchShape& shape) {
+    if (shape_.order.count == 0) {
+      args_.first = call;
+    }
+    last_ = call;
+    shape_.add(shape);
+  }
+
+  std::optional<MatvecWay> way_;  ///< of the dense calls
+  ExpertCall last_{};
+  RouteLaunch alone_{};
   ExpertChainArgs args_{};
   ChainShape shape_;
 };
@@ -65,11 +94,31 @@ bool join_expert_chain(bool is_down, const ExpertVectorArgs& call, const LaunchS
   if (!may_chain(stream)) {
     return false;
   }
-  if (is_down) {
-    auto* const held = dynamic_cast<ExpertChain*>(stream.held());
-    return held != nullptr && held->join_down(call, shape);
+  auto* const held = dynamic_cast<ExpertChain*>(stream.held());
+  if (held != nullptr && held->join_experts(is_down, call, shape)) {
+    return true;
   }
-  stream.hold(std::make_unique<ExpertChain>(call, shape));
+  if (is_down) {
+    return false;
+  }
+  auto fresh = std::make_unique<ExpertChain>();
+  fresh->begin(call, shape);
+  stream.hold(std::move(fresh));
+  return true;
+}
+
+bool join_expert_chain(const RouteLaunch& route, Stream& stream) {
+  if (!may_chain(stream)) {
+    return false;
+  }
+  auto fresh = std::make_unique<ExpertChain>();
+  if (auto* const held = dynamic_cast<HeldChain*>(stream.held()); held != nullptr) {
+    if (const std::optional<HeldProduct> product = held->take_only()) {
+      fresh->begin(*product);
+    }
+  }
+  fresh->add(route);
+  stream.hold(std::move(fresh));
   return true;
 }
 

@@ -107,6 +107,11 @@ struct ItemFinish {
   float share = 1.0f;  ///< of the slot, for down
 };
 
+/// A call of experts that is a launch of its own.
+struct OwnExperts : OwnLaunch {
+  __device__ static constexpr bool waits_for_choice() { return false; }
+};
+
 template <bool down>
 class ExpertVectors {
  public:
@@ -119,7 +124,7 @@ class ExpertVectors {
         rows_(down ? args.used : 1),
         shared_(expert_shared(rows_, args.chunk_records, all_records_, args.parts * args.batch_cuts)) {}
 
-  /// Work-group `group` of the call. `order`: as for matvec().
+  /// Work-group `group` of the call. `order`: as for matvec(), and whether the call before chooses the experts.
   template <class Order>
   __device__ __forceinline__ void run(int group, const Order& order) {
     const int begin = group * args_.group_cuts;
@@ -136,14 +141,18 @@ class ExpertVectors {
         load(rows, min(team + i * teams, rows_ * padded() - 1), loaded[i]);
       }
     };
-    if (order.is_first()) {
+    if (order.waits_for_choice()) {
+      order.wait();
+    }
+    const bool is_ready = order.is_first() || order.waits_for_choice();
+    if (is_ready) {
       load_first();
     }
     ItemTable table = find_items(begin, min(args_.batch_cuts, end - begin));
     FirstStep<way> weights;
     weights.load(run_of(table, args_, min(args_.batch_cuts, end - begin)), chunk_.steps, wave);
     ItemFinish finish = begin_batch(begin, min(args_.batch_cuts, end - begin));
-    if (!order.is_first()) {
+    if (!is_ready) {
       order.wait();
       load_first();
     }

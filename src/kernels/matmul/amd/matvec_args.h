@@ -74,7 +74,7 @@ struct MatvecArgs {
 
 /// Calls of one token in one launch (matvec_chain.h). The work-groups of a call wait until those of the call before it have
 /// ended, with their first weights on the way. Grid: the work-groups of all calls, one call after another.
-inline constexpr int most_chained = 4;
+inline constexpr int most_chained = 5;
 struct ChainOrder {
   std::int32_t ends[most_chained];  ///< work-groups of the calls up to this one; INT32_MAX behind the last call
   std::uint32_t* counters;          ///< [most_chained], zero

@@ -23,6 +23,9 @@ class Chained {
   }
   __device__ __forceinline__ int call() const { return call_; }
   __device__ __forceinline__ int group() const { return static_cast<int>(blockIdx.x) - begin(call_); }
+  __device__ __forceinline__ std::uint32_t groups(int call) const {
+    return static_cast<std::uint32_t>(order_.ends[call] - begin(call));
+  }
   __device__ __forceinline__ bool is_first() const { return call_ == 0; }
   __device__ __forceinline__ void wait() const { gpu::wait_for_arrivals(counter(call_ - 1), groups(call_ - 1)); }
   /// Behind the last store. The last work-group of a call knows that all of them have seen the counter of the call before.
@@ -45,9 +48,6 @@ class Chained {
  private:
   __device__ __forceinline__ gpu::Counter counter(int call) const { return (gpu::Counter)(order_.counters + call); }
   __device__ __forceinline__ int begin(int call) const { return call == 0 ? 0 : order_.ends[call - 1]; }
-  __device__ __forceinline__ std::uint32_t groups(int call) const {
-    return static_cast<std::uint32_t>(order_.ends[call] - begin(call));
-  }
 
   const ChainOrder& order_;
   int call_;

@@ -4,6 +4,7 @@
 #include <array>
 #include <limits>
 #include <memory>
+#include <utility>
 
 #include "kernels/launch/amd/architectures.h"
 
@@ -35,7 +36,17 @@ class MatvecChain final : public HeldChain {
     return true;
   }
 
+  std::optional<HeldProduct> take_only() override {
+    if (shape_.order.count != 1) {
+      return std::nullopt;
+    }
+    return HeldProduct{way_, calls_[0], std::exchange(shape_, ChainShape()).launch};
+  }
+
   void put_on(Stream& stream) override {
+    if (shape_.order.count == 0) {
+      return;
+    }
     if (shape_.order.count == 1) {
       packed_matvec_kernel(way_).launch(stream, shape_.launch, calls_[0]);
       return;

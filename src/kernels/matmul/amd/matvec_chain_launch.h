@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "device/device.h"
 #include "kernels/matmul/amd/matvec_args.h"
 
@@ -18,9 +20,18 @@ struct ChainShape {
   LaunchShape launch;
 };
 
+/// A call of one token, and the launch that it would be alone.
+struct HeldProduct {
+  MatvecWay way;
+  MatvecArgs args;
+  LaunchShape shape;
+};
+
 /// Calls that a stream holds back for one launch.
 class HeldChain : public HeldLaunch {
  public:
+  /// The product, where it is the only call. Nothing is held here any more then, and the caller launches it.
+  virtual std::optional<HeldProduct> take_only() = 0;
   /// Takes in a call of one token that follows; false when it can't.
   virtual bool join(MatvecWay way, const MatvecArgs& call, const LaunchShape& shape) = 0;
 };
