@@ -79,11 +79,12 @@ __device__ inline void delta_step(const DeltaNetCheckArgs& args, std::int64_t t,
   const int each = spec.decays_of_keys ? spec.key_dim : 1;
   const float* const alpha = args.alpha + t * args.gate_stride + std::int64_t{head} * each;
   const float* const bias = args.step_bias + std::int64_t{head} * each;
-  const auto decay = [&](int key) {
-    const int i = spec.decays_of_keys ? key : 0;
+  const auto decay_of = [&](int i) {
     const double step = softplus(static_cast<double>(alpha[i]) + static_cast<double>(bias[i]));
     return exp(static_cast<double>(args.rate[head]) * step);
   };
+  const double common = decay_of(0);
+  const auto decay = [&](int key) { return spec.decays_of_keys ? decay_of(key) : common; };
   double recalled = 0.0;
   for (int i = 0; i < spec.key_dim; ++i) {
     recalled += decay(i) * state[i] * static_cast<double>(k[i]) * k_scale;
