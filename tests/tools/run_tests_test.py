@@ -220,6 +220,12 @@ class Parts(unittest.TestCase):
             self.assertIn(part.beside, {None, *parts})
             self.assertIn(part.within, {None, *parts})
 
+    def test_what_runs_no_code_of_the_build_runs_once(self):
+        parts, default = run_tests.read_parts()
+        for label in ("page", "tools", "hygiene"):
+            taking = [name for name in default if any(selection.takes(self.entry("a.b", label)) for selection in parts[name].selections)]
+            self.assertEqual(taking, ["cpu"])
+
     def test_no_part_is_lost_when_time_is_over(self):
         done = subprocess.run([sys.executable, str(ROOT / "tools/checks/run_tests.py")], capture_output=True, text=True,
                               env={**os.environ, "FORGE_TEST_MINUTES": "0"})
