@@ -1,6 +1,7 @@
 """The runner of the tests (tools/checks/run_tests.py): nothing that fails, crashes, hangs or leaks beside others is counted as passed."""
 import os
 import pathlib
+import re
 import shlex
 import subprocess
 import sys
@@ -225,6 +226,19 @@ class Parts(unittest.TestCase):
         for label in ("page", "tools", "hygiene"):
             taking = [name for name in default if any(selection.takes(self.entry("a.b", label)) for selection in parts[name].selections)]
             self.assertEqual(taking, ["cpu"])
+
+    def test_each_program_has_one_part_with_the_address_sanitizer(self):
+        parts, _ = run_tests.read_parts()
+        folders = re.findall(r"^rocmforge_tests\((\w+)", (ROOT / "tests/CMakeLists.txt").read_text(), re.M)
+        self.assertGreater(len(folders), 20)
+        for folder in set(folders) - {"acceptance"}:  # slow
+            name = "Tiny/A.B" if folder == "conformance" else "A.B"
+            taking = [part for part in ("asan-ubsan", "asan-server") if any(line.takes(self.entry(name, folder)) for line in parts[part].selections)]
+            self.assertEqual(len(taking), 1, folder)
+            if targets := parts[taking[0]].targets:
+                self.assertIn(f"test_{folder}", targets)
+        self.assertEqual([part for part in ("asan-ubsan", "asan-server") if any(line.takes(self.entry("hub.pull", "hub")) for line in parts[part].selections)],
+                         ["asan-server"])
 
     def test_no_part_is_lost_when_time_is_over(self):
         done = subprocess.run([sys.executable, str(ROOT / "tools/checks/run_tests.py")], capture_output=True, text=True,
