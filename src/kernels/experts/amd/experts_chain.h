@@ -20,16 +20,25 @@ struct ChainedExperts {
   __device__ __forceinline__ void wait() const { own.wait(); }
 };
 
+/// Shared memory of a work-group of the router.
+struct ChainedRoute {
+  gpu::RouteGroup<matvec_threads> group;
+  bool last_group;
+};
+
 __device__ __forceinline__ void route_in_chain(const gpu::RouteGroupsArgs& args, const Chained& own) {
-  using Shared = gpu::RouteGroup<matvec_threads>;
-  static_assert(sizeof(Shared) <= chained_route_bytes);
+  static_assert(sizeof(ChainedRoute) <= chained_route_bytes);
   HIP_DYNAMIC_SHARED(uint4, dynamic)
+  auto& shared = *reinterpret_cast<ChainedRoute*>(dynamic);
   gpu::route_rows(
-      args, own.group(), static_cast<int>(own.groups(own.call())), 0,
-      *reinterpret_cast<Shared*>(dynamic), [&]() __attribute__((always_inline)) {
+      args, own.group(), 0, shared.group,
+      [&]() __attribute__((always_inline)) {
         if (!own.is_first()) {
           own.wait();
         }
+      },
+      [&](std::uint32_t * counter) __attribute__((always_inline)) {
+        return gpu::last_to_arrive(counter, static_cast<int>(own.groups(own.call())), shared.last_group);
       });
 }
 

@@ -56,7 +56,6 @@ struct alignas(16) RouteGroup {
   float squares[threads / wave_size];
   float largest[route_waves];
   float score_sums[route_waves];
-  bool last;
 };
 static_assert(offsetof(RouteShared, keys) % 16 == 0 && offsetof(RouteShared, groups) % 16 == 0);
 
@@ -186,11 +185,11 @@ __device__ __forceinline__ void choose_together(const RouteChoice& choice, const
   }
 }
 
-/// Work-group `group` of the `count` that `token` has. `begin_reading` is called when the weights are on their way: behind
-/// it x is ready.
-template <int threads, class Begin>
-__device__ __forceinline__ void route_rows(const RouteGroupsArgs& groups, int group, int count, std::int64_t token,
-                                           RouteGroup<threads>& shared, const Begin& begin_reading) {
+/// Work-group `group` of those that `token` has. `begin_reading` is called when the weights are on their way: behind
+/// it x is ready. `is_last(counter)` is last_to_arrive() of the token's work-groups.
+template <int threads, class Begin, class Last>
+__device__ __forceinline__ void route_rows(const RouteGroupsArgs& groups, int group, std::int64_t token,
+                                           RouteGroup<threads>& shared, const Begin& begin_reading, const Last& is_last) {
   constexpr int group_rows = route_group_rows * threads / route_group_threads;
   const RouteRowsArgs& args = groups.rows;
   const int rows = args.choice.experts + (args.shared_gates != nullptr ? args.choice.shared : 0);
@@ -248,7 +247,7 @@ __device__ __forceinline__ void route_rows(const RouteGroupsArgs& groups, int gr
     const bool has_bias = args.router_bias != nullptr && first_row + own < args.choice.experts;
     groups.logits[token * rows + first_row + own] = has_bias ? logit + args.router_bias[first_row + own] : logit;
   }
-  const bool last = last_to_arrive(groups.counters + token, count, shared.last);
+  const bool last = is_last(groups.counters + token);
   auto* normed = reinterpret_cast<float4*>(args.normed + token * args.hidden);
   for (int i = begin; i < end; i += threads) {
     normed[i] = product(i == begin ? first : product(x[i], norms[i]), float4{factor, factor, factor, factor});

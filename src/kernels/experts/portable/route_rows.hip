@@ -2,10 +2,11 @@
 
 #include "kernels/experts/portable/route_groups.h"
 
-using rocmforge::gpu::RouteGroupsArgs;
+using namespace rocmforge::gpu;
 
-ROCMFORGE_KERNEL __launch_bounds__(rocmforge::gpu::route_group_threads) route_rows(RouteGroupsArgs args) {
-  __shared__ rocmforge::gpu::RouteGroup<rocmforge::gpu::route_group_threads> shared;
-  rocmforge::gpu::route_rows(args, static_cast<int>(blockIdx.x), static_cast<int>(gridDim.x),
-                             static_cast<std::int64_t>(blockIdx.y), shared, [] { rocmforge::gpu::begin_dependent(); });
+ROCMFORGE_KERNEL __launch_bounds__(route_group_threads) route_rows(RouteGroupsArgs args) {
+  __shared__ RouteGroup<route_group_threads> shared;
+  rocmforge::gpu::route_rows(
+      args, static_cast<int>(blockIdx.x), static_cast<std::int64_t>(blockIdx.y), shared, [] { begin_dependent(); },
+      [](std::uint32_t* counter) { return last_to_arrive(counter, static_cast<int>(gridDim.x)); });
 }
