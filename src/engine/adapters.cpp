@@ -128,9 +128,12 @@ void EngineAdapters::choose(Request& request) const {
     });
   }
   std::erase_if(adapters, [&](AdapterScale& adapter) {
+    if (adapter.scale == 0.0f) {
+      return true;
+    }
     const std::optional<std::int32_t> from = start_of(find(adapter.id)->invocation_tokens, request);
     adapter.from = from.value_or(0);
-    return adapter.scale == 0.0f || !from;
+    return !from;
   });
   std::ranges::sort(adapters);
   request.adapters = std::move(adapters);

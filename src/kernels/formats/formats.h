@@ -116,8 +116,8 @@ constexpr int table_offset(const std::int8_t (&values)[16]) {
   return -least;
 }
 
-/// The values of a format's codes, table_offset() added. A function of the format: nvcc warns of a device function that names a
-/// member of a host type, though it reads it only while it compiles.
+/// The values of a format's codes, table_offset() added. A function of the format: nvcc warns of a device function that
+/// names a member of a host type, though it reads it only while it compiles.
 template <typename Block>
 constexpr ByteTable code_table() {
   ByteTable table{};

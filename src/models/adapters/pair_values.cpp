@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <span>
 
+#include "base/math.h"
 #include "tensor/quant/dequantize.h"
 
 namespace rocmforge {
 
-std::int64_t padded_rank(std::int64_t rank) {
-  constexpr std::int64_t unit = 16;
-  return (rank + unit - 1) / unit * unit;
-}
+std::int64_t padded_rank(std::int64_t rank) { return round_up(rank, 16); }
 
 std::vector<float> dequantised_rows(const GgufTensor& tensor, std::int64_t first, std::int64_t count) {
   const Tensor& data = tensor.tensor;
