@@ -230,29 +230,32 @@ TEST(SchedulerSimulation, LosesNothingWithHostMemory) {
 }
 
 /// States and blocks of windows come back from host memory as they were, with room there for all and for hardly any.
-TEST(SchedulerSimulation, LosesNoStateAndNothingBehindWindowsWithHostMemory) {
-  unsigned seed = 120;
-  for (const std::int32_t host_blocks : {1, 5, 30, 300}) {
-    for (const bool drafts : {false, true}) {
-      for (const std::int32_t num_slots : {0, 9, 16}) {
-        for (const std::vector<SequenceCache::Window>& windows :
-             {std::vector<SequenceCache::Window>{}, {{5, 24}}, {{1, 9}, {13, 30}}, {{17, 9}}}) {
-          SCOPED_TRACE(seed);
-          SchedulerSimulation({.limits = small,
-                               .prefix = true,
-                               .seed = seed++,
-                               .events = 6'000,
-                               .least_preemptions = 0,
-                               .num_slots = num_slots,
-                               .windows = windows,
-                               .drafts = drafts,
-                               .host_blocks = host_blocks})
-              .run();
-        }
+class SchedulerSimulationHost : public testing::TestWithParam<std::int32_t> {};
+
+TEST_P(SchedulerSimulationHost, LosesNoStateAndNothingBehindWindows) {
+  const std::int32_t host_blocks = GetParam();
+  unsigned seed = 120 + 100 * static_cast<unsigned>(host_blocks);
+  for (const bool drafts : {false, true}) {
+    for (const std::int32_t num_slots : {0, 9, 16}) {
+      for (const std::vector<SequenceCache::Window>& windows :
+           {std::vector<SequenceCache::Window>{}, {{5, 24}}, {{1, 9}, {13, 30}}, {{17, 9}}}) {
+        SCOPED_TRACE(seed);
+        SchedulerSimulation({.limits = small,
+                             .prefix = true,
+                             .seed = seed++,
+                             .events = 3'000,
+                             .least_preemptions = 0,
+                             .num_slots = num_slots,
+                             .windows = windows,
+                             .drafts = drafts,
+                             .host_blocks = host_blocks})
+            .run();
       }
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Blocks, SchedulerSimulationHost, testing::Values(1, 5, 30, 300));
 
 TEST(SchedulerSimulation, LosesNothingUnderEveryLimit) {
   SchedulerLimits limits = small;
