@@ -92,8 +92,8 @@ class Runner(Cases):
 
     def test_the_slowest_are_named(self):
         tally = Tally()
-        tally.note_times([Result("long", "passed", seconds=7.4), Result("short", "passed", seconds=0.2), Result("longer", "failed", seconds=9.0)])
-        self.assertEqual(tally.notes, ["took 17 s of one processor or of waiting; the slowest: longer 9 s, long 7 s"])
+        tally.note_times([Result("A.Long", "passed", seconds=7.4), Result("In/A.Short/2", "passed", seconds=0.6), Result("script", "failed", seconds=7.6)])
+        self.assertEqual(tally.notes, ["took 16 s of one processor or of waiting; the slowest: script 8 s, A.Long 7 s; by suite: A 8 s, script 8 s"])
         self.assertGreater(self.results([self.made("wait", ["sleep", "0.2"])])["wait"].seconds, 0.1)
 
     def test_what_a_crash_hides_runs_alone(self):
@@ -223,7 +223,7 @@ class Parts(unittest.TestCase):
 
     def test_what_runs_no_code_of_the_build_runs_once(self):
         parts, default = run_tests.read_parts()
-        for label in ("page", "tools", "hygiene"):
+        for label in ("page", "tools", "hygiene", "protocols"):
             taking = [name for name in default if any(selection.takes(self.entry("a.b", label)) for selection in parts[name].selections)]
             self.assertEqual(taking, ["cpu"])
 
@@ -231,7 +231,7 @@ class Parts(unittest.TestCase):
         parts, _ = run_tests.read_parts()
         folders = re.findall(r"^rocmforge_tests\((\w+)", (ROOT / "tests/CMakeLists.txt").read_text(), re.M)
         self.assertGreater(len(folders), 20)
-        for folder in set(folders) - {"acceptance"}:  # slow
+        for folder in set(folders) - {"acceptance", "protocols"}:  # slow; of no code of the product
             name = "Tiny/A.B" if folder == "conformance" else "A.B"
             taking = [part for part in ("asan-ubsan", "asan-server") if any(line.takes(self.entry(name, folder)) for line in parts[part].selections)]
             self.assertEqual(len(taking), 1, folder)

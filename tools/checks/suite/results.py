@@ -39,7 +39,11 @@ class Tally:
         slow = sorted((result for result in results if result.seconds >= 1), key=lambda result: -result.seconds)[:SLOWEST]
         if slow:
             named = ", ".join(f"{result.name} {result.seconds:.0f} s" for result in slow)
-            self.notes.append(f"took {sum(result.seconds for result in results):.0f} s of one processor or of waiting; the slowest: {named}")
+            suites = collections.Counter()
+            for result in results:
+                suites[result.name.partition(".")[0].rpartition("/")[2]] += result.seconds
+            of_suites = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in suites.most_common(SLOWEST))
+            self.notes.append(f"took {sum(suites.values()):.0f} s of one processor or of waiting; the slowest: {named}; by suite: {of_suites}")
 
     def count(self, results):
         skipped = collections.defaultdict(list)
