@@ -48,6 +48,7 @@ class SchedulerSimulation {
         random_(simulation.seed) {
     if (test::address_sanitizer) {
       simulation_.events /= 5;  // the same code, thirty times as slow: memory shows its faults in fewer rounds than the order of sequences
+      simulation_.least_preemptions /= 5;
     }
     if (simulation.drafts) {
       bench_.draft = [this](const Sequence& sequence) { return drafts_of(sequence); };
