@@ -31,9 +31,9 @@ struct RankExchange {
     std::uint32_t* rounds = nullptr;          ///< [groups] in this rank's memory, of no other's concern
     const std::uint32_t* given_up = nullptr;  ///< once it is not zero, no kernel waits any more, and results mean nothing
   };
-  static constexpr std::int32_t groups = 64;               ///< the most work-groups of a launch, each with its part of a box
-  static constexpr std::int64_t elements_of_group = 8192;  ///< of one sender in one launch
-  /// The most elements of a rank that one launch moves; a call with more is several launches.
+  static constexpr std::int32_t groups = 128;              ///< the most work-groups of a launch, each with its part of a box
+  static constexpr std::int64_t elements_of_group = 4096;  ///< of one sender in one launch
+  /// The most elements of a rank that one launch moves to each other one; a call with more is several launches.
   static constexpr std::int64_t elements_of_launch = groups * elements_of_group;
   static constexpr std::size_t box_bytes(std::int32_t ranks) {
     constexpr std::size_t rounds_at_once = 2;

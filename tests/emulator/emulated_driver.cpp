@@ -85,7 +85,7 @@ class EmulatedDriver final : public Driver {
   EmulatedDriver(std::string architecture, std::shared_ptr<const EmulatedFile> file, std::size_t index)
       : info_(device_info(std::move(architecture), index)),
         memory_(std::move(file), index),
-        worker_(info_.architecture, memory_.file().file(), EmulatedMemory::address, memory_.file().size_bytes()) {}
+        worker_(info_.architecture, memory_.file().file(), memory_.file().address(), memory_.file().size_bytes()) {}
   /// Lets kernels of this GPU access all memory of another one.
   void allow_all_of(const EmulatedDriver& other) {
     ask_about(Request::allow, {other.memory_.begin(), EmulatedMemory::total_bytes});

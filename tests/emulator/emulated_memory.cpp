@@ -20,23 +20,30 @@ constexpr std::size_t round_up(std::size_t value, std::size_t step) { return (va
 }  // namespace
 
 EmulatedFile::EmulatedFile(std::size_t size_bytes) : size_bytes_(size_bytes) {
-  constexpr std::uintptr_t address = EmulatedMemory::address;
+  // Free in ordinary processes, and no part of a sanitizer's own memory.
+  constexpr std::uintptr_t first = std::uintptr_t{1} << 45;
+  constexpr std::uintptr_t next = std::uintptr_t{1} << 38;
+  constexpr std::uintptr_t most = 4;
   file_ = memfd_create("rocmforge-emulated-device", MFD_CLOEXEC);
   if (file_ < 0 || ftruncate(file_, static_cast<off_t>(size_bytes)) != 0) {
     throw Error(fmt::format("memory of an emulated GPU: {}", std::strerror(errno)));
   }
-  void* const wanted = reinterpret_cast<void*>(address);
   const int flags = MAP_SHARED | MAP_FIXED_NOREPLACE | MAP_NORESERVE;
-  if (mmap(wanted, size_bytes, PROT_READ | PROT_WRITE, flags, file_, 0) != wanted) {
-    const int code = errno;
-    close(file_);
-    throw Error(fmt::format("cannot map the memory of an emulated GPU at 0x{:x} (one at a time fits): {}", address,
-                            std::strerror(code)));
+  for (std::uintptr_t address = first; address < first + most * next; address += next) {
+    void* const wanted = reinterpret_cast<void*>(address);
+    if (mmap(wanted, size_bytes, PROT_READ | PROT_WRITE, flags, file_, 0) == wanted) {
+      address_ = address;
+      return;
+    }
   }
+  const int code = errno;
+  close(file_);
+  throw Error(fmt::format("cannot map the memory of an emulated GPU at 0x{:x} or behind ({} at a time fit): {}", first, most,
+                          std::strerror(code)));
 }
 
 EmulatedFile::~EmulatedFile() {
-  munmap(reinterpret_cast<void*>(EmulatedMemory::address), size_bytes_);
+  munmap(reinterpret_cast<void*>(address_), size_bytes_);
   close(file_);
 }
 
@@ -70,7 +77,7 @@ EmulatedMemory::Pages EmulatedMemory::free(void* start) noexcept {
   const Pages pages = found->second.pages;
   used_.erase(found);
   free_bytes_ += pages.size_bytes;
-  fallocate(file_->file(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(pages.address - address),
+  fallocate(file_->file(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(pages.address - file_->address()),
             static_cast<off_t>(pages.size_bytes));
   return pages;
 }

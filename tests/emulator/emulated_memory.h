@@ -8,19 +8,22 @@
 
 namespace rocmforge {
 
-/// The memory of emulated GPUs as a file that this process and the emulator's workers map at one address.
+/// The memory of emulated GPUs as a file that this process and the emulator's workers map at one address. A process may have
+/// a few.
 class EmulatedFile {
  public:
-  explicit EmulatedFile(std::size_t size_bytes);  ///< throws Error when the address is taken
+  explicit EmulatedFile(std::size_t size_bytes);  ///< throws Error when all addresses are taken
   ~EmulatedFile();
   EmulatedFile(const EmulatedFile&) = delete;
   EmulatedFile& operator=(const EmulatedFile&) = delete;
 
   [[nodiscard]] int file() const { return file_; }
+  [[nodiscard]] std::uintptr_t address() const { return address_; }
   [[nodiscard]] std::size_t size_bytes() const { return size_bytes_; }
 
  private:
   int file_ = -1;
+  std::uintptr_t address_ = 0;
   std::size_t size_bytes_;
 };
 
@@ -30,13 +33,11 @@ class EmulatedMemory {
  public:
   static constexpr std::size_t page_bytes = 4096;
   static constexpr std::size_t alignment_bytes = 256;
-  /// Free in ordinary processes, and no part of a sanitizer's own memory.
-  static constexpr std::uintptr_t address = std::uintptr_t{1} << 45;
   static constexpr std::size_t total_bytes = std::size_t{4} << 30;
 
   /// Part `part` of the file, total_bytes of it.
   EmulatedMemory(std::shared_ptr<const EmulatedFile> file, std::size_t part)
-      : file_(std::move(file)), begin_(address + part * total_bytes) {}
+      : file_(std::move(file)), begin_(file_->address() + part * total_bytes) {}
 
   [[nodiscard]] const EmulatedFile& file() const { return *file_; }
   [[nodiscard]] std::uintptr_t begin() const { return begin_; }

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "models/device_pair.h"
+#include "models/opened_devices.h"
 #include "models/model_file.h"
 #include "models/runner.h"
 
@@ -31,18 +31,18 @@ struct NamedGolden : Golden {
 class DeviceModelsTest : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    if (device_pair().devices.empty()) {
-      GTEST_SKIP() << device_pair().problem;
+    if (opened_devices().devices.empty()) {
+      GTEST_SKIP() << opened_devices().problem;
     }
-    if (!device_pair().devices[0]->info().vendor_runtime && golden_.name != "llama-gqa4") {
+    if (!opened_devices().devices[0]->info().vendor_runtime && golden_.name != "llama-gqa4") {
       GTEST_SKIP() << "an emulated pair takes hours for all models";
     }
   }
   [[nodiscard]] std::unique_ptr<Runner> pair() const {
-    return std::make_unique<Runner>(file_, device_pair().addresses(), on_two());
+    return std::make_unique<Runner>(file_, opened_devices().pair(), on_two());
   }
   [[nodiscard]] std::unique_ptr<Runner> one() const {
-    return std::make_unique<Runner>(file_, *device_pair().devices[0], f32_options());
+    return std::make_unique<Runner>(file_, *opened_devices().devices[0], f32_options());
   }
   /// The tokens that are drawn behind a prompt of 20. Steps are recorded and replayed from the third on.
   [[nodiscard]] Tokens greedy(Runner& runner) const {

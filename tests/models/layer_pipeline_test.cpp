@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "models/config/model_config.h"
-#include "models/device_pair.h"
+#include "models/opened_devices.h"
 #include "models/model_file.h"
 #include "models/runner.h"
 
@@ -201,21 +201,21 @@ INSTANTIATE_TEST_SUITE_P(Golden, LayerPipelineTest, ::testing::ValuesIn(golden_n
 class DevicePipelineTest : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    if (device_pair().devices.empty()) {
-      GTEST_SKIP() << device_pair().problem;
+    if (opened_devices().devices.empty()) {
+      GTEST_SKIP() << opened_devices().problem;
     }
     if (emulated() && GetParam() != "llama-gqa4") {
       GTEST_SKIP() << "an emulated pair takes hours for all models";
     }
   }
-  [[nodiscard]] static bool emulated() { return !device_pair().devices[0]->info().vendor_runtime; }
+  [[nodiscard]] static bool emulated() { return !opened_devices().devices[0]->info().vendor_runtime; }
   [[nodiscard]] std::unique_ptr<Runner> pair(std::optional<Route> route = {}) const {
     ModelOptions options = f32_options();
     options.stage_ends = stages(ModelConfig::from_gguf(file_), 2);
-    return std::make_unique<Runner>(file_, device_pair().addresses(), options, route);
+    return std::make_unique<Runner>(file_, opened_devices().pair(), options, route);
   }
   [[nodiscard]] std::unique_ptr<Runner> one() const {
-    return std::make_unique<Runner>(file_, *device_pair().devices[0], f32_options());
+    return std::make_unique<Runner>(file_, *opened_devices().devices[0], f32_options());
   }
 
   Golden golden_ = read_golden(GetParam());

@@ -36,6 +36,7 @@ struct Version {
   bool answers = true;           ///< a rank that has nothing for another one tells that it has come
   bool waits_for_launch = true;  ///< a launch waits for the end of the one before it
   bool marks_anew = true;        ///< places that were not written for long
+  bool slices = false;           ///< what each rank has added of all parts goes to the others in the same round
 };
 
 class Exchange {
@@ -98,6 +99,9 @@ class Exchange {
           warp.wait_until([&here, number] { return here.mark == number % numbers; }).read(*here.data, number);
         }
       }
+      if (version_.slices && !round.to_first && own < round.elements) {
+        tell_sums(warp, rank, own, number);
+      }
       warp.act([this, rank, number] { ++taken_[{rank, number}]; });
       warp.wait_until([this, rank, number] { return taken_[{rank, number}] == warps; });  // __syncthreads()
       if (version_.marks_anew && number % rounds_of_marks < 2) {
@@ -107,10 +111,25 @@ class Exchange {
     }
   }
 
-  void mark_anew(Actor& warp, int rank, int own, int number) {
+  /// Sums lie behind the places of the parts.
+  void tell_sums(Actor& warp, int rank, int own, int number) {
+    for (int to = 0; to < ranks_; ++to) {
+      if (to != rank) {
+        put(warp, place(to, rank, number, warps + own), number);
+      }
+    }
     for (int from = 0; from < ranks_; ++from) {
       if (from != rank) {
-        Place& here = place(rank, from, number, own);
+        Place& here = place(rank, from, number, warps + own);
+        warp.wait_until([&here, number] { return here.mark == number % numbers; }).read(*here.data, number);
+      }
+    }
+  }
+
+  void mark_anew(Actor& warp, int rank, int own, int number) {
+    for (int from = 0; from < ranks_; ++from) {
+      for (int element = own; from != rank && element < (version_.slices ? 2 : 1) * warps; element += warps) {
+        Place& here = place(rank, from, number, element);
         warp.write(*here.data, number).act([&here, number] { here.mark = number % numbers; });
       }
     }
@@ -142,6 +161,13 @@ Faults faults_of(const Version& version) {
 }
 
 TEST(RankExchangeProtocol, HasNoFault) { EXPECT_EQ(protocol::text_of(faults_of({})), "no fault"); }
+
+TEST(RankExchangeProtocol, SumsOfSlicesHaveNoFault) {
+  EXPECT_EQ(protocol::text_of(faults_of({.slices = true})), "no fault");
+  EXPECT_FALSE(faults_of({.parities = 1, .slices = true}).empty());
+  EXPECT_FALSE(faults_of({.marks_with_data = false, .slices = true}).empty());
+  EXPECT_FALSE(faults_of({.waits_for_launch = false, .slices = true}).empty());
+}
 
 TEST(RankExchangeProtocol, NeedsTwoPlacesMarksAnswersAndTheOrderOfLaunches) {
   EXPECT_FALSE(faults_of({.parities = 1}).empty());

@@ -59,15 +59,20 @@ __device__ inline bool is_set(const std::uint32_t* flag) {
 }
 #endif
 
-/// A work-group's side of one round.
+/// Pairs of a thread that are under way at the same time, since a load and a store take long.
+constexpr int batch = 4;
+
+/// A work-group's side of one round. Elements are counted from the first one of the work-group; those of a batch are the pairs
+/// i, i + stride(), ...
 struct Round {
   const RankExchangeArgs& args;
   std::uint32_t number;
   bool given_up = false;
 
+  __device__ static std::uint32_t stride() { return 2 * blockDim.x; }
   __device__ bool receives(int rank) const { return args.to_first == 0 || rank == 0; }
-  /// The elements of a rank that this work-group moves begin here, and are so many.
   __device__ std::uint32_t begin() const { return args.first + blockIdx.x * args.chunk; }
+  /// The elements of a rank that this work-group moves.
   __device__ std::uint32_t elements(int rank) const {
     const std::uint32_t all = args.counts[rank];
     return all <= begin() ? 0 : min(all - begin(), args.chunk);
@@ -84,14 +89,35 @@ struct Round {
     const std::uint32_t* from = args.part + begin();
     return {{i < left ? from[i] : 0u, i + 1 < left ? from[i + 1] : 0u}};
   }
-  /// Waits until `from` has written these two.
-  __device__ Two take(int from, std::uint32_t i) {
+  __device__ void own(std::uint32_t i, Two (&twos)[batch]) const {
+#pragma unroll
+    for (int b = 0; b < batch; ++b) {
+      twos[b] = own(i + b * stride());
+    }
+  }
+  __device__ void put_batch(BoxElement* there, std::uint32_t i, std::uint32_t count, const Two (&twos)[batch]) const {
+#pragma unroll
+    for (int b = 0; b < batch; ++b) {
+      if (i + b * stride() < count) {
+        put(there + i + b * stride(), twos[b], number);
+      }
+    }
+  }
+  /// Waits until look_at(b) has been true of each pair of a batch.
+  template <class Look>
+  __device__ void wait_for(const Look& look_at) {
     constexpr std::uint32_t polls_between_flags = 1024;
-    const BoxElement* place = box(args.rank, from) + i;
-    Two two{};
     std::uint32_t polls = 0;
 #pragma unroll 1
-    while (!look(place, number, two) && !given_up) {
+    while (true) {
+      bool all = true;
+#pragma unroll
+      for (int b = 0; b < batch; ++b) {
+        all = look_at(b) && all;
+      }
+      if (all || given_up) {
+        return;
+      }
       if (++polls % polls_between_flags == 0) {
         given_up = is_set(args.given_up);
       }
@@ -99,18 +125,16 @@ struct Round {
       __builtin_amdgcn_s_sleep(1);
 #endif
     }
-    return two;
   }
-
-  __device__ void send() const {
-    for (int turn = 1; turn < args.ranks; ++turn) {
-      const int to = (args.rank + turn) % args.ranks;  // not all to one at the same time
-      BoxElement* there = box(to, args.rank);
-      const std::uint32_t count = sent(args.rank, to);
-      for (std::uint32_t i = 2 * threadIdx.x; i < count; i += 2 * blockDim.x) {
-        put(there + i, own(i), number);
-      }
-    }
+  /// Waits until another rank has written these to its place in the own box.
+  __device__ void take(const BoxElement* place, std::uint32_t i, std::uint32_t count, Two (&twos)[batch]) {
+    wait_for([&](int b) {
+      const std::uint32_t at = i + b * stride();
+      return at >= count || look(place + at, number, twos[b]);
+    });
+  }
+  /// Behind the stores of a rank, before it waits.
+  __device__ static void let_arrive() {
 #if ROCMFORGE_DEVICE_AMD && !defined(__GFX9__)
     // Stores have a counter of their own there, for which the loads that follow do not wait: that they arrive at all is
     // certain behind this.
@@ -118,20 +142,124 @@ struct Round {
 #endif
   }
 
-  __device__ void sum() {
-    const std::uint32_t count = elements(args.rank);
+  __device__ void send() const {
+    const std::uint32_t most = max(elements(args.rank), 1u);
+    for (std::uint32_t i = 2 * threadIdx.x; i < most; i += batch * stride()) {
+      Two twos[batch];
+      own(i, twos);
+      for (int turn = 1; turn < args.ranks; ++turn) {
+        const int to = (args.rank + turn) % args.ranks;  // not all to one at the same time
+        put_batch(box(to, args.rank), i, sent(args.rank, to), twos);
+      }
+    }
+    let_arrive();
+  }
+
+  __device__ void store(std::uint32_t i, std::uint32_t end, Two two) const {
     float* out = reinterpret_cast<float*>(args.out) + begin();
-    for (std::uint32_t i = 2 * threadIdx.x; i < count; i += 2 * blockDim.x) {
-      float sums[2] = {};
-      for (int rank = 0; rank < args.ranks; ++rank) {
-        const Two two = rank == args.rank ? own(i) : take(rank, i);
+#pragma unroll
+    for (std::uint32_t e = 0; e < 2; ++e) {
+      if (i + e < end) {
+        const float sum = __builtin_bit_cast(float, two.values[e]);
+        out[i + e] = args.add != 0 ? out[i + e] + sum : sum;
+      }
+    }
+  }
+  /// The sums of elements first + i, ..., which the others have written at place i, ... of their parts of the own box.
+  __device__ void add_up(std::uint32_t first, std::uint32_t i, std::uint32_t count, Two (&sums)[batch]) {
+    for (int rank = 0; rank < args.ranks; ++rank) {
+      Two twos[batch] = {};
+      if (rank == args.rank) {
+        own(first + i, twos);
+      } else {
+        take(box(args.rank, rank), i, count, twos);
+      }
+#pragma unroll
+      for (int b = 0; b < batch; ++b) {
+#pragma unroll
         for (int e = 0; e < 2; ++e) {
-          const float value = __builtin_bit_cast(float, two.values[e]);
-          sums[e] = rank == 0 ? value : sums[e] + value;
+          const float value = __builtin_bit_cast(float, twos[b].values[e]);
+          const float sum = rank == 0 ? value : __builtin_bit_cast(float, sums[b].values[e]) + value;
+          sums[b].values[e] = __builtin_bit_cast(std::uint32_t, sum);
         }
       }
-      for (std::uint32_t e = 0; e < 2 && i + e < count; ++e) {
-        out[i + e] = args.add != 0 ? out[i + e] + sums[e] : sums[e];
+    }
+  }
+
+  __device__ void sum() {
+    const std::uint32_t count = elements(args.rank);
+    for (std::uint32_t i = 2 * threadIdx.x; i < count; i += batch * stride()) {
+      Two sums[batch] = {};
+      add_up(0, i, count, sums);
+#pragma unroll
+      for (int b = 0; b < batch; ++b) {
+        store(i + b * stride(), count, sums[b]);
+      }
+    }
+  }
+
+  __device__ std::uint32_t slice_begin(int rank) const {
+    return min(static_cast<std::uint32_t>(rank) * args.slice, elements(args.rank));
+  }
+  __device__ std::uint32_t slice_count(int rank) const { return min(args.slice, elements(args.rank) - slice_begin(rank)); }
+  /// What is written of a slice, since a rank without one tells that it has come here.
+  __device__ std::uint32_t slice_sent(int rank) const { return max(slice_count(rank), 1u); }
+  __device__ std::uint32_t of_all_slices() const { return args.slice * static_cast<std::uint32_t>(args.ranks); }
+
+  /// The parts of each rank's slice go to it alone.
+  __device__ void send_slices() const {
+    for (std::uint32_t i = 2 * threadIdx.x; i < of_all_slices(); i += batch * stride()) {
+      Two twos[batch];
+      own(i, twos);
+#pragma unroll
+      for (int b = 0; b < batch; ++b) {
+        const auto to = static_cast<int>((i + b * stride()) / args.slice);
+        const std::uint32_t at = i + b * stride() - static_cast<std::uint32_t>(to) * args.slice;
+        if (to < args.ranks && to != args.rank && at < slice_sent(to)) {
+          put(box(to, args.rank) + at, twos[b], number);
+        }
+      }
+    }
+    let_arrive();
+  }
+  /// A rank adds its slice, and tells all what it is, behind the places of the parts.
+  __device__ void sum_slice() {
+    const std::uint32_t first = slice_begin(args.rank);
+    const std::uint32_t count = slice_sent(args.rank);
+    for (std::uint32_t i = 2 * threadIdx.x; i < count; i += batch * stride()) {
+      Two sums[batch] = {};
+      add_up(first, i, count, sums);
+      for (int turn = 1; turn < args.ranks; ++turn) {
+        const int to = (args.rank + turn) % args.ranks;
+        put_batch(box(to, args.rank) + args.slice, i, count, sums);
+      }
+#pragma unroll
+      for (int b = 0; b < batch; ++b) {
+        store(first + i + b * stride(), first + slice_count(args.rank), sums[b]);
+      }
+    }
+    let_arrive();
+  }
+  __device__ void take_slices() {
+    for (std::uint32_t i = 2 * threadIdx.x; i < of_all_slices(); i += batch * stride()) {
+      Two twos[batch] = {};
+      const auto from = [&](int b) { return static_cast<int>((i + b * stride()) / args.slice); };
+      const auto is_awaited = [&](int b) {
+        const std::uint32_t at = i + b * stride() - static_cast<std::uint32_t>(from(b)) * args.slice;
+        return from(b) < args.ranks && from(b) != args.rank && at < slice_sent(from(b));
+      };
+      wait_for([&](int b) {
+        if (!is_awaited(b)) {
+          return true;
+        }
+        const std::uint32_t at = i + b * stride() - static_cast<std::uint32_t>(from(b)) * args.slice;
+        return look(box(args.rank, from(b)) + args.slice + at, number, twos[b]);
+      });
+#pragma unroll
+      for (int b = 0; b < batch; ++b) {
+        if (is_awaited(b)) {
+          store(i + b * stride(), slice_begin(from(b)) + slice_count(from(b)), twos[b]);
+        }
       }
     }
   }
@@ -145,8 +273,17 @@ struct Round {
     for (int rank = 0; rank < args.ranks; ++rank) {
       const bool own_part = rank == args.rank;
       const std::uint32_t count = own_part ? elements(rank) : sent(rank, args.rank);
-      for (std::uint32_t i = 2 * threadIdx.x; i < count; i += 2 * blockDim.x) {
-        place(own_part ? own(i) : take(rank, i), rank, i, column, width);
+      for (std::uint32_t i = 2 * threadIdx.x; i < count; i += batch * stride()) {
+        Two twos[batch] = {};
+        if (own_part) {
+          own(i, twos);
+        } else {
+          take(box(args.rank, rank), i, count, twos);
+        }
+#pragma unroll
+        for (int b = 0; b < batch; ++b) {
+          place(twos[b], rank, i + b * stride(), column, width);
+        }
       }
       column += args.widths[rank];
     }
@@ -164,7 +301,7 @@ struct Round {
   /// write here again only once they have seen this rank's next round.
   __device__ void mark_all() const {
     const std::uint32_t count = static_cast<std::uint32_t>(args.ranks) * args.elements_of_group;
-    for (std::uint32_t i = 2 * threadIdx.x; i < count; i += 2 * blockDim.x) {
+    for (std::uint32_t i = 2 * threadIdx.x; i < count; i += stride()) {
       put(box(args.rank, 0) + i, {}, number);
     }
   }
@@ -187,12 +324,20 @@ ROCMFORGE_KERNEL rank_exchange(RankExchangeArgs args) {
   begin_dependent();
   Round round{args, args.rounds[blockIdx.x] + 1};
   shake();
-  round.send();
-  shake();
-  if (args.gathers != 0) {
-    round.gather();
+  if (args.slice != 0) {
+    round.send_slices();
+    shake();
+    round.sum_slice();
+    shake();
+    round.take_slices();
   } else {
-    round.sum();
+    round.send();
+    shake();
+    if (args.gathers != 0) {
+      round.gather();
+    } else {
+      round.sum();
+    }
   }
   __syncthreads();  // all have read the number of the round, and what it brought
   if (round.number % rounds_of_marks < 2) {

@@ -34,6 +34,7 @@ struct RankExchangeArgs {
   std::uint32_t first;                          ///< element of this launch
   std::uint32_t chunk;                          ///< elements of a work-group, even, at most elements_of_group
   std::uint32_t elements_of_group;
+  std::uint32_t slice;  ///< sum: of a work-group's elements, those that a rank adds for all, even, twice in elements_of_group; 0: each adds all
   std::int32_t rank;
   std::int32_t ranks;
   std::int32_t gathers;   ///< 0: a sum
