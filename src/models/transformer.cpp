@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "models/config/eagle_file.h"
 #include "models/config/mtp_config.h"
 #include "models/plan/part_counter.h"
 #include "models/plan/planner.h"
@@ -63,6 +64,7 @@ Transformer::Transformer(ModelConfig config, const GgufFile& file, const KernelR
     config_.encoder.is_encoder ? plan_encoder_output(planner) : plan_output(planner);
   }
   plan_mtp(planner, file);
+  plan_eagle(planner);
   kv_groups_ = plan_.memory.groups();
   plan_.position_axes = config_.position_axes;
 }
@@ -174,6 +176,22 @@ void Transformer::plan_mtp(Planner& planner, const GgufFile& file) {
   }
 }
 
+void Transformer::plan_eagle(Planner& planner) {
+  if (options_.eagle == nullptr) {
+    return;
+  }
+  const EagleFile& eagle = *options_.eagle;
+  check(!options_.load_mtp, "an EAGLE3 draft and MTP blocks do not draft both");
+  const bool whole = begins() && ends() && !options_.placement.split() && options_.communicator == nullptr;
+  if (!whole || !output_) {
+    throw Error(fmt::format("{}: an EAGLE3 draft {}", eagle.file.path().string(),
+                            output_ || !ends() ? "needs the whole model on one device" : "continues no encoder"));
+  }
+  plan_.report.leave_decode_steps();
+  plan_.draft.emplace(eagle.file);
+  eagle_ = std::make_unique<EagleBlock>(planner, *plan_.draft, eagle, input_->table());
+}
+
 EmbeddingTable* Transformer::mtp_embedding(Planner& planner) {
   if (input_ && options_.placement.embedding == options_.placement.output) {
     return input_->table();
@@ -195,6 +213,9 @@ void Transformer::load(const Devices& devices, ThreadPool& pool) {
   rank_.emplace(plan_, options_, devices, Side::device, pool, progress(share, 1.0));
   if (is_first_rank(options_.communicator) && ends()) {  // once for all ranks and stages
     plan_.weights.warn_of_unused();
+    if (plan_.draft) {
+      plan_.draft->warn_of_unused();
+    }
   }
 }
 
@@ -273,6 +294,9 @@ void Transformer::forward(const BatchPlan& batch, SequenceMemory& memory) {
     const auto [hidden, per_layer] = handed(batch.num_tokens());
     links_.rows_in->receive({hidden, per_layer});
   }
+  computed_ = &config_;
+  step_tokens_ = batch.num_tokens();
+  eagle_drew_ = false;
   run_step(layers_pass(), batch, memory, options_.graphs);
   if (ends()) {
     keep_draws(batch);
@@ -302,11 +326,8 @@ void Transformer::keep_draws(const BatchPlan& batch) {
   }
 }
 
-void Transformer::forward_mtp(std::int32_t block, const BatchPlan& batch, SequenceMemory& memory) {
-  check(block >= 0 && block < mtp_blocks(), "the MTP block is loaded");
-  check(results_.hidden_rows() > 0 && batch.num_tokens() == results_.hidden_rows(),
-        "an MTP block gets a token for each hidden row");
-  const MtpBlock& own = *mtp_[static_cast<std::size_t>(block)];
+Pass Transformer::mtp_pass(std::size_t block) const {
+  const MtpBlock& own = *mtp_[block];
   Pass pass = layers_pass();
   pass.begin = &own.begin();
   pass.blocks = own.block();
@@ -315,9 +336,29 @@ void Transformer::forward_mtp(std::int32_t block, const BatchPlan& batch, Sequen
   pass.output = &own.output();
   pass.begin_side = options_.placement.output;
   pass.hands_on = false;
-  run_step(pass, batch, memory, false);
+  return pass;
+}
+
+Pass Transformer::eagle_pass(bool goes_on) const {
+  return {.begin = goes_on ? &eagle_->go_on() : &eagle_->begin(),
+          .blocks = eagle_->block(),
+          .kept_blocks = 1,
+          .states = &eagle_->states(),
+          .output = &eagle_->output(),
+          .draw = &eagle_->draw().operations()};
+}
+
+void Transformer::forward_mtp(std::int32_t block, const BatchPlan& batch, SequenceMemory& memory) {
+  check(block >= 0 && block < mtp_blocks(), "the MTP block is loaded");
+  check(results_.hidden_rows() > 0 && batch.num_tokens() == results_.hidden_rows(),
+        "an MTP block gets a token for each hidden row");
+  const bool goes_on = computed_ != &config_;
+  check(eagle_ == nullptr || goes_on || batch.num_tokens() == step_tokens_, "an EAGLE3 draft gets all rows of a step");
+  computed_ = eagle_ != nullptr ? &eagle_->config() : &config_;
+  run_step(eagle_ != nullptr ? eagle_pass(goes_on) : mtp_pass(static_cast<std::size_t>(block)), batch, memory, false);
   if (!batch.sample_rows.empty()) {  // a pass of K and V alone may be between two steps, of which both draws are wanted
     keep_draws(batch);
+    eagle_drew_ = eagle_ != nullptr;
   }
 }
 
@@ -392,13 +433,18 @@ void Transformer::wait() {
   }
 }
 
-std::span<const float> Transformer::logits() { return results_.logits(config_, output_rank()); }
+std::span<const float> Transformer::logits() { return results_.logits(*computed_, output_rank()); }
+
+std::span<const std::int32_t> Transformer::sampled() {
+  const std::span<const std::int32_t> drawn = output_rank().draws().newest();
+  return eagle_drew_ ? eagle_->model_tokens(drawn) : drawn;
+}
 
 std::span<const float> Transformer::raw_logits() {
   wait();
   return results_.raw_logits(config_);
 }
 
-std::span<const float> Transformer::hidden() { return results_.hidden(config_, output_rank()); }
+std::span<const float> Transformer::hidden() { return results_.hidden(*computed_, output_rank()); }
 
 }  // namespace rocmforge

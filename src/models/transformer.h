@@ -10,6 +10,7 @@
 
 #include "models/model.h"
 #include "models/parts/block.h"
+#include "models/parts/eagle_block.h"
 #include "models/parts/encoder_output.h"
 #include "models/parts/input_embedding.h"
 #include "models/parts/mtp_block.h"
@@ -69,10 +70,10 @@ class Transformer final : public Model {
   [[nodiscard]] std::size_t state_bytes() const override { return plan_.memory.state_bytes(Side::device); }
   [[nodiscard]] std::size_t host_state_bytes() const override { return plan_.memory.state_bytes(Side::host); }
   [[nodiscard]] const std::vector<PlannedOperation>& plan() const override { return plan_.report.operations(); }
-  [[nodiscard]] std::size_t packed_bytes() const override { return plan_.weights.packed_bytes(on_gpu_); }
+  [[nodiscard]] std::size_t packed_bytes() const override { return plan_.packed_bytes(on_gpu_); }
   [[nodiscard]] std::size_t workspace_bytes() const override { return Rank::workspace_bytes(plan_, options_, on_gpu_); }
   [[nodiscard]] std::size_t bytes_per_token() const override { return plan_.report.bytes_per_token(); }
-  [[nodiscard]] std::size_t device_weight_bytes() const override { return plan_.weights.packed_bytes(true); }
+  [[nodiscard]] std::size_t device_weight_bytes() const override { return plan_.packed_bytes(true); }
   [[nodiscard]] std::size_t host_weight_bytes() const override {
     return plan_.host ? plan_.host->weights.packed_bytes(true) : 0;
   }
@@ -85,9 +86,11 @@ class Transformer final : public Model {
   void load_adapter(std::int32_t id, std::shared_ptr<const LoraFile> file) override;
   void unload_adapter(std::int32_t id) override;
   void forward(const BatchPlan& batch, SequenceMemory& memory) override;
-  [[nodiscard]] std::int32_t mtp_blocks() const override { return static_cast<std::int32_t>(mtp_.size()); }
+  [[nodiscard]] std::int32_t mtp_blocks() const override {
+    return eagle_ != nullptr ? 1 : static_cast<std::int32_t>(mtp_.size());
+  }
   void forward_mtp(std::int32_t block, const BatchPlan& batch, SequenceMemory& memory) override;
-  [[nodiscard]] std::span<const std::int32_t> sampled() override { return output_rank().draws().newest(); }
+  [[nodiscard]] std::span<const std::int32_t> sampled() override;
   [[nodiscard]] std::span<const std::int32_t> previous_sampled() override { return output_rank().draws().previous(); }
   [[nodiscard]] std::span<const float> draw_probabilities() override { return output_rank().draws().probabilities(); }
   [[nodiscard]] bool runs_ahead() const override {
@@ -120,7 +123,13 @@ class Transformer final : public Model {
   /// The tables that MTP blocks read, on the side of the output.
   EmbeddingTable* mtp_embedding(Planner& planner);
 
+  /// Plans the block of ModelOptions::eagle, if there is one.
+  void plan_eagle(Planner& planner);
+
   [[nodiscard]] Pass layers_pass() const;
+  [[nodiscard]] Pass mtp_pass(std::size_t block) const;
+  /// `goes_on`: from its own states in place of the layers' inputs.
+  [[nodiscard]] Pass eagle_pass(bool goes_on) const;
   [[nodiscard]] Rank& output_rank() { return options_.placement.output == Side::host ? *host_rank_ : *rank_; }
   /// `host`: the arrays for the host's part of a split model.
   void compute(const Pass& pass, const StepArrays& arrays, const StepArrays* host, SequenceMemory& memory,
@@ -149,12 +158,16 @@ class Transformer final : public Model {
   std::optional<TokenDraw> draw_;               ///< likewise
   std::optional<EncoderOutput> encoder_output_;
   std::vector<std::unique_ptr<MtpBlock>> mtp_;
-  std::size_t layer_operations_ = 0;  ///< of the plan, before those of MTP blocks
+  std::unique_ptr<EagleBlock> eagle_;  ///< in their place
+  std::size_t layer_operations_ = 0;   ///< of the plan, before those of MTP blocks
   KvGroups kv_groups_;
   StepResults results_;
-  std::optional<Crossing> crossing_;  ///< where the model is split
-  std::optional<Rank> host_rank_;     ///< likewise, once loaded
-  std::optional<Rank> rank_;          ///< once loaded. Last, because it waits for steps that use the rest
+  const ModelConfig* computed_ = &config_;  ///< of the last step: the model's, or the draft's
+  std::int32_t step_tokens_ = 0;            ///< of the model's last step
+  bool eagle_drew_ = false;                 ///< the newest draws are the draft's
+  std::optional<Crossing> crossing_;        ///< where the model is split
+  std::optional<Rank> host_rank_;           ///< likewise, once loaded
+  std::optional<Rank> rank_;                ///< once loaded. Last, because it waits for steps that use the rest
 };
 
 }  // namespace rocmforge

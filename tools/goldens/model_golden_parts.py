@@ -6,6 +6,7 @@ import zlib
 import numpy
 
 U32, F32, BOOL, STRING, COUNTS, BOOLS, NUMBERS = 4, 6, 7, 8, 9, 10, 11
+F32_TENSOR, I64_TENSOR = 0, 27
 
 # A model's seed follows from its name, so that a new model does not change the seeds of others. These older models have the
 # seed 1000 plus their index in the list at the time.
@@ -89,8 +90,9 @@ def write_gguf(path, pairs, weights):
     data = b""
     for name, values in weights:
         head += string(name) + struct.pack("<I", values.ndim) + struct.pack(f"<{values.ndim}Q", *reversed(values.shape))
-        head += struct.pack("<IQ", 0, len(data))
-        data += numpy.ascontiguousarray(values, dtype="<f4").tobytes()
+        ids = values.dtype == numpy.int64
+        head += struct.pack("<IQ", I64_TENSOR if ids else F32_TENSOR, len(data))
+        data += numpy.ascontiguousarray(values, dtype="<i8" if ids else "<f4").tobytes()
         data += bytes(-len(data) % align)
     path.write_bytes(head + bytes(-len(head) % align) + data)
 

@@ -66,6 +66,7 @@ struct AttentionConfig {
   std::optional<OutputGate::Gate> own_gate{};
   bool gates_of_heads = false;
   QkNorm qk_norm = QkNorm::none;
+  bool joined_input = false;     ///< Q, K and V come from rows [2 * hidden] of Buffers::features (EagleBlock)
   bool value_norm = false;       ///< each head of V is normalised, without weights
   bool values_are_keys = false;  ///< V is K before its norm and its rotation: there is no attn_v
   std::int32_t keys_of = -1;     ///< the earlier layer whose K and V are read; -1: the layer has its own

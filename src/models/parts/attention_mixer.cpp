@@ -25,7 +25,7 @@ AttentionMixer::AttentionMixer(Planner& planner, const ModelConfig& config, int 
                             .columns = q_heads_.times(config_.head_dim),
                             .into = into});
 
-  qkv_.append(mix_, &Buffers::hidden, &Buffers::projected);
+  qkv_.append(mix_, config_.joined_input ? &Buffers::features : &Buffers::hidden, &Buffers::projected);
   if (q_row_norm_) {
     mix_.push_back({std::string(q_row_norm_->kind()), [this](const Step& step) { normalise_rows(step); }});
   }
@@ -123,7 +123,7 @@ void AttentionMixer::plan_projections(Planner& planner, const ModelConfig& confi
     }
   }
   qkv_ = planner.fused_linear(name("attn_qkv"), block_norm(config, index, config.layer(index).graph.mixer_norm),
-                              one_tensor ? one : several, config.hidden);
+                              one_tensor ? one : several, (config_.joined_input ? 2 : 1) * std::int64_t{config.hidden});
   plan_norms(planner, config, index, elements);
 }
 

@@ -16,7 +16,7 @@ class AttentionMixer final : public Mixer {
   AttentionMixer(Planner& planner, const ModelConfig& config, int index, const std::optional<KvPlace>& shared,
                  float* Buffers::*into = nullptr);
 
-  [[nodiscard]] FusedLinear* first_product() override { return &qkv_; }
+  [[nodiscard]] FusedLinear* first_product() override { return config_.joined_input ? nullptr : &qkv_; }
   [[nodiscard]] ResidualSum* sum() override { return output_.sum(); }
   [[nodiscard]] bool has_pages() const override { return true; }
 

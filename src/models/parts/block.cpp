@@ -97,6 +97,12 @@ Block::Block(Planner& planner, const ModelConfig& config, int index, std::span<c
     control_.emplace(planner, *control, index);
     control_->append(finish_);
   }
+  if (const auto place = planner.feature_behind(index)) {
+    last_sum_ = nullptr;  // the stream itself is read
+    planner.buffers().need(BufferName::features, std::int64_t{config.hidden} * place->of);
+    feature_.emplace(planner, config.hidden, place->index, place->of);
+    feature_->append(finish_, &Buffers::hidden, &Buffers::features);
+  }
 }
 
 void Block::join_sums(Planner& planner) {

@@ -13,6 +13,7 @@
 #include "models/parts/given_rows_part.h"
 #include "models/parts/operation.h"
 #include "models/parts/per_layer_input.h"
+#include "models/parts/placed_rows.h"
 #include "models/plan/planner.h"
 
 namespace rocmforge {
@@ -98,6 +99,7 @@ class Block {
   std::optional<PerLayerInput> per_layer_;
   std::optional<GivenRowsPart> deepstack_;
   std::optional<ControlPart> control_;
+  std::optional<PlacedRows> feature_;  ///< the input of the next layer, for a draft
   bool keeps_ = false;
   Side side_;
   ResidualSum* last_sum_ = nullptr;  ///< the block's second, at its end

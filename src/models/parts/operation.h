@@ -27,6 +27,7 @@ struct Buffers {
   float* projected = nullptr;       ///< [tokens, inputs of a mixer], [tokens, 2 ffn], [tokens, experts] or [tokens, hidden]
   float* gathered = nullptr;        ///< [tokens, outputs of a mixer], [tokens, ffn] or [tokens, experts taken, ffn]
   float* per_layer = nullptr;       ///< [tokens, layers, elements]: of PerLayerEmbedding
+  float* features = nullptr;        ///< of EagleBlock: [tokens, layers, hidden], then [tokens, 2, its own hidden]
   std::int32_t* experts = nullptr;  ///< [tokens, experts taken]: ids
   float* expert_weights = nullptr;  ///< [tokens, experts taken]
   void* route_state = nullptr;      ///< of RouteRows

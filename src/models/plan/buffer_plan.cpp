@@ -52,6 +52,7 @@ Buffers BufferPlan::place(std::byte* workspace) const {
           .projected = floats(BufferName::projected),
           .gathered = floats(BufferName::gathered),
           .per_layer = floats(BufferName::per_layer),
+          .features = floats(BufferName::features),
           .experts = ids(BufferName::experts),
           .expert_weights = floats(BufferName::expert_weights),
           .route_state = at(BufferName::route_state),

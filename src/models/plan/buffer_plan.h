@@ -18,6 +18,7 @@ enum class BufferName {
   projected,
   gathered,
   per_layer,
+  features,
   experts,
   expert_weights,
   route_state,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
 
 #include "models/plan/buffer_plan.h"
@@ -22,11 +23,16 @@ struct ModelPlan {
   BufferPlan buffers;
   MemoryPlan memory{};
   PlanReport report{};
-  std::int32_t position_axes = 1;  ///< the most positions of a token in a step
-  std::optional<SidePlan> host{};  ///< where the model is split
-  bool states_elsewhere = false;   ///< steps have slots of state for layers of another device
+  std::int32_t position_axes = 1;      ///< the most positions of a token in a step
+  std::optional<SidePlan> host{};      ///< where the model is split
+  bool states_elsewhere = false;       ///< steps have slots of state for layers of another device
+  std::optional<WeightTable> draft{};  ///< of another file, on the device: an EagleBlock's
 
   [[nodiscard]] WeightTable& weights_of(Side side) { return side == Side::device ? weights : host.value().weights; }
+  /// Bytes of copies of weights on the device: see WeightTable.
+  [[nodiscard]] std::size_t packed_bytes(bool on_gpu) const {
+    return weights.packed_bytes(on_gpu) + (draft ? draft->packed_bytes(on_gpu) : 0);
+  }
   [[nodiscard]] BufferPlan& buffers_of(Side side) { return side == Side::device ? buffers : host.value().buffers; }
 };
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "models/config/eagle_file.h"
+
 namespace rocmforge {
 
 Planner::Planner(ModelPlan& plan, const KernelRegistry& registry, const DeviceInfo& device, int num_threads,
@@ -23,6 +25,17 @@ Planner::Planner(ModelPlan& plan, const KernelRegistry& registry, const DeviceIn
 void Planner::use(Side side) {
   side_ = side;
   plan_->report.use(side);
+}
+
+std::optional<Planner::Place> Planner::feature_behind(int index) const {
+  if (options_.eagle == nullptr || other_ != nullptr) {
+    return std::nullopt;
+  }
+  const std::vector<std::int32_t>& layers = options_.eagle->target_layers;
+  const auto found = std::ranges::find(layers, index + 1);
+  return found == layers.end() ? std::nullopt
+                               : std::optional(Place{static_cast<std::int32_t>(found - layers.begin()),
+                                                     static_cast<std::int32_t>(layers.size())});
 }
 
 EmbeddingTable* Planner::embedding(std::string_view name, std::int64_t vocab, std::int64_t hidden) {
@@ -152,12 +165,12 @@ Range Planner::own_or_common(int index, std::int64_t count, std::string_view wha
 }
 
 Range Planner::own_features(std::int64_t width, const std::string& down) const {
-  const WeightTable& weights = plan_->weights;
+  const WeightTable& weights = this->weights();
   return with_context(weights.place(down + ".weight"),
                       [&] { return share_.units(width, weights.block_columns(down + ".weight"), "columns"); });
 }
 
-std::string Planner::place_of(int index) const { return fmt::format("{}: layer {}", plan_->weights.file_name(), index); }
+std::string Planner::place_of(int index) const { return fmt::format("{}: layer {}", weights().file_name(), index); }
 
 RankSum Planner::rank_sum(std::int64_t width) {
   check(!share_.whole(), "a rank alone has no sum");

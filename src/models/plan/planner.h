@@ -68,6 +68,16 @@ class Planner {
     experts_apart_ = layer.side == Side::device && layer.experts == Side::host;
   }
 
+  /// What is planned from here on has weights of another file, and is no part of the model itself; null: the model's.
+  void read(WeightTable* other) { other_ = other; }
+  /// One of several places in a row.
+  struct Place {
+    std::int32_t index = 0;
+    std::int32_t of = 0;
+  };
+  /// Where a draft reads the rows behind layer `index` (ModelOptions::eagle), if it does.
+  [[nodiscard]] std::optional<Place> feature_behind(int index) const;
+
   /// Chooses the kernel of an operation without weights. Layers with the same operation share a line of the plan.
   template <class Op>
   Resolved<Op> resolve(const typename Op::Spec& spec, std::string_view forced = {}) {
@@ -152,8 +162,8 @@ class Planner {
   /// The sum over all ranks of rows [width] in Buffers::partial; only where there are several.
   RankSum rank_sum(std::int64_t width);
 
-  [[nodiscard]] const WeightTable& weights() const { return plan_->weights; }
-  [[nodiscard]] WeightTable& weights() { return plan_->weights_of(side_); }
+  [[nodiscard]] const WeightTable& weights() const { return other_ != nullptr ? *other_ : plan_->weights; }
+  [[nodiscard]] WeightTable& weights() { return other_ != nullptr ? *other_ : plan_->weights_of(side_); }
   [[nodiscard]] BufferPlan& buffers() { return plan_->buffers_of(side_); }
   [[nodiscard]] MemoryPlan& memory() { return plan_->memory; }
   /// Reserves `size_bytes` in each slot of state on the side of the layer; see MemoryPlan.
@@ -162,7 +172,7 @@ class Planner {
   [[nodiscard]] const DeviceInfo& device() const { return side_ == Side::device ? device_ : host_device_; }
   [[nodiscard]] const KvTypes& kv_dtype() const { return options_.kv_dtype; }
   /// ModelOptions::control.
-  [[nodiscard]] const ControlVectors* control() const { return options_.control.get(); }
+  [[nodiscard]] const ControlVectors* control() const { return other_ != nullptr ? nullptr : options_.control.get(); }
   /// ModelOptions::given_rows.
   [[nodiscard]] bool given_rows() const { return options_.given_rows; }
 
@@ -234,6 +244,7 @@ class Planner {
   DeviceInfo host_device_;
   Side side_ = Side::device;
   bool experts_apart_ = false;
+  WeightTable* other_ = nullptr;
   ModelOptions options_;
   Share share_;
   AttentionLimits limits_;

@@ -16,6 +16,9 @@ Rank::Rank(ModelPlan& plan, const ModelOptions& options, const Devices& devices,
            const Progress& progress)
     : options_(&options), device_(&devices.at(side)), context_{&pool}, draws_(*device_, options.max_logit_rows) {
   plan.weights_of(side).load(*device_, pool, progress);
+  if (side == Side::device && plan.draft) {
+    plan.draft->load(*device_, pool, {});
+  }
   const BufferPlan& buffers = plan.buffers_of(side);
   if (Device& beside = devices.at(Side::device); side == Side::host && beside.is_gpu()) {
     pinned_workspace_ = beside.allocate_pinned(buffers.size_bytes());
