@@ -26,7 +26,7 @@ namespace rocmforge {
 /// token.
 ///
 /// Drafts are tokens that a constraint forces, then those that followed where the last tokens stood before; a draft model or
-/// the model's MTP block is asked for sequences without any.
+/// the model's MTP block or EAGLE3 draft is asked for sequences without any.
 class Drafts {
  public:
   /// `model` may be null. With `mtp` none is asked.

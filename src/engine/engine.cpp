@@ -59,7 +59,8 @@ SequenceCache::Size cache_size(const EngineParts& parts, const EngineOptions& op
 
 PieceKey identity_of_model(const EngineParts& parts) {
   std::vector<const GgufFile*> files;
-  for (const GgufFile* file : {parts.file.get(), parts.vision_file.get()}) {
+  const GgufFile* const draft = parts.eagle != nullptr ? &parts.eagle->file : nullptr;  // its K and V are in the blocks
+  for (const GgufFile* file : {parts.file.get(), parts.vision_file.get(), draft}) {
     if (file != nullptr) {
       files.push_back(file);
     }
@@ -68,7 +69,7 @@ PieceKey identity_of_model(const EngineParts& parts) {
   return identity_of(files, fmt::format("{} ranks{}", parts.model->ranks(), control), *parts.memory);
 }
 
-/// Whether MTP blocks of the model draft.
+/// Whether MTP blocks of the model, or an EAGLE3 draft in their place, draft.
 bool uses_mtp(const EngineParts& parts, const EngineOptions& options) {
   return options.drafts.mtp == MtpUse::on && options.drafts.most > 0 && parts.model->mtp_blocks() > 0;
 }

@@ -8,6 +8,7 @@
 #include "device/devices.h"
 #include "engine/engine.h"
 #include "memory/sequence_memory.h"
+#include "models/config/eagle_file.h"
 #include "models/model.h"
 #include "models/vision/vision_model.h"
 #include "ops/kernel_registry.h"
@@ -34,6 +35,7 @@ struct EngineParts {
   std::shared_ptr<const Tokenizer> tokenizer;       ///< may be null
   SamplingParams sampling{};                        ///< defaults of requests
   std::shared_ptr<const ControlVectors> control{};  ///< of the model; null without any
+  std::shared_ptr<const EagleFile> eagle{};         ///< the draft that the model has loaded; may be null
   std::unique_ptr<Engine> draft_model{};            ///< with the same vocabulary; may be null
 };
 

@@ -39,6 +39,7 @@ EngineParts load_parts(PlannedModel planned, const EngineOptions& options) {
                 context, config.context_length);
   }
   parts.control = std::move(planned.control);
+  parts.eagle = std::move(planned.eagle);
   parts.tokenizer = load_tokenizer(*parts.file);
   parts.sampling = sampling_defaults(*parts.file);
   parts.registry = std::move(planned.registry);
@@ -78,7 +79,10 @@ EngineParts plan_and_load(const std::string& path, EngineOptions& options, std::
                 planned.context_length, own, options.fitting_contexts);
   }
   options.context_length = planned.context_length;
-  options.drafts.mtp = planned.mtp ? MtpUse::on : MtpUse::off;
+  options.drafts.mtp = planned.mtp || planned.eagle != nullptr ? MtpUse::on : MtpUse::off;
+  if (planned.eagle != nullptr) {
+    options.drafts.model.clear();  // it is a part of the model, no model of its own
+  }
   options.cache_ram_bytes = cache_ram_bytes(options, planned);
   if (processes != nullptr) {
     check_agreement(*processes, planned, options);

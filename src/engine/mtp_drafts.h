@@ -14,12 +14,12 @@
 
 namespace rocmforge {
 
-/// Drafts by the model's first block of multi-token prediction (Model::forward_mtp): from the state of the last computed
-/// token and the token drawn there it predicts the next one, from its own state and that one the token after, and so on;
-/// always the likeliest. Its K and V must follow those of the model, so it also computes every row of every step, prompts
-/// included. Where it could not (no memory for a pass), later drafts are worse, and nothing else changes. What follows a
-/// shared prefix differs from sequence to sequence: K and V behind a prefix's last token are those of the first one.
-/// Adapters do not change the block, and it sees the placeholders of images.
+/// Drafts by the model's first block of multi-token prediction, or an EAGLE3 draft (Model::forward_mtp): from what the last
+/// token computed and the token drawn there it predicts the next one, from its own state and that one the token after, and
+/// so on; always the likeliest. Its K and V must follow those of the model, so it also computes every row of every step,
+/// prompts included. Where it could not (no memory for a pass), later drafts are worse, and nothing else changes. What
+/// follows a shared prefix differs from sequence to sequence: K and V behind a prefix's last token are those of the first
+/// one. Adapters do not change the block, and it sees the placeholders of images.
 class MtpDrafts {
  public:
   /// Both must outlive it.

@@ -250,6 +250,17 @@ void decide_mtp(DraftOptions& drafts, const GgufFile& file, const ModelConfig& c
   }
 }
 
+/// The EAGLE3 draft that the options name; null where their file is a model, or there is none.
+std::shared_ptr<const EagleFile> open_eagle(const EngineOptions& options, const GgufFile& model, const ModelConfig& config) {
+  if (options.drafts.model.empty()) {
+    return nullptr;
+  }
+  GgufFile file(options.drafts.model);
+  return is_eagle_file(file)
+             ? std::make_shared<const EagleFile>(std::move(file), model, config, context_length(options, config))
+             : nullptr;
+}
+
 std::int32_t image_tokens(const EngineOptions& options) {
   return options.image_tokens > 0 ? options.image_tokens : default_image_tokens;
 }
@@ -375,6 +386,7 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& wanted, st
   }
   planned.max_batch_tokens = options.max_batch_tokens;
   decide_mtp(options.drafts, *planned.file, config);
+  planned.eagle = open_eagle(options, *planned.file, config);
   take_devices(planned, std::move(device), options);
   auto registry = std::make_unique<KernelRegistry>();
   register_all_kernels(*registry, planned.device.get());
@@ -401,6 +413,7 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& wanted, st
   model_options.max_batch_tokens = std::max(model_options.max_batch_tokens, step_tokens(options, config));
   model_options.max_logit_rows = max_logit_rows(options);
   model_options.load_mtp = options.drafts.mtp == MtpUse::on;
+  model_options.eagle = planned.eagle;
   model_options.max_sequences = options.max_sequences;
   if (!options.control_vectors.empty()) {
     planned.control =
@@ -419,7 +432,8 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& wanted, st
     if (planned.vision_file != nullptr) {
       plan_vision(planned, config, options, model_options.small_weights);
     }
-    planned.memory = memory_needs(planned.file->file_bytes(), *planned.model, planned.devices(),
+    const std::uint64_t draft_bytes = planned.eagle != nullptr ? planned.eagle->file.file_bytes() : 0;
+    planned.memory = memory_needs(planned.file->file_bytes() + draft_bytes, *planned.model, planned.devices(),
                                   cache_tokens(options, model_options.context_length),
                                   std::min(options.max_sequences, options.max_batch_tokens), step_tokens(options, config));
     planned.stage_memory.clear();

@@ -14,6 +14,7 @@
 #include "engine/engine_parts.h"
 #include "engine/memory_needs.h"
 #include "engine/place_model.h"
+#include "models/config/eagle_file.h"
 #include "models/model.h"
 #include "models/vision/vision_model.h"
 #include "ops/kernel_registry.h"
@@ -40,6 +41,7 @@ struct PlannedModel {
   std::unique_ptr<const GgufFile> vision_file{};    ///< null for a model that sees no images
   std::unique_ptr<VisionModel> vision{};            ///< likewise
   std::shared_ptr<const ControlVectors> control{};  ///< of the model; null without any
+  std::shared_ptr<const EagleFile> eagle{};         ///< DraftOptions::model, where it is an EAGLE3 draft
   std::int32_t max_batch_tokens = 0;                ///< EngineOptions::max_batch_tokens, or what an image needs
   std::int32_t context_length = 0;                  ///< EngineOptions::context_length, or what was chosen
   int threads = 1;

@@ -7,43 +7,23 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <numeric>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "engine/draft_answers.h"
 #include "engine/engine.h"
 #include "engine/golden_model_file.h"
 #include "engine/plan_model.h"
 #include "error_of.h"
 #include "weights/gguf_file.h"
 
-namespace rocmforge {
+namespace rocmforge::mtp_drafts_test {
 namespace {
 
-using Tokens = std::vector<std::int32_t>;
-
-/// The floats of a file's tensors, to be changed.
-class TensorEditor {
- public:
-  explicit TensorEditor(const std::string& path) : file_(path) {
-    std::ifstream in(path, std::ios::binary);
-    bytes_.assign(std::istreambuf_iterator<char>(in), {});
-  }
-  [[nodiscard]] const std::vector<GgufTensor>& tensors() const { return file_.tensors(); }
-  float* floats(std::string_view name) {
-    const auto found = std::ranges::find(file_.tensors(), name, &GgufTensor::name);
-    return found == file_.tensors().end() ? nullptr : reinterpret_cast<float*>(bytes_.data() + found->file_offset);
-  }
-  void save_as(const std::string& path) const { std::ofstream(path, std::ios::binary) << bytes_; }
-
- private:
-  GgufFile file_;
-  std::string bytes_;
-};
+using namespace draft_answers;
 
 /// A golden model whose layers change little, and whose MTP block computes from a token what the model does: so it is often,
 /// but not always right.
@@ -83,48 +63,6 @@ std::string agreeing_model(const std::string& name) {
   editor.save_as(changed);
   return changed;
 }
-
-Request numbered(unsigned index, std::int32_t vocab) {
-  Request request;
-  for (unsigned i = 0; i < 3 + index * 11 % 50; ++i) {
-    request.prompt.push_back(static_cast<std::int32_t>((i * i + index % 3 * 13 + 7) % static_cast<unsigned>(vocab)));
-  }
-  request.max_tokens = 40;
-  request.ignore_eos = true;
-  request.sampling.temperature = index % 3 == 2 ? 0.7f : 0.0f;
-  request.sampling.seed = index;
-  request.logprobs = index % 4 == 1 ? 2 : -1;
-  return request;
-}
-
-EngineOptions on_cpu(EngineOptions options) {
-  options.device = "cpu";
-  options.threads = 1;
-  options.context_length = 128;
-  options.model.kv_dtype = DType::f32;
-  return options;
-}
-
-std::vector<Tokens> answers(Engine& engine, unsigned count = 8) {
-  std::map<RequestId, Tokens> results;
-  for (unsigned i = 0; i < count; ++i) {
-    results[engine.submit(numbered(i, engine.model().config().vocab))];
-  }
-  while (engine.has_work()) {
-    for (const StepOutput& output : engine.step()) {
-      EXPECT_NE(output.finish, FinishReason::error) << output.text;
-      Tokens& tokens = results[output.id];
-      tokens.insert(tokens.end(), output.tokens.begin(), output.tokens.end());
-    }
-  }
-  std::vector<Tokens> all;
-  for (auto& [id, tokens] : results) {
-    all.push_back(std::move(tokens));
-  }
-  return all;
-}
-
-DraftOptions no_drafts() { return {.mtp = MtpUse::off}; }
 
 class MtpModel : public ::testing::TestWithParam<std::string> {
  protected:
@@ -237,4 +175,4 @@ TEST(MtpUse, IsDecidedByTheFileUnlessAskedFor) {
 }
 
 }  // namespace
-}  // namespace rocmforge
+}  // namespace rocmforge::mtp_drafts_test

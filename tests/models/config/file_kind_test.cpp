@@ -52,7 +52,8 @@ TEST(FileKind, AFileSaysWhatItIs) {
   EXPECT_THAT(kind_of({"clip", "", "", "v.blk.0.ln1.weight"}), HasSubstr("load the model it belongs to"));
   EXPECT_THAT(kind_of({"controlvector", "", "", "direction.1"}), HasSubstr("a control vector"));
   EXPECT_THAT(kind_of({"", "", "", "direction.1"}), HasSubstr("a control vector"));
-  EXPECT_THAT(kind_of({"eagle3", "", "", "fc.weight"}), HasSubstr("a draft head (eagle3)"));
+  EXPECT_THAT(kind_of({"eagle3", "", "", "fc.weight"}), HasSubstr("and this file with --draft-model"));
+  EXPECT_THAT(kind_of({"dflash", "", "", "fc.weight"}), HasSubstr("a draft head (dflash)"));
   EXPECT_THAT(kind_of({"llada", "model", "", "token_embd.weight"}), HasSubstr("a diffusion language model (llada)"));
   EXPECT_THAT(kind_of({"flux", "", "", "img_in.weight"}), HasSubstr("stable-diffusion.cpp takes it"));
   EXPECT_THAT(kind_of({"llama", "vocab", "", ""}), HasSubstr("a vocabulary alone"));
