@@ -123,11 +123,11 @@ TEST_P(MtpModel, EmbeddingsAreThoseWithoutIt) {
     std::map<RequestId, std::vector<float>> found;
     for (const Pooling pooling : {Pooling::mean, Pooling::last, Pooling::cls}) {
       Request request;
-      request.prompt = numbered(2, engine->model().config().vocab).prompt;
+      request.prompt = draft_answers::numbered(2, engine->model().config().vocab).prompt;
       request.embedding = pooling;
       found[engine->submit(request)];
     }
-    engine->submit(numbered(3, engine->model().config().vocab));
+    engine->submit(draft_answers::numbered(3, engine->model().config().vocab));
     while (engine->has_work()) {
       for (StepOutput& output : engine->step()) {
         if (found.contains(output.id)) {
