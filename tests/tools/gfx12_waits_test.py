@@ -12,7 +12,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools/build"))
 import amd_toolchain  # noqa: E402
 import gfx12_scan  # noqa: E402
-from gfx12_hazard import Problem, parse, registers  # noqa: E402
+from code_flow import Problem  # noqa: E402
+from gfx12_hazard import parse, registers  # noqa: E402
 from gfx12_waits import MARK, read_assembly, with_waits  # noqa: E402
 
 SCALAR, VCC, VECTOR = "0xfffe", "0xfffd", "0xf1ff"

@@ -27,8 +27,8 @@ import sys
 import time
 
 from amd_toolchain import Problem, find_toolchains, make_device_libraries, toolchain_for
+from code_flow import Problem as UnknownAssembly
 from code_object import CodeObject
-from gfx12_hazard import Problem as UnknownAssembly
 from gfx12_waits import NEEDED, with_waits
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -59,7 +59,7 @@ FAMILIES = {"portable": r".*", "check": r".*", "amd": r"gfx(9(0a|42|50|-4-generi
 PORTABLE = {"portable", "check"}
 TEST_SOURCES = [ROOT / "tests/device/device_check.hip"]
 AMD_FLAGS = ["-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "-O3", "-std=c++20", "-Wall", "-Wextra"]
-WAITS_FROM = [pathlib.Path(__file__).parent / name for name in ("gfx12_hazard.py", "gfx12_waits.py")]
+WAITS_FROM = [pathlib.Path(__file__).parent / name for name in ("code_flow.py", "gfx12_hazard.py", "gfx12_waits.py")]
 # What a kernel for NVIDIA may spill: ptxas does not allocate the same registers on every machine, so a kernel that has none to spare may
 # store a few words on one and none on another.
 SPILLED_BYTES = 96

@@ -14,6 +14,8 @@ import dataclasses
 import functools
 import re
 
+from code_flow import Problem, blocks_of, states_of
+
 SA_SDST, VA_VCC, VA_SDST = 0x0001, 0x0002, 0x0E00  # fields of the operand of s_wait_alu; zeros in a field: wait
 REGISTERS = 128
 ALL = (1 << REGISTERS) - 1
@@ -31,15 +33,10 @@ WITH_RESULT = ("s_sendmsg_rtn",)  # although one of WITHOUT_RESULT begins so
 READS_RESULT = ("s_addk", "s_mulk", "s_cmov", "s_bitset", "s_fmac")
 UNKNOWN_REGISTERS = ("s_movrel",)  # M0 says which
 CALLS = ("s_swappc", "s_call", "s_setpc", "s_rfe")
-ENDS = ("s_branch", "s_endpgm", "s_setpc", "s_rfe")
 REGISTER = re.compile(r"(?<![\w.])(?:(s|ttmp)(?:(\d+)|\[(\d+):(\d+)\])|(vcc(?:_lo|_hi)?))(?![\w@])")
 FIRST = {"s": 0, "ttmp": 108}
 VCC_NAMES = {"vcc": VCC, "vcc_lo": 1 << 106, "vcc_hi": 1 << 107}
 NAME = re.compile(r"[a-z][a-z0-9_]*")
-
-
-class Problem(Exception):
-    """One line for a person."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -51,14 +48,6 @@ class Instruction:
     read_pairs: int  # both registers of each pair that a vector instruction reads
     waits: int = 0  # of s_wait_alu: the fields that are zero
     target: str = ""  # a branch's label
-
-
-@dataclasses.dataclass
-class Function:
-    name: str
-    is_kernel: bool
-    instructions: list = dataclasses.field(default_factory=list)
-    labels: dict = dataclasses.field(default_factory=dict)  # name: index of the instruction that follows
 
 
 def registers(text):
@@ -120,28 +109,6 @@ def parse(text):
     return Instruction(name, CALL if name.startswith(CALLS) else SALU, uses, defines, 0, target=target)
 
 
-def blocks_of(function):
-    """(first, end, indices of the blocks that may follow) in order."""
-    instructions, count = function.instructions, len(function.instructions)
-    starts = {0, *function.labels.values()}
-    starts.update(i + 1 for i, one in enumerate(instructions) if one.target or one.name.startswith(ENDS))
-    starts = sorted(start for start in starts if start < count)
-    number = {start: i for i, start in enumerate(starts)}
-    blocks = []
-    for first, end in zip(starts, [*starts[1:], count]):
-        last, following = instructions[end - 1], []
-        if last.target:
-            if function.labels.get(last.target, count) >= count:
-                raise Problem(f"{function.name}: '{last.name} {last.target}' leads out of the function")
-            following.append(number[function.labels[last.target]])
-        elif last.name.startswith("s_setpc"):  # a return, or a jump to any label
-            following += [number[at] for at in set(function.labels.values()) if at < count]
-        if not last.name.startswith(ENDS) and end < count:
-            following.append(number[end])
-        blocks.append((first, end, following))
-    return blocks
-
-
 def advance(state, instructions, first, end, found=None):
     """The state after these instructions; appends (index, fields to wait for) of each that needs a wait to `found`."""
     tracked, by_scalar, by_vector = state
@@ -180,19 +147,8 @@ def places(function):
     if not blocks:
         return []
     # What calls this function has read unknown registers.
-    entry = [None] * len(blocks)
-    entry[0] = (0 if function.is_kernel else ALL, 0, 0)
-    pending = [0]
-    while pending:
-        first, end, following = blocks[block := pending.pop()]
-        after = advance(entry[block], instructions, first, end)
-        for next_block in following:
-            known = entry[next_block]
-            merged = after if known is None else tuple(a | b for a, b in zip(known, after))
-            if merged != known:
-                entry[next_block] = merged
-                if next_block not in pending:
-                    pending.append(next_block)
+    entry = states_of(blocks, (0 if function.is_kernel else ALL, 0, 0), lambda state, first, end: advance(state, instructions, first, end),
+                      lambda known, other: tuple(a | b for a, b in zip(known, other)))
     found = []
     for state, (first, end, _) in zip(entry, blocks):
         # What no path reaches is treated as though all could.
