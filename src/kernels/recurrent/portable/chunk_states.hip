@@ -75,7 +75,7 @@ struct States {
     float most = 0.0f;
     const int keys = opaque(args.key_dim);
     const int there = slot >= 0 ? opaque(args.value_dim) - first_column : 0;
-    const float* from = slot >= 0 ? columns_in(slot) : nullptr;
+    const float* from = columns_in(max(slot, 0));
 #pragma unroll
     for (int i = 0; i < own_tiles; ++i) {
 #pragma unroll

@@ -136,11 +136,12 @@ struct Piece {
 struct Column {
   Floats<4> state[fours];
 
+  /// Zeros from key_dim on.
   __device__ void load_from(const float* column, int key_dim, int lane) {
 #pragma unroll
     for (int c = 0; c < fours; ++c) {
       const int four = c * lanes + lane;
-      state[c] = column != nullptr && 4 * four < key_dim ? load<4>(column, four) : Floats<4>{};
+      state[c] = 4 * four < key_dim ? load<4>(column, four) : Floats<4>{};
     }
   }
 
@@ -232,7 +233,7 @@ __device__ inline void scan(const DeltaNetArgs& args) {
   Column own;
   const auto load = [&](const Rows& rows) {
     const bool used = inside && rows.count > 0 && rows.slots.read >= 0;
-    own.load_from(used ? piece.column_of(rows.slots.read, column) : nullptr, args.key_dim, lane);
+    own.load_from(piece.column_of(max(rows.slots.read, 0), column), used ? args.key_dim : 0, lane);
   };
   // The arrays of a step and the states of earlier steps are read before the predecessor has ended.
   Rows now(args, static_cast<std::int32_t>(blockIdx.y), !of_keys);

@@ -5,6 +5,7 @@
 
 #include "kernels/rows/portable/rope_args.h"
 #include "kernels/tile/device_code.h"
+#include "kernels/tile/device_memory.h"
 #include "kernels/tile/turn.h"
 #include "ops/kv_layout.h"
 
@@ -92,7 +93,8 @@ __device__ inline UnitValues load_weights(const TurnRules& rules, const Head& he
   if (head.norm == nullptr) {
     return {1.0f, 1.0f};
   }
-  return {head.norm[unit.first], unit.second < rules.head_dim ? head.norm[unit.second] : 0.0f};
+  const auto norm = device_memory(head.norm);
+  return {norm[unit.first], unit.second < rules.head_dim ? norm[unit.second] : 0.0f};
 }
 
 /// Unit u, normalised by scale * weights and turned: calls write(dim, value).

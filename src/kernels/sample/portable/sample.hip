@@ -16,8 +16,8 @@ ROCMFORGE_KERNEL __launch_bounds__(sample_scan_threads, 1) sample_scan(SampleArg
   for (int r = static_cast<int>(blockIdx.y); r < args.num_rows; r += static_cast<int>(gridDim.y)) {
     float* const logits = args.logits + static_cast<std::int64_t>(r) * args.vocab;
     const SampleRow& row = args.rows[r];
-    const std::uint32_t* const mask =
-        row.mask < 0 ? nullptr : args.masks + row.mask * static_cast<std::int64_t>(sample_mask_words(args.vocab));
+    const bool masked = row.mask >= 0;
+    const std::uint32_t* const mask = args.masks + max(row.mask, 0) * static_cast<std::int64_t>(sample_mask_words(args.vocab));
     for (int a = thread_index(); a < row.num_adjustments; a += sample_scan_threads) {
       const SampleAdjustment adjustment = args.adjustments[row.first_adjustment + a];
       if (adjustment.id >= begin && adjustment.id < end) {
@@ -32,7 +32,7 @@ ROCMFORGE_KERNEL __launch_bounds__(sample_scan_threads, 1) sample_scan(SampleArg
       std::uint64_t best = 0;
 #pragma unroll 4
       for (int id = chunk_begin + lane_index(); id < chunk_end; id += wave_size) {
-        if (mask != nullptr && !mask_allows(mask, id)) {
+        if (masked && !mask_allows(mask, id)) {
           logits[id] = -infinity;
           continue;
         }

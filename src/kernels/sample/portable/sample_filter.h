@@ -3,6 +3,7 @@
 // The stages of a row. Each leaves a part of an ordered list: none moves a token.
 
 #include "kernels/sample/portable/sample.h"
+#include "kernels/tile/device_memory.h"
 
 namespace rocmforge::gpu {
 
@@ -12,8 +13,8 @@ struct TokenList {
   const std::int32_t* ids;
   int count;
 
-  __device__ std::uint32_t key(int i) const { return logit_key(values[i]); }
-  __device__ int id(int i) const { return ids == nullptr ? i : ids[i]; }
+  __device__ std::uint32_t key(int i) const { return logit_key(device_memory(values)[i]); }
+  __device__ int id(int i) const { return ids == nullptr ? i : device_memory(ids)[i]; }
 };
 
 /// Shared memory that is read where it is used: on NVIDIA there are fewer registers than values that loops would keep there.
