@@ -85,6 +85,9 @@ std::string LayerProducts::spec() const {
       text += (i > 0 ? " + " : text.empty() ? "" : "; ") + to_string(call[i]);
     }
   }
+  if (norms) {
+    text += "; norms " + to_string(norms->spec);
+  }
   return experts ? text + "; router " + to_string(experts->route) + "; experts " + to_string(experts->gate_up) + ", " +
                        to_string(experts->down)
                  : text;
@@ -101,6 +104,27 @@ std::vector<LayerProducts> layers_of_models(const KernelRegistry& registry, cons
     }
   }
   return layers;
+}
+
+std::vector<LayerProducts> norm_layers_of_models(const KernelRegistry& registry, const DeviceInfo& device,
+                                                 const WantsKernel& wanted) {
+  // Gemma 3 4B.
+  constexpr std::int64_t hidden = 2560, q = 2048, kv = 1024, ffn = 10240;
+  constexpr DType type = DType::q4_0;
+  LayerProducts layer =
+      with_kernel({.name = "Gemma 3 4B",
+                   .calls = {{{{type, hidden, q}},
+                              {{type, ffn, hidden}, {type, ffn, hidden}},
+                              {{type, hidden, ffn}},
+                              {{type, q, hidden}, {type, kv, hidden}, {type, kv, hidden}}}},
+                   .norms = LayerNorms{.spec = {.dim = hidden, .eps = 1e-6f}}},
+                  registry, device, wanted);
+  const Candidates<RmsNorm> norm = registry.candidates<RmsNorm>(layer.norms->spec, device);
+  if (layer.kernel == nullptr || norm.able.empty()) {
+    return {};
+  }
+  layer.norms->kernel = norm.able.front();
+  return {std::move(layer)};
 }
 
 std::vector<LayerProducts> expert_layers_of_models(const KernelRegistry& registry, const DeviceInfo& device,

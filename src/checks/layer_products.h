@@ -30,12 +30,19 @@ struct LayerExperts {
   const ExpertMatmulKernel* kernel = nullptr;
 };
 
+/// Norms behind attention's output and down: each row is normalised before it is added to the residual stream.
+struct LayerNorms {
+  RmsNorm::Spec spec;
+  const OpKernel<RmsNorm>* kernel = nullptr;
+};
+
 /// The weights of these products. Those of a call have one input; all have one kernel.
 struct LayerProducts {
   std::string name;  ///< "Llama 3 8B"
   std::array<std::vector<Matmul::Spec>, all_layer_products.size()> calls;
   const MatmulKernel* kernel = nullptr;
   std::optional<LayerExperts> experts{};  ///< where gate_up and down have no weights
+  std::optional<LayerNorms> norms{};      ///< not with experts
 
   [[nodiscard]] const std::vector<Matmul::Spec>& operator[](LayerProduct product) const {
     return calls[static_cast<std::size_t>(product)];
@@ -45,7 +52,7 @@ struct LayerProducts {
   /// What gate and up write: elements of the layer, or of all of a token's experts.
   [[nodiscard]] std::int64_t gate_elems() const;
   /// Launches of a layer that merges none.
-  [[nodiscard]] std::int64_t launches() const { return std::ssize(calls) + (experts ? 1 : 0); }
+  [[nodiscard]] std::int64_t launches() const { return std::ssize(calls) + (experts ? 1 : norms ? 2 : 0); }
   /// Whether each call reads what the one before it writes.
   [[nodiscard]] bool fits_together() const;
   /// "Q4_0 [4096, 4096]; Q4_0 [11008, 4096] + Q4_0 [11008, 4096]; ..."
@@ -57,6 +64,9 @@ using WantsKernel = std::function<bool(const MatmulKernel&)>;
 /// Layers of models that people run, where the device's kernel for all of their weights is `wanted`.
 std::vector<LayerProducts> layers_of_models(const KernelRegistry& registry, const DeviceInfo& device,
                                             const WantsKernel& wanted);
+/// The same of a model with norms behind attention's output and down.
+std::vector<LayerProducts> norm_layers_of_models(const KernelRegistry& registry, const DeviceInfo& device,
+                                                 const WantsKernel& wanted);
 /// The same of models with experts.
 std::vector<LayerProducts> expert_layers_of_models(const KernelRegistry& registry, const DeviceInfo& device,
                                                    const WantsKernel& wanted);

@@ -117,6 +117,12 @@ LayerKernels oracles_of(const LayerProducts& layer, const KernelRegistry& regist
       return {};
     }
   }
+  if (layer.norms && found.dense != nullptr) {
+    found.norm = oracle_of<RmsNorm>(registry, layer.norms->spec, device);
+    if (found.norm == nullptr || found.norm->device() != found.dense->device()) {
+      return {};
+    }
+  }
   return found;
 }
 

@@ -65,20 +65,24 @@ LayerInputs::LayerInputs(const LayerProducts& layer) {
 }
 
 LayerKernels kernels_of(const LayerProducts& layer) {
-  return layer.experts ? LayerKernels{layer.kernel, layer.experts->router, layer.experts->kernel}
-                       : LayerKernels{.dense = layer.kernel};
+  return {.dense = layer.kernel,
+          .norm = layer.norms ? layer.norms->kernel : nullptr,
+          .router = layer.experts ? layer.experts->router : nullptr,
+          .experts = layer.experts ? layer.experts->kernel : nullptr};
 }
 
 PlacedLayer::PlacedLayer(CheckBench& bench, const LayerProducts& layer, const LayerInputs& inputs,
                          const LayerKernels& kernels)
     : layer_(&layer),
       kernel_(kernels.dense),
+      norm_kernel_(kernels.norm),
       device_(kernel_->device() == DeviceKind::cpu ? &bench.host() : &bench.device()),
       context_(kernel_->device() == DeviceKind::cpu ? &bench.host_context() : &bench.context()),
       norm_(placed(*device_, inputs.norm, layer_purpose)),
       hidden_(placed(*device_, inputs.state.hidden, layer_purpose)),
       gate_(placed(*device_, inputs.state.gate, layer_purpose)),
-      qkv_(placed(*device_, inputs.state.qkv, layer_purpose)) {
+      qkv_(placed(*device_, inputs.state.qkv, layer_purpose)),
+      projected_(placed(*device_, inputs.state.hidden, layer_purpose)) {
   auto rows = inputs.weights.begin();
   std::size_t workspace = 1;
   for (const std::vector<Matmul::Spec>& call : layer.calls) {
@@ -110,15 +114,15 @@ LayerState PlacedLayer::state() {
 void PlacedLayer::call(LayerProduct product) {
   switch (product) {
     case LayerProduct::attention_output:
-      return call(product, qkv_, hidden_, false);
+      return call_and_add(product, qkv_);
     case LayerProduct::gate_up:
       return experts_ ? experts_->gate_up(hidden_.as<float>(), gate_.as<float>(), *context_)
-                      : call(product, hidden_, gate_, true);
+                      : call(product, hidden_, gate_, true, false);
     case LayerProduct::down:
       return experts_ ? experts_->down(gate_.as<float>(), hidden_.as<float>(), *context_)
-                      : call(product, gate_, hidden_, false);
+                      : call_and_add(product, gate_);
     case LayerProduct::qkv:
-      return call(product, hidden_, qkv_, true);
+      return call(product, hidden_, qkv_, true, false);
   }
 }
 
@@ -149,8 +153,21 @@ std::vector<float> PlacedLayer::read(const DeviceBuffer& from) {
   return values;
 }
 
-/// What a product writes without a norm before it is added to what was there.
-void PlacedLayer::call(LayerProduct product, const DeviceBuffer& from, const DeviceBuffer& to, bool behind_norm) {
+void PlacedLayer::call_and_add(LayerProduct product, const DeviceBuffer& from) {
+  if (norm_kernel_ == nullptr) {
+    return call(product, from, hidden_, false, true);
+  }
+  call(product, from, projected_, false, false);
+  norm_kernel_->run(layer_->norms->spec,
+                    {.x = projected_.as<float>(),
+                     .rows = 1,
+                     .weight = norm_.as<float>(),
+                     .out = hidden_.as<float>(),
+                     .residual = hidden_.as<float>()},
+                    *context_);
+}
+
+void PlacedLayer::call(LayerProduct product, const DeviceBuffer& from, const DeviceBuffer& to, bool normed, bool adds) {
   std::size_t weight = 0;
   for (const LayerProduct before : all_layer_products) {
     weight += before < product ? (*layer_)[before].size() : 0;
@@ -164,13 +181,13 @@ void PlacedLayer::call(LayerProduct product, const DeviceBuffer& from, const Dev
                        .n = spec.n,
                        .out = to.as<float>() + first,
                        .stride = spec.n,
-                       .accumulate = !behind_norm});
+                       .accumulate = adds});
     first += gated ? 0 : spec.n;
   }
   const std::int64_t k = (*layer_)[product][0].k;
   Matmul::Args args{.x = from.as<float>(), .tokens = 1, .k = k, .x_stride = k, .outputs = outputs};
   args.workspace = workspace_.data();
-  args.norm_weight = behind_norm ? norm_.as<float>() : nullptr;
+  args.norm_weight = normed ? norm_.as<float>() : nullptr;
   args.norm_eps = layer_norm_eps;
   args.gated = gated;
   kernel_->run(args, *context_);

@@ -28,9 +28,10 @@ struct LayerInputs {
   double bytes = 0;  ///< of all weights
 };
 
-/// What computes a layer's products, on one device. `router`, `experts`: null where the layer has none.
+/// What computes a layer's products, on one device. `norm`, `router`, `experts`: null where the layer has none.
 struct LayerKernels {
   const MatmulKernel* dense = nullptr;
+  const OpKernel<RmsNorm>* norm = nullptr;
   const RouteRowsKernel* router = nullptr;
   const ExpertMatmulKernel* experts = nullptr;
 };
@@ -57,13 +58,17 @@ class PlacedLayer {
   DeviceBuffer place_weight(const Matmul::Spec& spec, const std::vector<std::byte>& rows, ExecutionContext& host);
   void write(const DeviceBuffer& to, const std::vector<float>& values);
   std::vector<float> read(const DeviceBuffer& from);
-  void call(LayerProduct product, const DeviceBuffer& from, const DeviceBuffer& to, bool behind_norm);
+  /// `adds`: to what is in `to`; otherwise `to` is written. `normed`: the product's input is normalised.
+  void call(LayerProduct product, const DeviceBuffer& from, const DeviceBuffer& to, bool normed, bool adds);
+  /// A product that is added to the residual stream, behind a norm where the layer has one.
+  void call_and_add(LayerProduct product, const DeviceBuffer& from);
 
   const LayerProducts* layer_;
   const MatmulKernel* kernel_;
+  const OpKernel<RmsNorm>* norm_kernel_;
   Device* device_;
   ExecutionContext* context_;
-  DeviceBuffer norm_, hidden_, gate_, qkv_, workspace_;
+  DeviceBuffer norm_, hidden_, gate_, qkv_, projected_, workspace_;
   std::vector<DeviceBuffer> weights_;
   std::optional<PlacedExperts> experts_;
 };

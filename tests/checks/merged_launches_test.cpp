@@ -237,6 +237,27 @@ TEST_P(MergedLaunchesOnDevice, AreRight) {
   EXPECT_EQ(result.elements, 256 + 768 + 256 + 768);
 }
 
+/// Norms behind attention's output and down.
+TEST_P(MergedLaunchesOnDevice, AreRightWithNorms) {
+  const auto [usual, better] = GetParam();
+  const Candidates<Matmul> dense = registry_.candidates<Matmul>({usual, 256, 256}, device().info());
+  const RmsNorm::Spec spec{.dim = 256};
+  if (!device().is_gpu() || !dense.able.at(0)->merges_launches(device().info())) {
+    GTEST_SKIP() << "no kernel of this device merges launches";
+  }
+  const auto merging = [&](const MatmulKernel& one) { return one.merges_launches(device().info()); };
+  EXPECT_EQ(norm_layers_of_models(registry_, device().info(), merging).size(), 1u);
+  LayerProducts layer = small_layer(*dense.able.at(0), usual, better);
+  layer.norms = LayerNorms{spec, registry_.candidates<RmsNorm>(spec, device().info()).able.at(0)};
+  CheckBench bench(device(), registry_, pool_);
+  const auto cases = merged_launch_cases(std::vector{layer}, registry_, device().info());
+  ASSERT_EQ(cases.size(), 1u);
+  const CallResult result = cases[0].run(bench);
+  EXPECT_EQ(result.problem, "");
+  EXPECT_EQ(result.skipped, "");
+  EXPECT_EQ(result.elements, 256 + 768 + 256 + 768);
+}
+
 /// The router, experts, and the dense products before and behind them.
 TEST_P(MergedLaunchesOnDevice, AreRightWithExperts) {
   const auto [usual, better] = GetParam();

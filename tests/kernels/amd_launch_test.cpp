@@ -15,6 +15,7 @@
 #include "kernels/matmul/amd/matvec_args.h"
 #include "kernels/matmul/amd/product_groups.h"
 #include "kernels/matmul/kernels.h"
+#include "kernels/rows/kernels.h"
 #include "temporary_folder.h"
 
 // Which launches the products of a decode step make on AMD; tested without a GPU.
@@ -30,7 +31,7 @@ constexpr std::int32_t unused = std::numeric_limits<std::int32_t>::max();  ///< 
 class AmdLaunch : public testing::Test {
  protected:
   AmdLaunch() {
-    for (const std::string object : {"matvec_packed", "experts_packed", "route_rows"}) {
+    for (const std::string object : {"elementwise", "matvec_packed", "experts_packed", "route_rows"}) {
       folder_.write("gfx1100/" + object + ".hsaco",
                     "\x7f"
                     "ELF code");
@@ -77,6 +78,12 @@ class AmdLaunch : public testing::Test {
     router_->run(spec, args, context);
   }
 
+  /// A norm of `rows` rows whose result is added to a residual stream.
+  void norm(std::int64_t dim = 512, std::int64_t rows = 1, const float* x = place(2)) {
+    ExecutionContext context{.stream = &device_->stream()};
+    norm_->run({.dim = dim}, {.x = x, .rows = rows, .weight = place(3), .out = place(1), .residual = place(1)}, context);
+  }
+
   [[nodiscard]] amd::ExpertChainArgs expert_chain(std::size_t launch) const {
     amd::ExpertChainArgs args{};
     EXPECT_EQ(log_->arguments.at(launch).size(), sizeof args);
@@ -99,6 +106,7 @@ class AmdLaunch : public testing::Test {
   std::unique_ptr<MatmulKernel> kernel_ = make_amd_matmul();
   std::unique_ptr<ExpertMatmulKernel> experts_ = make_amd_expert_matmul();
   std::unique_ptr<RouteRowsKernel> router_ = make_amd_route_rows();
+  std::unique_ptr<OpKernel<RmsNorm>> norm_ = make_gpu_rms_norm(DeviceKind::hip);
 };
 
 /// Of one token alone: several tokens have one work-group a unit.
@@ -126,10 +134,57 @@ TEST_F(AmdLaunch, ProductsInARowAreOneLaunch) {
   const MatvecChainArgs args = chain(0);
   EXPECT_EQ(args.order.count, 3);
   // The fake device has one unit, so that each call has one work-group.
-  EXPECT_THAT(args.order.ends, ElementsAre(1, 2, 3, unused, unused));
+  EXPECT_THAT(args.order.ends, ElementsAre(1, 2, 3, unused, unused, unused));
   EXPECT_EQ(log_->shapes[0].grid[0], 3);
   EXPECT_EQ(args.calls[1].parts[0].n, 256);
   EXPECT_EQ(args.order.counters, device_->stream().counters());
+}
+
+TEST_F(AmdLaunch, NormsBehindProductsJoinThem) {
+  product(DType::q4_0, 512);
+  norm();
+  product(DType::q4_0, 64);
+  product(DType::q4_0, 512);
+  norm(2560);
+  product(DType::q4_0, 64);
+  device_->stream().synchronize();
+  ASSERT_THAT(log_->kernels, ElementsAre("matvec_chain_halves"));
+  const MatvecChainArgs args = chain(0);
+  EXPECT_EQ(args.order.count, 6);
+  EXPECT_THAT(args.order.ends, ElementsAre(1, 2, 3, 4, 5, 6));
+  EXPECT_EQ(args.norm_calls, 0b010010u);
+  EXPECT_EQ(args.norms[0].norm.dim, 512);
+  EXPECT_EQ(args.norms[0].norm.residual, place(1));
+  EXPECT_EQ(args.norms[0].threads, 128);
+  EXPECT_EQ(args.norms[1].threads, 1024);
+  EXPECT_EQ(args.calls[2].parts[0].n, 64);
+  EXPECT_EQ(args.calls[3].parts[0].n, 512);
+}
+
+/// A launch has two norms at most; what they read four at a time lies so; and none begins a launch.
+TEST_F(AmdLaunch, OtherNormsAreKernelsOfTheirOwn) {
+  norm();
+  product(DType::q4_0, 512);
+  norm(512, 2);
+  product(DType::q4_0, 512);
+  norm(510);
+  product(DType::q4_0, 512);
+  norm(512, 1, place(2) + 1);
+  product(DType::q4_0, 512);
+  norm();
+  norm();
+  norm();
+  device_->stream().synchronize();
+  EXPECT_THAT(log_->kernels, ElementsAre("rms_norm", "matvec_packed_1_halves", "rms_norm", "matvec_packed_1_halves", "rms_norm",
+                                         "matvec_packed_1_halves", "rms_norm", "matvec_chain_halves", "rms_norm"));
+}
+
+TEST_F(AmdLaunch, ANormBehindExpertsIsAKernelOfItsOwn) {
+  experts(false);
+  experts(true);
+  norm();
+  device_->stream().synchronize();
+  EXPECT_THAT(log_->kernels, ElementsAre("expert_chain", "rms_norm"));
 }
 
 TEST_F(AmdLaunch, AProductAloneIsAKernelOfItsOwn) {
@@ -167,7 +222,7 @@ TEST_F(AmdLaunch, ExpertsAndTheProductBehindThemAreOneLaunch) {
   const amd::ExpertChainArgs args = expert_chain(0);
   EXPECT_EQ(args.first, amd::ExpertCall::gate_up);
   EXPECT_EQ(args.order.count, 3);
-  EXPECT_THAT(args.order.ends, ElementsAre(1, 2, 3, unused, unused));
+  EXPECT_THAT(args.order.ends, ElementsAre(1, 2, 3, unused, unused, unused));
   EXPECT_EQ(args.order.counters, device_->stream().counters());
   EXPECT_EQ(args.gate_up.parts, 2);
   EXPECT_EQ(args.down.parts, 3);
@@ -187,7 +242,7 @@ TEST_F(AmdLaunch, ALayerOfExpertsBehindItsAttentionIsOneLaunch) {
   EXPECT_EQ(args.first, amd::ExpertCall::output);
   EXPECT_EQ(args.order.count, 5);
   // Four logits of the router a work-group.
-  EXPECT_THAT(args.order.ends, ElementsAre(1, 33, 34, 35, 36));
+  EXPECT_THAT(args.order.ends, ElementsAre(1, 33, 34, 35, 36, unused));
   EXPECT_EQ(args.products[0].parts[0].n, 512);
   EXPECT_EQ(args.products[1].parts[0].n, 64);
   EXPECT_EQ(args.route.normed_quads, 4);

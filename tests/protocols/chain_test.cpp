@@ -1,5 +1,6 @@
 // Calls one after another in one launch (matmul/amd/matvec_chain.h, tile/arrival.h): work-groups of a call wait for a
-// counter of the call before. Work-groups start in the order of their numbers as soon as there is room, and keep their place
+// counter of the call before, and read what any earlier call has stored: a norm of one work-group reads the product before it
+// and the stream that the norm before wrote. Work-groups start in the order of their numbers as soon as there is room, and keep their place
 // until they end. Launches follow each other on one stream and share their counters. Stores reach other work-groups at any
 // time, but before a fence of the same work-group ends.
 
@@ -25,7 +26,9 @@ constexpr int launches = 2;
 
 struct Version {
   bool waits = true;          ///< for the call before
+  bool norm_waits = true;     ///< a call of one work-group does, too
   bool fences = true;         ///< before a work-group counts
+  bool norm_fences = true;    ///< that of such a call does, too
   bool zeroes_before = true;  ///< the last of a call zeroes the counter of the call before
   bool zeroes_own = true;     ///< and the last of the last call its own
   bool last_zeroes = true;    ///< otherwise the first of a call does
@@ -84,18 +87,20 @@ class Chain {
     });
     actor.act([this, launch] { ++started_[launch]; });
     const int content = launch;
-    if (call > 0) {
-      if (version_.waits) {
-        actor.wait_until([this, call] { return counters_[call - 1] == work_.groups[call - 1]; });
-      }
-      actor.read_all(outputs_[call - 1], content);
+    const bool is_norm = work_.groups[call] == 1;
+    if (call > 0 && version_.waits && (version_.norm_waits || !is_norm)) {
+      actor.wait_until([this, call] { return counters_[call - 1] == work_.groups[call - 1]; });
     }
-    store(actor, *outputs_[call][static_cast<std::size_t>(place.group)], content);
+    for (std::size_t earlier = 0; earlier < call; ++earlier) {
+      actor.read_all(outputs_[earlier], content);
+    }
+    store(actor, *outputs_[call][static_cast<std::size_t>(place.group)], content,
+          version_.fences && (version_.norm_fences || !is_norm));
     actor.act([this, call] { arrive(call); });
     actor.act([this, launch] { ++ended_[launch]; });
   }
 
-  void store(Actor& actor, Buffer& output, int content) {
+  void store(Actor& actor, Buffer& output, int content, bool fence) {
     auto late = std::make_shared<bool>(true);
     actor.act([this, &output, content, late] {
       ++unseen_;
@@ -105,7 +110,7 @@ class Chain {
         --unseen_;
       });
     });
-    if (version_.fences) {
+    if (fence) {
       actor.wait_until([late] { return !*late; });
     }
   }
@@ -132,10 +137,11 @@ class Chain {
   int unseen_ = 0;
 };
 
-/// Two to five calls of equal and of different sizes, with room for all work-groups, for some, and for one.
+/// Two to six calls of equal and of different sizes, with room for all work-groups, for some, and for one. The last two are
+/// layers with norms behind attention's output and down.
 const std::vector<Work> works = {{{1, 1}, 8},       {{3, 3}, 6},       {{2, 5, 1}, 16}, {{4, 4, 4, 4}, 8},
                                  {{4, 2, 4, 3}, 3}, {{3, 1, 2, 5}, 1}, {{1, 6}, 2},
-                                 {{2, 3, 4, 2, 3}, 5}};
+                                 {{2, 3, 4, 2, 3}, 5}, {{2, 1, 3, 2, 1, 3}, 16}, {{3, 1, 2, 3, 1, 2}, 3}};
 
 Faults faults_of(const Version& version) {
   return protocol::explore_all(150, works, [&](Walk& walk, const Work& work) { walk.make<Chain>(version, work); });
@@ -145,7 +151,9 @@ TEST(ChainProtocol, HasNoFault) { EXPECT_EQ(protocol::text_of(faults_of({})), "n
 
 TEST(ChainProtocol, NeedsTheWaitTheFenceTheZerosAndTheOrder) {
   EXPECT_FALSE(faults_of({.waits = false}).empty());
+  EXPECT_FALSE(faults_of({.norm_waits = false}).empty());
   EXPECT_FALSE(faults_of({.fences = false}).empty());
+  EXPECT_FALSE(faults_of({.norm_fences = false}).empty());
   EXPECT_FALSE(faults_of({.zeroes_before = false}).empty());
   EXPECT_FALSE(faults_of({.zeroes_own = false}).empty());
   EXPECT_FALSE(faults_of({.last_zeroes = false}).empty());

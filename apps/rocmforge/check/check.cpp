@@ -120,6 +120,7 @@ std::vector<KernelCase> all_cases(const DeviceInfo& device, const KernelRegistry
                                   const std::vector<PlannedOperation>& plan, std::vector<KernelCase> cases) {
   const auto merges = [&device](const MatmulKernel& kernel) { return kernel.merges_launches(device); };
   std::vector<LayerProducts> layers = layers_of_models(registry, device, merges);
+  std::ranges::move(norm_layers_of_models(registry, device, merges), std::back_inserter(layers));
   std::ranges::move(expert_layers_of_models(registry, device, merges), std::back_inserter(layers));
   if (std::optional<LayerProducts> own = layer_of_plan(plan, merges)) {
     layers.insert(layers.begin(), *std::move(own));

@@ -26,7 +26,8 @@ MOST_CHUNK, GROUP_LDS, THREADS = 16384 // 256, 64 << 10, 512
 MATRIX_BEGIN = 256  # factors and zeros before the image of matvec_matrix.h
 LEAST_MATRIX_TOKENS = {"gfx942": 2, "gfx1200": 8, "gfx1201": 8}  # that are multiplied on matrix instructions: matvec.cpp
 LARGE_TILE = {32: TILE[True], 64: (64, 128, 512)}  # by the size of a wave: matmul_tiles.h
-MOST_CHAINED, NEVER, POLL_CYCLES = 5, 2**31 - 1, 64  # calls of a launch of matvec_chain.h, the end of one that it has not, and a wave's sleep between two polls
+MOST_CHAINED, NEVER, POLL_CYCLES = 6, 2**31 - 1, 64  # calls of a launch of matvec_chain.h, the end of one that it has not, and a wave's sleep between two polls
+CHAINED_NORMS = 2 * 88  # bytes of the norms of MatvecChainArgs
 EXPERT_ARGUMENTS, ROUTE_ARGUMENTS = 176, 160  # bytes of ExpertVectorArgs of experts_args.h, of RouteGroupsArgs
 # ExpertCall of experts_args.h: bytes of a launch's arguments before the call's own.
 EXPERT_CALLS = {"output": 0, "route": 2 * MATVEC_ARGUMENTS, "gate_up": 2 * MATVEC_ARGUMENTS + ROUTE_ARGUMENTS,
@@ -41,8 +42,8 @@ def chained_call(arguments, pointers, groups, call, before, behind):
     ends = [groups if i == call else 0 if i < call else NEVER for i in range(MOST_CHAINED)]
     arguments = bytes(before) + arguments + bytes(behind)
     pointers = [(offset + before, buffer) for offset, buffer in pointers]
-    pointers.append((len(arguments) + 4 * MOST_CHAINED + 4, Buffer(np.zeros(MOST_CHAINED, np.int32))))
-    return arguments + struct.pack("<5i4xQii", *ends, 0, MOST_CHAINED, 0), pointers
+    pointers.append((len(arguments) + 4 * MOST_CHAINED, Buffer(np.zeros(MOST_CHAINED, np.int32))))
+    return arguments + struct.pack("<6iQii", *ends, 0, MOST_CHAINED, 0), pointers
 
 
 def expert_chain_call(arguments, pointers, groups, call):
@@ -100,7 +101,9 @@ class OwnPacked:
         arguments = parts + struct.pack("<QqQfiiiiiiiii", 0, columns, 0, 1e-5, columns, tokens, len(weights), tiles, int(gated), each, batch, chunk, 0)
         groups = -(-tiles // each)
         if chained is not None:
-            arguments, pointers = chained_call(arguments, pointers, groups, chained, chained * len(arguments), (MOST_CHAINED - 1 - chained) * len(arguments))
+            arguments, pointers = chained_call(arguments, pointers, groups, chained, chained * len(arguments),
+                                               (MOST_CHAINED - 1 - chained) * len(arguments) + CHAINED_NORMS)
+            arguments += struct.pack("<Ii", 0, 0)  # no call is a norm
         if with_experts:
             arguments, pointers = expert_chain_call(arguments, pointers, groups, with_experts)
         launch = Launch(kernel, (groups, 1, 1), (THREADS, 1, 1), [arguments], lds, pointers)

@@ -56,6 +56,9 @@ class ExpertChain final : public HeldChain {
     return true;
   }
 
+  /// A norm is no call of such a launch.
+  bool join(const gpu::RmsNormArgs&, std::uint32_t) override { return false; }
+
   std::optional<HeldProduct> take_only() override { return std::nullopt; }
 
   void put_on(Stream& stream) override {

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "kernels/formats/amd/weight_layout.h"
+#include "kernels/rows/portable/elementwise_args.h"
 #include "ops/activation.h"
 
 namespace rocmforge::amd {
@@ -74,16 +75,28 @@ struct MatvecArgs {
 
 /// Calls of one token in one launch (matvec_chain.h). The work-groups of a call wait until those of the call before it have
 /// ended, with their first weights on the way. Grid: the work-groups of all calls, one call after another.
-inline constexpr int most_chained = 5;
+inline constexpr int most_chained = 6;
 struct ChainOrder {
   std::int32_t ends[most_chained];  ///< work-groups of the calls up to this one; INT32_MAX behind the last call
   std::uint32_t* counters;          ///< [most_chained], zero
   std::int32_t count;               ///< calls
   std::int32_t unused;
 };
+/// A norm of one row, by one work-group.
+struct ChainedNorm {
+  gpu::RmsNormArgs norm;
+  std::int32_t threads;  ///< that the kernel rms_norm would have: 64 to 1024, a power of two
+  std::int32_t unused;
+};
+inline constexpr int chained_norm_bytes = 1024 / 32 * 4;  ///< of shared memory: a sum of each wave
+/// Call c is calls[c], or the next of `norms` where bit c of `norm_calls` is set.
+inline constexpr int most_chained_norms = 2;
 struct MatvecChainArgs {
   MatvecArgs calls[most_chained];
+  ChainedNorm norms[most_chained_norms];
   ChainOrder order;
+  std::uint32_t norm_calls;
+  std::int32_t unused;
 };
 
 /// Columns of x that shared memory holds at a time, for each of so many tokens: a multiple of two records.

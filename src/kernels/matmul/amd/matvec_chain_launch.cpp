@@ -22,7 +22,14 @@ constexpr std::array<Kernel<MatvecArgs>, 4> kernels{{{"matvec_packed", "matvec_p
 constexpr Kernel<MatvecChainArgs> chain{"matvec_packed", "matvec_chain", LaunchOrder::by_kernel};
 constexpr Kernel<MatvecChainArgs> chain_halves{"matvec_packed", "matvec_chain_halves", LaunchOrder::by_kernel};
 
-/// Products of dense weights.
+/// Whether the chain's norm reads the row as it lies, four elements at once.
+bool fits(const gpu::RmsNormArgs& norm) {
+  const auto aligned = [](const float* address) { return reinterpret_cast<std::uintptr_t>(address) % 16 == 0; };
+  return norm.dim % 4 == 0 && norm.dim <= std::numeric_limits<std::int32_t>::max() && aligned(norm.x) && aligned(norm.weight) &&
+         aligned(norm.out) && aligned(norm.residual);
+}
+
+/// Products of dense weights, and norms behind them.
 class MatvecChain final : public HeldChain {
  public:
   explicit MatvecChain(MatvecWay way) : way_(way) {}
@@ -31,7 +38,20 @@ class MatvecChain final : public HeldChain {
     if (way != way_ || shape_.order.count == most_chained) {
       return false;
     }
-    calls_[shape_.order.count] = call;
+    args_.calls[shape_.order.count] = call;
+    shape_.add(shape);
+    return true;
+  }
+
+  bool join(const gpu::RmsNormArgs& norm, std::uint32_t threads) override {
+    if (shape_.order.count == 0 || shape_.order.count == most_chained || norms_ == most_chained_norms || !fits(norm)) {
+      return false;
+    }
+    args_.norms[norms_++] = {.norm = norm, .threads = static_cast<std::int32_t>(threads), .unused = 0};
+    args_.norm_calls |= 1u << static_cast<std::uint32_t>(shape_.order.count);
+    LaunchShape shape;
+    shape.block[0] = matvec_threads;
+    shape.shared_bytes = chained_norm_bytes;
     shape_.add(shape);
     return true;
   }
@@ -40,7 +60,7 @@ class MatvecChain final : public HeldChain {
     if (shape_.order.count != 1) {
       return std::nullopt;
     }
-    return HeldProduct{way_, calls_[0], std::exchange(shape_, ChainShape()).launch};
+    return HeldProduct{way_, args_.calls[0], std::exchange(shape_, ChainShape()).launch};
   }
 
   void put_on(Stream& stream) override {
@@ -48,18 +68,18 @@ class MatvecChain final : public HeldChain {
       return;
     }
     if (shape_.order.count == 1) {
-      packed_matvec_kernel(way_).launch(stream, shape_.launch, calls_[0]);
+      packed_matvec_kernel(way_).launch(stream, shape_.launch, args_.calls[0]);
       return;
     }
-    MatvecChainArgs args{.calls = {}, .order = shape_.order};
-    std::ranges::copy(calls_, args.calls);
-    args.order.counters = stream.counters();
-    (way_ == MatvecWay::one_token_halves ? chain_halves : chain).launch(stream, shape_.launch, args);
+    args_.order = shape_.order;
+    args_.order.counters = stream.counters();
+    (way_ == MatvecWay::one_token_halves ? chain_halves : chain).launch(stream, shape_.launch, args_);
   }
 
  private:
   MatvecWay way_;
-  std::array<MatvecArgs, most_chained> calls_{};
+  MatvecChainArgs args_{};
+  int norms_ = 0;
   ChainShape shape_;
 };
 

@@ -4,6 +4,7 @@
 
 #include "device/device.h"
 #include "kernels/matmul/amd/matvec_args.h"
+#include "kernels/rows/portable/held_norm.h"
 
 namespace rocmforge::amd {
 
@@ -28,12 +29,13 @@ struct HeldProduct {
 };
 
 /// Calls that a stream holds back for one launch.
-class HeldChain : public HeldLaunch {
+class HeldChain : public HeldLaunch, public gpu::TakesNorm {
  public:
   /// The product, where it is the only call. Nothing is held here any more then, and the caller launches it.
   virtual std::optional<HeldProduct> take_only() = 0;
   /// Takes in a call of one token that follows; false when it can't.
   virtual bool join(MatvecWay way, const MatvecArgs& call, const LaunchShape& shape) = 0;
+  using gpu::TakesNorm::join;
 };
 
 /// Whether the stream may hold launches back, and the device has kernels for several in one.

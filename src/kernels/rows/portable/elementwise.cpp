@@ -1,6 +1,7 @@
 #include "kernels/launch/gpu_kernel.h"
 #include "kernels/rows/kernels.h"
 #include "kernels/rows/portable/elementwise_args.h"
+#include "kernels/rows/portable/held_norm.h"
 
 namespace rocmforge {
 namespace {
@@ -27,19 +28,22 @@ class GpuRmsNorm final : public PortableGpuKernel<RmsNorm> {
       return;
     }
     // The threads, and with them the order of the sum, depend on the width alone.
-    const LaunchShape shape = launch_of(args.rows, threads_for(divide_up(spec.dim, elems_per_load), 1024));
-    rms_norm_kernel.launch(*context.stream, shape,
-                           {.x = args.x,
-                            .weight = args.weight,
-                            .out = args.out,
-                            .residual = args.residual,
-                            .rows = args.rows,
-                            .dim = spec.dim,
-                            .stride = args.stride != 0 ? args.stride : spec.dim,
-                            .groups = spec.groups,
-                            .eps = spec.eps,
-                            .factor = args.factor,
-                            .scale = args.scale});
+    const std::uint32_t threads = threads_for(divide_up(spec.dim, elems_per_load), 1024);
+    const gpu::RmsNormArgs norm{.x = args.x,
+                                .weight = args.weight,
+                                .out = args.out,
+                                .residual = args.residual,
+                                .rows = args.rows,
+                                .dim = spec.dim,
+                                .stride = args.stride != 0 ? args.stride : spec.dim,
+                                .groups = spec.groups,
+                                .eps = spec.eps,
+                                .factor = args.factor,
+                                .scale = args.scale};
+    auto* const held = dynamic_cast<gpu::TakesNorm*>(context.stream->held());
+    if (args.rows > 1 || held == nullptr || !held->join(norm, threads)) {
+      rms_norm_kernel.launch(*context.stream, launch_of(args.rows, threads), norm);
+    }
   }
 };
 
