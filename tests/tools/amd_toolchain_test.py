@@ -12,7 +12,8 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools/build"))
 import build_kernels  # noqa: E402
-from amd_toolchain import Problem, distribution_toolchains, find_toolchains, rocm_folders, rocm_toolchain, toolchain_for  # noqa: E402
+from amd_toolchain import (Problem, distribution_toolchains, find_toolchains, make_device_libraries, rocm_folders,  # noqa: E402
+                           rocm_toolchain, toolchain_for)
 from code_object import CodeObject  # noqa: E402
 
 PACKAGES = next(iter(distribution_toolchains()), None)
@@ -214,6 +215,24 @@ class Toolchains(unittest.TestCase):
                               capture_output=True, text=True, env={**os.environ, "ROCM_PATH": ""})
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(sorted(path.parent.name for path in output.glob("*/route_rows.hsaco")), sorted(architectures))
+
+    def test_products_of_gfx906_keep_their_rows_in_registers(self):
+        """Of those that need the most: the formats that spill where two work-groups share a multiprocessor."""
+        self.opt.mkdir()
+        source, found = self.opt / "few.hip", self.opt / "few.hsaco"
+        source.write_text('#include "kernels/matmul/portable/matvec.h"\nusing namespace rocmforge;\n' + "".join(
+            f"ROCMFORGE_KERNEL __launch_bounds__(gpu::matvec_threads, gpu::matvec_groups({tokens})) {block}_{tokens}(gpu::MatvecArgs args) {{\n"
+            f"  gpu::matvec<{block}, {tokens}, gpu::matvec_wave_rows({tokens}, {rows})>(args);\n}}\n"
+            for block, tokens, rows in (("BlockF32", 1, 2), ("BlockQ4_K", 1, 4), ("BlockQ4_K", 2, 4))))
+        toolchains = build_kernels.Toolchains(self.opt / "device-libs")
+        toolchain = toolchains.for_architecture("gfx906")
+        libraries = toolchain.library_folder(toolchains.device_libraries)
+        make_device_libraries(toolchain, libraries, build_kernels.ISA_VERSIONS)
+        flags = build_kernels.amd_flags("gfx906", toolchain, libraries)
+        subprocess.run([toolchain.clang, *flags, f"-I{ROOT / 'src'}", str(source), "-o", str(found)], check=True)
+        kernels = CodeObject(found.read_bytes()).kernels
+        self.assertEqual({name: kernel[".private_segment_fixed_size"] for name, kernel in kernels.items()},
+                         {"BlockF32_1": 0, "BlockQ4_K_1": 0, "BlockQ4_K_2": 0})
 
     def test_all_has_generic_objects_for_cards_not_yet_known(self):
         class Known:

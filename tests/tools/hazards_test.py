@@ -15,6 +15,7 @@ import gfx9_hazard  # noqa: E402
 import hazard_scan  # noqa: E402
 import rdna_hazard  # noqa: E402
 from code_flow import Function, Problem  # noqa: E402
+from disassembly import functions_of  # noqa: E402
 from operands import EXEC, FIRST, LDS, M0, MEMORY, parse, registers  # noqa: E402
 
 CDNA2, CDNA3, CDNA4 = map(gfx9_hazard.Card, ("gfx90a", "gfx942", "gfx950"))
@@ -256,6 +257,17 @@ class MachineCode(unittest.TestCase):
     def test_rdna(self):
         lines = ["v_exp_f32_e32 v0, v1", "v_add_f32_e32 v2, v0, v3"]
         self.assertEqual(len(hazard_scan.scan(self.assembled(lines, "gfx1100"), self.disassembler)[1]), 1)
+
+    def test_no_flat_instruction_stands_beside_shared_memory(self):
+        output = self.folder / "kernels"
+        command = [sys.executable, ROOT / "tools/build/build_kernels.py", "--output", output, "--only", "sample", "--only", "delta_net", "gfx1010"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        for name in ("sample", "delta_net"):
+            functions, _ = functions_of(output / f"gfx1010/{name}.hsaco", self.disassembler, lambda text: text)
+            names = [text.split()[0] for function in functions for text in function.instructions]
+            self.assertEqual([one for one in names if one.startswith("flat_")], [], name)
+            self.assertTrue(any(one.startswith("ds_") for one in names), name)
 
     def test_the_script(self):
         script = [sys.executable, ROOT / "tools/build/hazard_scan.py", self.folder]

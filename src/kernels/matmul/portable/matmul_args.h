@@ -67,8 +67,13 @@ inline constexpr int matvec_threads = 256;
 /// Rows that a wave takes; `few_rows` is the format's number for one or two tokens.
 constexpr int matvec_wave_rows(int tokens, int few_rows) { return tokens <= 2 ? few_rows : 2; }
 inline constexpr int most_matvec_tokens = 8;
-/// Work-groups that a multiprocessor should hold at least; the register limit follows from it.
+/// Work-groups that a multiprocessor should hold at least; the register limit follows from it. On gfx906, which has 256
+/// registers and no accumulators, two would make some formats spill to memory.
+#if defined(__gfx906__)
+constexpr int matvec_groups(int) { return 1; }
+#else
 constexpr int matvec_groups(int tokens) { return tokens <= 2 ? 2 : 1; }
+#endif
 
 /// x as 16-bit rows for the matrix tiles. Grid: tokens.
 struct ConvertRowsArgs {
