@@ -80,10 +80,10 @@ class GpuRankExchange final : public PortableGpuKernel<RankExchange> {
     return call;
   }
 
-  /// Few elements are spread over work-groups of one store a thread, as a store's way takes the longest.
+  /// Few elements are spread over work-groups of one store a thread to each rank, as a store's way takes the longest.
   static void launch(gpu::RankExchangeArgs& call, std::int64_t count, bool in_slices, Stream& stream) {
     constexpr std::int64_t threads = 512;
-    constexpr std::int64_t at_once = 2 * threads;
+    const std::int64_t at_once = 2 * threads * (in_slices ? call.ranks : 1);
     const std::int64_t groups = std::clamp<std::int64_t>(divide_up(count, at_once), 1, RankExchange::groups);
     const std::int64_t multiple = in_slices ? 2 * call.ranks : 2;
     const std::int64_t chunk = round_up(divide_up(std::max<std::int64_t>(count, 1), groups), multiple);

@@ -70,6 +70,8 @@ struct Round {
   bool given_up = false;
 
   __device__ static std::uint32_t stride() { return 2 * blockDim.x; }
+  /// The turn-th rank behind this one: not all write to one at the same time.
+  __device__ int behind(int turn) const { return (args.rank + turn) % args.ranks; }
   __device__ bool receives(int rank) const { return args.to_first == 0 || rank == 0; }
   __device__ std::uint32_t begin() const { return args.first + blockIdx.x * args.chunk; }
   /// The elements of a rank that this work-group moves.
@@ -148,7 +150,7 @@ struct Round {
       Two twos[batch];
       own(i, twos);
       for (int turn = 1; turn < args.ranks; ++turn) {
-        const int to = (args.rank + turn) % args.ranks;  // not all to one at the same time
+        const int to = behind(turn);
         put_batch(box(to, args.rank), i, sent(args.rank, to), twos);
       }
     }
@@ -165,35 +167,54 @@ struct Round {
       }
     }
   }
-  /// The sums of elements first + i, ..., which the others have written at place i, ... of their parts of the own box.
-  __device__ void add_up(std::uint32_t first, std::uint32_t i, std::uint32_t count, Two (&sums)[batch]) {
-    for (int rank = 0; rank < args.ranks; ++rank) {
+  /// The sum of pair i of all parts in the order of the ranks. Those of the others lie at place i of their parts of the own box.
+  __device__ Two sum_of_all(Two mine, std::uint32_t i) {
+    float sums[2] = {};
+    for (int first = 0; first < args.ranks; first += batch) {
       Two twos[batch] = {};
-      if (rank == args.rank) {
-        own(first + i, twos);
-      } else {
-        take(box(args.rank, rank), i, count, twos);
-      }
+      wait_for([&](int b) {
+        const int rank = first + b;
+        return rank >= args.ranks || rank == args.rank || look(box(args.rank, rank) + i, number, twos[b]);
+      });
 #pragma unroll
       for (int b = 0; b < batch; ++b) {
+        const Two two = first + b == args.rank ? mine : twos[b];
 #pragma unroll
-        for (int e = 0; e < 2; ++e) {
-          const float value = __builtin_bit_cast(float, twos[b].values[e]);
-          const float sum = rank == 0 ? value : __builtin_bit_cast(float, sums[b].values[e]) + value;
-          sums[b].values[e] = __builtin_bit_cast(std::uint32_t, sum);
+        for (int e = 0; e < 2 && first + b < args.ranks; ++e) {
+          const float value = __builtin_bit_cast(float, two.values[e]);
+          sums[e] = first + b == 0 ? value : sums[e] + value;
         }
       }
     }
+    return {{__builtin_bit_cast(std::uint32_t, sums[0]), __builtin_bit_cast(std::uint32_t, sums[1])}};
   }
 
   __device__ void sum() {
     const std::uint32_t count = elements(args.rank);
+    if (args.ranks == 2) {
+      sum_two(count);
+      return;
+    }
+    for (std::uint32_t i = 2 * threadIdx.x; i < count; i += stride()) {
+      store(i, count, sum_of_all(own(i), i));
+    }
+  }
+  /// The order of two does not matter. Their sums are the ones with several pairs a thread.
+  __device__ void sum_two(std::uint32_t count) {
     for (std::uint32_t i = 2 * threadIdx.x; i < count; i += batch * stride()) {
-      Two sums[batch] = {};
-      add_up(0, i, count, sums);
+      Two mine[batch];
+      Two other[batch] = {};
+      own(i, mine);
+      take(box(args.rank, 1 - args.rank), i, count, other);
 #pragma unroll
       for (int b = 0; b < batch; ++b) {
-        store(i + b * stride(), count, sums[b]);
+        Two sums{};
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          const float sum = __builtin_bit_cast(float, mine[b].values[e]) + __builtin_bit_cast(float, other[b].values[e]);
+          sums.values[e] = __builtin_bit_cast(std::uint32_t, sum);
+        }
+        store(i + b * stride(), count, sums);
       }
     }
   }
@@ -204,62 +225,59 @@ struct Round {
   __device__ std::uint32_t slice_count(int rank) const { return min(args.slice, elements(args.rank) - slice_begin(rank)); }
   /// What is written of a slice, since a rank without one tells that it has come here.
   __device__ std::uint32_t slice_sent(int rank) const { return max(slice_count(rank), 1u); }
-  __device__ std::uint32_t of_all_slices() const { return args.slice * static_cast<std::uint32_t>(args.ranks); }
-
-  /// The parts of each rank's slice go to it alone.
-  __device__ void send_slices() const {
-    for (std::uint32_t i = 2 * threadIdx.x; i < of_all_slices(); i += batch * stride()) {
-      Two twos[batch];
-      own(i, twos);
-#pragma unroll
-      for (int b = 0; b < batch; ++b) {
-        const auto to = static_cast<int>((i + b * stride()) / args.slice);
-        const std::uint32_t at = i + b * stride() - static_cast<std::uint32_t>(to) * args.slice;
-        if (to < args.ranks && to != args.rank && at < slice_sent(to)) {
-          put(box(to, args.rank) + at, twos[b], number);
-        }
+  /// Each rank gets its slice of the parts, adds it, and tells all what it is, at places behind those of the parts. A thread
+  /// waits for the pairs that its like of the other ranks have written, so that no wave waits for another one of its own group.
+  __device__ void sum_in_slices() {
+    for (std::uint32_t i = 2 * threadIdx.x; i < args.slice; i += stride()) {
+      for (int first = 1; first < args.ranks; first += batch) {
+        send_slices(i, first);
       }
     }
     let_arrive();
-  }
-  /// A rank adds its slice, and tells all what it is, behind the places of the parts.
-  __device__ void sum_slice() {
-    const std::uint32_t first = slice_begin(args.rank);
-    const std::uint32_t count = slice_sent(args.rank);
-    for (std::uint32_t i = 2 * threadIdx.x; i < count; i += batch * stride()) {
-      Two sums[batch] = {};
-      add_up(first, i, count, sums);
+    shake();
+    const std::uint32_t begin = slice_begin(args.rank);
+    for (std::uint32_t i = 2 * threadIdx.x; i < slice_sent(args.rank); i += stride()) {
+      const Two sum = sum_of_all(own(begin + i), i);
       for (int turn = 1; turn < args.ranks; ++turn) {
-        const int to = (args.rank + turn) % args.ranks;
-        put_batch(box(to, args.rank) + args.slice, i, count, sums);
+        put(box(behind(turn), args.rank) + args.slice + i, sum, number);
       }
-#pragma unroll
-      for (int b = 0; b < batch; ++b) {
-        store(first + i + b * stride(), first + slice_count(args.rank), sums[b]);
-      }
+      store(begin + i, begin + slice_count(args.rank), sum);
     }
     let_arrive();
+    shake();
+    for (std::uint32_t i = 2 * threadIdx.x; i < args.slice; i += stride()) {
+      for (int first = 1; first < args.ranks; first += batch) {
+        take_slices(i, first);
+      }
+    }
   }
-  __device__ void take_slices() {
-    for (std::uint32_t i = 2 * threadIdx.x; i < of_all_slices(); i += batch * stride()) {
-      Two twos[batch] = {};
-      const auto from = [&](int b) { return static_cast<int>((i + b * stride()) / args.slice); };
-      const auto is_awaited = [&](int b) {
-        const std::uint32_t at = i + b * stride() - static_cast<std::uint32_t>(from(b)) * args.slice;
-        return from(b) < args.ranks && from(b) != args.rank && at < slice_sent(from(b));
-      };
-      wait_for([&](int b) {
-        if (!is_awaited(b)) {
-          return true;
-        }
-        const std::uint32_t at = i + b * stride() - static_cast<std::uint32_t>(from(b)) * args.slice;
-        return look(box(args.rank, from(b)) + args.slice + at, number, twos[b]);
-      });
+  __device__ void send_slices(std::uint32_t i, int first) const {
+    Two twos[batch] = {};
 #pragma unroll
-      for (int b = 0; b < batch; ++b) {
-        if (is_awaited(b)) {
-          store(i + b * stride(), slice_begin(from(b)) + slice_count(from(b)), twos[b]);
-        }
+    for (int b = 0; b < batch; ++b) {
+      if (first + b < args.ranks) {
+        twos[b] = own(slice_begin(behind(first + b)) + i);
+      }
+    }
+#pragma unroll
+    for (int b = 0; b < batch; ++b) {
+      const int to = behind(first + b);
+      if (first + b < args.ranks && i < slice_sent(to)) {
+        put(box(to, args.rank) + i, twos[b], number);
+      }
+    }
+  }
+  __device__ void take_slices(std::uint32_t i, int first) {
+    Two twos[batch] = {};
+    const auto is_awaited = [&](int b) { return first + b < args.ranks && i < slice_sent(behind(first + b)); };
+    wait_for([&](int b) {
+      return !is_awaited(b) || look(box(args.rank, behind(first + b)) + args.slice + i, number, twos[b]);
+    });
+#pragma unroll
+    for (int b = 0; b < batch; ++b) {
+      if (is_awaited(b)) {
+        const int from = behind(first + b);
+        store(slice_begin(from) + i, slice_begin(from) + slice_count(from), twos[b]);
       }
     }
   }
@@ -325,11 +343,7 @@ ROCMFORGE_KERNEL rank_exchange(RankExchangeArgs args) {
   Round round{args, args.rounds[blockIdx.x] + 1};
   shake();
   if (args.slice != 0) {
-    round.send_slices();
-    shake();
-    round.sum_slice();
-    shake();
-    round.take_slices();
+    round.sum_in_slices();
   } else {
     round.send();
     shake();
