@@ -19,6 +19,11 @@ foreach(format IN ITEMS PNG JPEG WEBP GIF)
     message(WARNING "no library for ${format}: such images will be refused")
   endif()
 endforeach()
+# Formats of recordings, likewise.
+pkg_check_modules(SNDFILE IMPORTED_TARGET sndfile>=1.1)  # which began to read MP3
+if(NOT SNDFILE_FOUND)
+  message(WARNING "no libsndfile from 1.1 on: recordings will be refused")
+endif()
 # For documents, tests and that archive. Code that needs Python looks for it again with REQUIRED. The distribution's
 # interpreter comes first, because python3-numpy is installed for it.
 find_program(ROCMFORGE_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)

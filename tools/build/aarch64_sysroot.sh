@@ -4,7 +4,7 @@
 # Uses a package database of its own, so the machine's packages are not changed.
 set -euo pipefail
 sysroot=$(realpath -m "$1")
-packages=(libcli11-dev nlohmann-json3-dev libfmt-dev libspdlog-dev libpcre2-dev libedit-dev liblzma-dev libcurl4-openssl-dev libssl-dev libpng-dev libjpeg-dev libwebp-dev libgif-dev libgtest-dev libgmock-dev)
+packages=(libcli11-dev nlohmann-json3-dev libfmt-dev libspdlog-dev libpcre2-dev libedit-dev liblzma-dev libcurl4-openssl-dev libssl-dev libpng-dev libjpeg-dev libwebp-dev libgif-dev libsndfile1-dev libgtest-dev libgmock-dev)
 
 database=$(mktemp -d)
 trap 'rm -rf "$database"' EXIT

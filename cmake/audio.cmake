@@ -1,0 +1,11 @@
+# rocmforge_audio_formats(TARGET): links libsndfile, or takes the file that stands for it where it was not found.
+function(rocmforge_audio_formats target)
+  get_target_property(sources ${target} SOURCES)
+  if(SNDFILE_FOUND)
+    target_link_libraries(${target} PRIVATE PkgConfig::SNDFILE)
+    list(FILTER sources EXCLUDE REGEX "/audio/sndfile_none\\.cpp$")
+  else()
+    list(FILTER sources EXCLUDE REGEX "/audio/sndfile\\.cpp$")
+  endif()
+  set_target_properties(${target} PROPERTIES SOURCES "${sources}")
+endfunction()
