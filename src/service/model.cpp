@@ -99,7 +99,7 @@ ServedModel describe_model(const Engine& engine, const ServiceOptions& options) 
   model.images = options.images;
   model.vision = engine.vision();
   if (model.vision != nullptr) {
-    const ImageMarks& marks = model.vision->marks();
+    const MediaMarks& marks = model.vision->marks();
     model.images = ImageInput{.placeholder = marks.placeholder,
                               .text = marks.printed ? marks.before + marks.placeholder + marks.after : marks.placeholder};
   }

@@ -20,7 +20,7 @@ using Tiles = std::vector<std::shared_ptr<const PreparedImage>>;
 /// Makes of images the tokens that stand for them.
 class TokensOfImages {
  public:
-  TokensOfImages(const ImageMarks& marks, MarksAround around, const Tokenizer& tokenizer)
+  TokensOfImages(const MediaMarks& marks, MarksAround around, const Tokenizer& tokenizer)
       : tokenizer_(&tokenizer), token_(tokenizer.find(marks.token)) {
     if (token_ < 0) {
       throw ServiceError(ServiceError::Kind::unsupported,

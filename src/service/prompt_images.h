@@ -12,7 +12,7 @@
 
 namespace rocmforge {
 
-/// Who writes the control tokens around an image: the chat template, as ImageMarks::printed says of it, or nobody.
+/// Who writes the control tokens around an image: the chat template, as MediaMarks::printed says of it, or nobody.
 enum class MarksAround { by_template, none };
 
 /// Reads and decodes the images of a prompt, and gives them to `request`, whose prompt has one id at each of `places`,

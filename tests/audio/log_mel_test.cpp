@@ -11,24 +11,12 @@
 #include "base/error.h"
 #include "error_of.h"
 #include "paths.h"
+#include "sound_signal.h"
 
 namespace rocmforge {
 namespace {
 
-/// As tools/goldens/sound_golden.py makes it.
-std::vector<float> signal(std::uint32_t seed, std::uint32_t count) {
-  std::vector<float> samples;
-  for (std::uint32_t i = 0; i < count; ++i) {
-    std::uint32_t h = (i + seed * 1'000'003U) * 2654435761U;
-    h = (h ^ (h >> 15)) * 2246822519U;
-    const std::int64_t noise = static_cast<std::int64_t>(h >> 16) - 32768;
-    // Python rounds quotients down.
-    const auto loud = static_cast<std::int64_t>(std::floor(static_cast<double>(noise * (1 << seed % 8)) / 128));
-    const std::int64_t wave = i / (5 + 3 * seed) % 2 == 0 ? 20 * seed : -20 * static_cast<std::int64_t>(seed);
-    samples.push_back(static_cast<float>(static_cast<double>(loud + wave) / 65536));
-  }
-  return samples;
-}
+using test::signal;
 
 struct Heard {
   std::uint32_t seed = 0, samples = 0, bands = 0, frames = 0;

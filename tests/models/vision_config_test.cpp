@@ -32,7 +32,7 @@ TEST(VisionConfig, WhatCantBeComputedIsRefused) {
   EXPECT_EQ(refused("qwen3vl", set("clip.projector_type", std::string("ldp"))),
             "tiny.gguf: the projector 'ldp' is not supported, those supported are qwen3vl_merger, gemma4v, gemma4uv, "
             "gemma3, pixtral, "
-            "qwen2.5vl_merger, qwen2vl_merger, internvl, idefics3, glm4v");
+            "qwen2.5vl_merger, qwen2.5o, qwen2vl_merger, internvl, idefics3, glm4v");
   EXPECT_EQ(refused("qwen3vl", set("general.architecture", std::string("llama"))),
             "tiny.gguf: this is no image encoder (mmproj) but a model of architecture 'llama'");
   EXPECT_EQ(refused("qwen3vl", set("clip.has_vision_encoder", false)), "tiny.gguf: has no image encoder");
@@ -60,6 +60,21 @@ TEST(VisionConfig, WhatCantBeComputedIsRefused) {
             "tiny.gguf: tensor 'v.position_embd.weight' has no positions for columns and rows");
   EXPECT_EQ(refused("pixtral", set("clip.use_silu", false)),
             "tiny.gguf: key 'clip.use_silu' and 'clip.use_gelu' must say which of both the layers have");
+}
+
+TEST(VisionConfig, QwenOmniHasTheImageEncoderOfQwen25) {
+  ModelFile model = ModelFile::golden("vision/mmproj-qwen25vl");
+  const OpenModel same(model);
+  model.set("clip.projector_type", std::string("qwen2.5o"));
+  const OpenModel omni(model);
+  const ModelConfig text = ModelConfig::from_gguf(GgufFile(vision_path("qwen25vl.gguf")));
+  const VisionConfig expected = VisionConfig::from_gguf(same.file, text);
+  const VisionConfig config = VisionConfig::from_gguf(omni.file, text);
+  EXPECT_EQ(config.projector, Projector::joined);
+  EXPECT_EQ(config.window, expected.window);
+  EXPECT_EQ(config.window_pattern, expected.window_pattern);
+  EXPECT_EQ(config.max_tokens, expected.max_tokens);
+  EXPECT_EQ(config.marks.placeholder, expected.marks.placeholder);
 }
 
 TEST(VisionConfig, LimitsAreTheFilesOrThoseOfTheCaller) {

@@ -167,7 +167,9 @@ Linear::Part Planner::with_bias(const MatmulWeight& weight, const LinearName& la
     return {&weight};
   }
   const bool has_bias = layer.needs_bias || weights().has_tensor(name);
-  return {&weight, has_bias ? floats(name, {layer.n}, layer.rows) : nullptr};
+  // Files have the bias of a convolution over time as a column.
+  const Shape shape = layer.shape.rank() == 3 ? Shape{layer.n, 1} : Shape{layer.n};
+  return {&weight, has_bias ? floats(name, shape, layer.rows) : nullptr};
 }
 
 MatmulWeight Planner::find_weight(const LinearName& layer, std::int64_t k) {

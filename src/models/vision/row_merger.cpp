@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <optional>
 #include <vector>
+
+#include "models/parts/row_mean.h"
 
 namespace rocmforge {
 namespace {
@@ -93,56 +94,13 @@ class SingleMerger final : public RowMerger {
   Linear layer_;
 };
 
-/// The mean of the patches of each row, times a factor. Not moved.
-class SquareMean {
- public:
-  SquareMean(Planner& planner, const VisionConfig& config, std::int64_t rows, float factor)
-      : hidden_(config.encoder.hidden),
-        patches_(config.patches_per_row()),
-        factor_(factor / static_cast<float>(config.patches_per_row())),
-        rows_(static_cast<std::size_t>(rows)) {
-    add_ = planner.resolve<OverwriteRows>({hidden_});
-    scale_ = planner.resolve_for_width<Scale>({}, 2 * hidden_);
-    std::iota(rows_.begin(), rows_.end(), 0);
-    row_ids_ = planner.weights().constants(rows_);
-  }
-  SquareMean(const SquareMean&) = delete;
-  SquareMean& operator=(const SquareMean&) = delete;
-
-  /// From `patches` of all rows to `out` [Step::tokens, hidden].
-  void run(const Step& step, const float* patches, float* out) const {
-    for (std::int64_t patch = 0; patch < patches_; ++patch) {
-      add_.run({.x = patches + patch * hidden_,
-                .x_stride = patches_ * hidden_,
-                .from = row_ids_->data,
-                .ids = row_ids_->data,
-                .count = step.tokens,
-                .out = out,
-                .add = patch > 0},
-               step);
-    }
-    scale_.run({.x = out, .count = step.tokens * hidden_, .factor = factor_}, step);
-  }
-  /// 0, 1, 2, ...
-  [[nodiscard]] const IntegerVector& row_ids() const { return *row_ids_; }
-  [[nodiscard]] const Resolved<OverwriteRows>& add() const { return add_; }
-  [[nodiscard]] const Resolved<Scale>& scale() const { return scale_; }
-
- private:
-  std::int64_t hidden_;
-  std::int64_t patches_;
-  float factor_;
-  std::vector<std::int32_t> rows_;
-  Resolved<OverwriteRows> add_;
-  Resolved<Scale> scale_;
-  const IntegerVector* row_ids_ = nullptr;
-};
-
 /// The mean of a row's patches behind a LayerNorm of each: projection(norm(mean(post_norm(patches)))).
 class MeanMerger final : public RowMerger {
  public:
   MeanMerger(Planner& planner, const VisionConfig& config, std::int64_t rows)
-      : hidden_(config.encoder.hidden), patches_(config.patches_per_row()), mean_(planner, config, rows, 1.0f) {
+      : hidden_(config.encoder.hidden),
+        patches_(config.patches_per_row()),
+        mean_(planner, config.encoder.hidden, config.patches_per_row(), rows) {
     const ModelConfig& encoder = config.encoder;
     post_norm_ = planner.norm({"v.post_ln", encoder.norm_kind, encoder.norm_eps, encoder.norm_needs_bias}, hidden_);
     norm_ = planner.norm({"mm.soft_emb_norm", NormKind::rms, encoder.norm_eps}, hidden_);
@@ -164,7 +122,7 @@ class MeanMerger final : public RowMerger {
  private:
   std::int64_t hidden_;
   std::int64_t patches_;
-  SquareMean mean_;
+  RowMean mean_;
   Norm post_norm_;
   Norm norm_;
   Linear projection_;
@@ -175,7 +133,7 @@ class MeanMerger final : public RowMerger {
 class ScaledMeanMerger final : public RowMerger {
  public:
   ScaledMeanMerger(Planner& planner, const VisionConfig& config, std::int64_t rows, float factor)
-      : hidden_(config.encoder.hidden), mean_(planner, config, rows, factor) {
+      : hidden_(config.encoder.hidden), mean_(planner, config.encoder.hidden, config.patches_per_row(), rows, factor) {
     WeightTable& weights = planner.weights();
     if (weights.has_tensor("v.std_bias") || weights.has_tensor("v.std_scale")) {
       minus_bias_ = weights.scaled_vector("v.std_bias", hidden_, -1.0f);
@@ -212,7 +170,7 @@ class ScaledMeanMerger final : public RowMerger {
 
  private:
   std::int64_t hidden_;
-  SquareMean mean_;
+  RowMean mean_;
   const WeightVector* minus_bias_ = nullptr;
   const WeightVector* scale_ = nullptr;
   std::vector<std::int32_t> zeros_;

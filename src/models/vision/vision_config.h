@@ -8,6 +8,7 @@
 
 #include "images/image.h"
 #include "models/config/model_config.h"
+#include "models/media_marks.h"
 #include "weights/gguf_file.h"
 
 namespace rocmforge {
@@ -28,15 +29,6 @@ enum class Projector {
 enum class PositionScale {
   corners,  ///< linear, the table's corners are the image's
   centres,  ///< cubic, as PyTorch's grid_sample has it, between the centres of its positions
-};
-
-/// What stands for an image in a prompt.
-struct ImageMarks {
-  std::string placeholder;  ///< text that the model's chat template prints for an image
-  std::string token;        ///< the control token whose id the image's tokens have
-  std::string before;       ///< text with control tokens before them
-  std::string after;        ///< and behind them
-  bool printed = false;     ///< the template prints `before` and `after` around the placeholder; else they replace it
 };
 
 /// How an image becomes tiles, each of which the encoder sees by itself.
@@ -80,7 +72,7 @@ struct VisionConfig {
   std::int32_t text_width = 0;          ///< of a slice
   bool swapped_layers = false;          ///< older files call ffn_up ffn_down, and the other way round
   bool both_directions = false;         ///< an image's tokens see each other in the text model
-  ImageMarks marks;
+  MediaMarks marks;
 
   /// Pixels of the sides of the square that becomes a row.
   [[nodiscard]] std::int32_t unit() const { return patch_size * merge; }

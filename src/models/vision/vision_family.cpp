@@ -352,6 +352,7 @@ constexpr VisionFamily families[] = {{"qwen3vl_merger", configure_qwen3vl},
                                      {"gemma3", configure_gemma3},
                                      {"pixtral", configure_pixtral},
                                      {"qwen2.5vl_merger", configure_qwen25vl},
+                                     {"qwen2.5o", configure_qwen25vl},  // of Qwen2.5-Omni, beside an audio encoder
                                      {"qwen2vl_merger", configure_qwen2vl},
                                      {"internvl", configure_internvl},
                                      {"idefics3", configure_idefics3},

@@ -165,9 +165,9 @@ std::vector<PreparedImage> VisionModel::prepare(const Image& image) const {
   return parts;
 }
 
-GivenRows VisionModel::encode_rows(std::span<const PreparedImage* const> images) {
+GivenRows VisionModel::encode_rows(std::span<const PreparedImage* const> images, const std::optional<GivenRows>& before) {
   check(rank_.has_value(), "the encoder is loaded");
-  GivenRows rows{.data = rows_.as<float>(), .stride = config_.row_width()};
+  GivenRows rows = before.value_or(GivenRows{.data = rows_.as<float>(), .stride = config_.row_width()});
   std::size_t begin = 0;
   std::int64_t patches = 0;
   std::int64_t windows = 0;

@@ -32,7 +32,7 @@ struct PreparedImage {
   int grid_x = 0;                     ///< columns and lines of them
   int grid_y = 0;
   int tokens = 0;        ///< VisionConfig::rows_of(grid_x, grid_y)
-  std::string before{};  ///< text with control tokens before its tokens, inside of ImageMarks of the whole image
+  std::string before{};  ///< text with control tokens before its tokens, inside of MediaMarks of the whole image
   std::string after{};   ///< and behind them
   /// The SHA-256 of the sides and of the SHA-256 of the pixels after resizing: TokenSpan::content.
   std::array<std::uint32_t, 8> content{};
@@ -62,7 +62,7 @@ class VisionModel {
 
   [[nodiscard]] const VisionConfig& config() const { return config_; }
   /// Texts of control tokens before and behind an image, the placeholder that the chat template prints.
-  [[nodiscard]] const ImageMarks& marks() const { return config_.marks; }
+  [[nodiscard]] const MediaMarks& marks() const { return config_.marks; }
   /// As Model::plan(); times are those of a step of one image.
   [[nodiscard]] const std::vector<PlannedOperation>& plan() const { return plan_.report.operations(); }
   /// Bytes as Model counts them.
@@ -77,8 +77,11 @@ class VisionModel {
   [[nodiscard]] std::vector<PreparedImage> prepare(const Image& image) const;
 
   /// Encodes images, several at once where they fit in a step: rows [tokens of all, VisionConfig::row_width()] in the
-  /// device's memory, in the order of its stream, until the next call. At most VisionOptions::max_rows.
-  GivenRows encode_rows(std::span<const PreparedImage* const> images);
+  /// device's memory, in the order of its stream, until the next call without `before`: rows in row_memory(), behind which
+  /// those of the images are put. At most VisionOptions::max_rows together.
+  GivenRows encode_rows(std::span<const PreparedImage* const> images, const std::optional<GivenRows>& before = {});
+  /// Where rows are put, also those of another encoder. Only once the encoder is loaded.
+  [[nodiscard]] float* row_memory() const { return rows_.as<float>(); }
   /// The same, in host memory: waits.
   std::vector<float> encode(std::span<const PreparedImage> images);
   /// Rows in host memory, as encode_rows() gave them: waits. Valid until the next call of encode_rows().
