@@ -6,6 +6,7 @@
 #include <complex>
 #include <cstddef>
 #include <numbers>
+#include <utility>
 
 #include "audio/sound.h"
 #include "base/error.h"

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "audio/log_mel.h"
 #include "audio/sound.h"
