@@ -141,7 +141,11 @@ CallProblem<GatedDeltaNet> delta_problem(const GatedDeltaNet::Spec& spec, const 
   const std::int64_t gate_stride = spec.value_heads * (1 + spec.gates_of_head());
   const auto qkv = problem.arrays.input("qkv", random.normals(tokens * spec.input_width()));
   const auto gates = problem.arrays.input("beta and alpha", random.normals(tokens * gate_stride));
-  const auto rate = problem.arrays.input("rate", negative(random.normals(spec.value_heads)));
+  std::vector<float> rates = negative(random.normals(spec.value_heads));
+  if (spec.decay_floor < 0.0f) {
+    std::ranges::transform(rates, rates.begin(), std::negate<>{});
+  }
+  const auto rate = problem.arrays.input("rate", std::move(rates));
   const auto step_bias = problem.arrays.input("step_bias", random.normals(spec.value_heads * spec.gates_of_head()));
   const auto states = problem.arrays.updated("states", step.states, spec.key_dim);
   const auto out = problem.arrays.output<float>("out", tokens, spec.values());

@@ -103,6 +103,12 @@ void add_recurrent(UseList& list) {
   list.add<GatedDeltaNet>({.key_heads = 16, .value_heads = 32, .key_dim = 128, .value_dim = 128});
   // Kimi Linear
   list.add<GatedDeltaNet>({.key_heads = 32, .value_heads = 32, .key_dim = 128, .value_dim = 128, .decays_of_keys = true});
+  list.add<GatedDeltaNet>({.key_heads = 32,
+                           .value_heads = 32,
+                           .key_dim = 128,
+                           .value_dim = 128,
+                           .decays_of_keys = true,
+                           .decay_floor = -5.0f});                                   // Ling 3
   list.add<SsmScan>({.heads = 64, .head_dim = 64, .state_size = 128, .groups = 8});  // Nemotron-H
   list.add<SelectiveScan>({.channels = 8192, .state_size = 16});                     // Jamba
   list.add<OutputGate>({.heads = 32, .dim = 128, .gate = OutputGate::Gate::silu, .norm = true});

@@ -14,7 +14,8 @@ namespace rocmforge {
 /// head with q and k; with a = sigmoid(beta) and g = rate * softplus(alpha + step_bias), row after row:
 ///   q = q / sqrt(|q|^2 + 1e-6) / sqrt(key_dim);  k = k / sqrt(|k|^2 + 1e-6)
 ///   S = e^g S;  S = S + a (v - S k) k^T;  out = S q
-/// or with decays of keys (Kimi Delta Attention, 2025) an alpha, a step_bias and so a g for each column of S.
+/// or with decays of keys (Kimi Delta Attention, 2025) an alpha, a step_bias and so a g for each column of S. These may have
+/// a floor: g = decay_floor * sigmoid(rate * (alpha + step_bias)).
 /// S is zeros before the sequence and stays in the slot between steps.
 struct GatedDeltaNet {
   static constexpr std::string_view name = "gated_delta_net";
@@ -28,6 +29,7 @@ struct GatedDeltaNet {
     /// The key head of value head h: h % key_heads when tiled, otherwise h / (value_heads / key_heads).
     bool tiled = false;
     bool decays_of_keys = false;
+    float decay_floor = 0.0f;  ///< below 0 with decays of keys; 0: none
 
     [[nodiscard]] std::int64_t state_elems() const { return std::int64_t{value_heads} * value_dim * key_dim; }
     [[nodiscard]] std::int64_t keys() const { return std::int64_t{key_heads} * key_dim; }        ///< of a row, and queries
@@ -46,7 +48,7 @@ struct GatedDeltaNet {
     const float* beta = nullptr;   ///< [tokens, value_heads], rows gate_stride apart
     const float* alpha = nullptr;  ///< [tokens, value_heads, gates_of_head()], rows gate_stride apart
     std::int64_t gate_stride = 0;
-    const float* rate = nullptr;       ///< [value_heads], at most 0
+    const float* rate = nullptr;       ///< [value_heads], at most 0; with a floor at least 0
     const float* step_bias = nullptr;  ///< [value_heads, gates_of_head()]
     StateView states;                  ///< f32 [value_heads, value_dim, key_dim] in each slot
     RaggedBatch batch;                 ///< its sequences, rows and slots; positions and pages are not read

@@ -62,7 +62,8 @@ std::string to_string(const SelectiveScan::Spec& spec) {
 
 std::string to_string(const GatedDeltaNet::Spec& spec) {
   return fmt::format("heads {}:{} of {}:{}{}{}", spec.value_heads, spec.key_heads, spec.value_dim, spec.key_dim,
-                     spec.tiled ? " tiled" : "", spec.decays_of_keys ? " decays of keys" : "");
+                     spec.tiled ? " tiled" : "", spec.decays_of_keys ? " decays of keys" : "") +
+         (spec.decay_floor < 0.0f ? fmt::format(" down to e^{}", spec.decay_floor) : std::string());
 }
 
 std::string to_string(const OutputGate::Spec& spec) {

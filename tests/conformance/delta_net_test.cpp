@@ -65,7 +65,9 @@ void expect_row(const Spec& spec, const Weights& weights, Sequence& sequence, st
   for (std::int32_t i = 0; i < spec.key_dim; ++i) {
     const std::int64_t gate = spec.decays_of_keys ? head * spec.key_dim + i : head;
     const double x = double{gates[spec.value_heads + gate]} + double{weights.step_bias[at(gate)]};
-    decays[at(i)] = std::exp(double{weights.rate[at(head)]} * std::log1p(std::exp(x)));
+    const double rate{weights.rate[at(head)]};
+    decays[at(i)] = std::exp(spec.decay_floor < 0.0f ? double{spec.decay_floor} / (1.0 + std::exp(-rate * x))
+                                                     : rate * std::log1p(std::exp(x)));
   }
   for (std::int32_t j = 0; j < spec.value_dim; ++j) {
     double* s = state.data() + (std::int64_t{head} * spec.value_dim + j) * spec.key_dim;
@@ -128,8 +130,10 @@ Problem make_problem(const Spec& spec, const std::vector<Part>& parts, std::int3
   problem.out_stride = spec.values() + 5;
   Random random(static_cast<std::uint64_t>(spec.input_width()));
   problem.weights = {random.normals(spec.value_heads), random.normals(spec.value_heads * spec.gates_of_head())};
-  std::ranges::transform(problem.weights.rate, problem.weights.rate.begin(),
-                         [](float rate) { return -0.02f - 0.2f * rate * rate; });
+  std::ranges::transform(problem.weights.rate, problem.weights.rate.begin(), [&](float rate) {
+    const float size = 0.02f + 0.2f * rate * rate;
+    return spec.decay_floor < 0.0f ? size : -size;
+  });
   for (const Part& part : parts) {
     const Sequence& sequence =
         problem.sequences.emplace_back(make_sequence(spec, problem.weights, part.before + part.rows, gates, random));
@@ -286,8 +290,11 @@ TEST(DeltaNetConformance, TinyKeysWithDecaysOfTheirOwn) {
 TEST(DeltaNetConformance, TinyDecaysOfKeysFarOpenAndClosed) {
   Spec spec = heads(1, 1, 16, 16);
   spec.decays_of_keys = true;
-  for (const float alpha : {-15.0f, 40.0f, 400.0f}) {
-    expect_parts(spec, {{3, 34, 33}}, 0, {1.0f, alpha});
+  for (const float floor : {0.0f, -5.0f}) {
+    spec.decay_floor = floor;
+    for (const float alpha : {-15.0f, 0.0f, 40.0f, 400.0f}) {
+      expect_parts(spec, {{3, 34, 33}}, 0, {1.0f, alpha});
+    }
   }
 }
 

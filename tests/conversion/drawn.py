@@ -139,6 +139,10 @@ def released(config, name):
         return changes if "moe" in kinds else {**changes, **dict.fromkeys(experts)}
     if family == "kimi_linear":
         return released_kimi(config)
+    if family == "bailing_hybrid":
+        return {"architectures": ["BailingMoeV3ForCausalLM"], "norm_topk_prob": config["moe_renormalize"], "n_group": config["num_expert_group"], "head_dim": config["linear_head_dim"], "no_kda_lora": True, "gated_attention_proj_granularity_type": "head_wise",
+                "score_function": "sigmoid", "num_nextn_predict_layers": 0, "rope_theta": config["rope_parameters"]["rope_theta"],
+                "moe_shared_expert_intermediate_size": config["moe_intermediate_size"]}
     if family in ("mistral4", "ministral3"):
         return {"architectures": ["Mistral3ForConditionalGeneration"]}
     if family == "step3p7":

@@ -1,7 +1,7 @@
-"""What tools/goldens/model_golden.py knows of Llama 4, Laguna, Muse Glimmer, DeepSeek V3.2, Step 3.5 and Kimi Linear."""
+"""What tools/goldens/model_golden.py knows of Llama 4, Laguna, Muse Glimmer, DeepSeek V3.2, Step 3.5, Kimi Linear and Ling 3."""
 import numpy
 
-from model_golden_parts import NUMBERS
+from model_golden_parts import BOOL, NUMBERS
 
 
 def models(experts, latent, rope):
@@ -54,6 +54,11 @@ def models(experts, latent, rope):
             "num_hidden_layers": 3, "num_local_experts": 8, "n_group": 1, "topk_group": 1, "norm_topk_prob": True,
             "layer_types": ["linear_attention", full, "linear_attention"], "mlp_layer_types": ["dense", "sparse", "sparse"],
             "linear_num_heads": 4, "linear_head_dim": 12, "linear_conv_kernel_dim": 4}),
+        # Decays with a floor, gates without products between, latent attention that turns and has gates of heads.
+        "bailingmoe3": ("bailingmoe3", "BailingHybrid", {
+            **{key: value for key, value in latent.items() if key != "n_routed_experts"}, "num_hidden_layers": 3,
+            "num_local_experts": 8, "n_group": 4, "topk_group": 2, "norm_topk_prob": True, "q_lora_rank": 40, "head_dim": 12,
+            "layer_group_size": 3, "kda_lower_bound": -3.0, "num_mtp_layers": 0, "rope_parameters": rope(1000.0)}),
         # The indexer chooses as many positions as there are.
         "deepseek32": ("deepseek32", "DeepseekV32", {
             **latent, "q_lora_rank": 40, "n_group": 4, "topk_group": 2, "norm_topk_prob": True, "index_topk": 64,
@@ -73,7 +78,7 @@ NAMES = {
     "feed_forward.router": "ffn_gate_inp", "feed_forward.gate_proj": "ffn_gate", "feed_forward.up_proj": "ffn_up",
     "feed_forward.down_proj": "ffn_down", "self_attn.g_proj": "attn_gate", "self_attn.gate_proj": "attn_gate"}
 NAMES.update({
-    "self_attn.forget_gate.f_a_proj": "ssm_f_a", "self_attn.forget_gate.f_b_proj": "ssm_f_b", "self_attn.b_proj": "ssm_beta",
+    "self_attn.forget_gate.f_proj": "ssm_f_a", "self_attn.forget_gate.f_a_proj": "ssm_f_a", "self_attn.forget_gate.f_b_proj": "ssm_f_b", "self_attn.b_proj": "ssm_beta",
     "self_attn.g_a_proj": "ssm_g_a", "self_attn.g_b_proj": "ssm_g_b", "self_attn.o_norm": "ssm_norm"})
 NAMES.update({f"feed_forward.shared_expert.{part}_proj": f"ffn_{part}_shexp" for part in ("gate", "up", "down")})
 
@@ -88,6 +93,10 @@ EXPERT_KEYS = {
     "kimi-linear": {
         "count": "num_local_experts", "shared_count": "n_shared_experts", "group_used_count": "topk_group",
         "weights_scale": "routed_scaling_factor", "gating_func": 2},
+    "bailingmoe3": {
+        "count": "num_local_experts", "shared_count": "n_shared_experts", "group_count": "n_group", "group_used_count": "topk_group",
+        "shared_feed_forward_length": "moe_intermediate_size", "weights_scale": "routed_scaling_factor",
+        "weights_norm": "norm_topk_prob", "gating_func": 2},
     "deepseek32": {
         "count": "n_routed_experts", "shared_count": "n_shared_experts", "group_count": "n_group",
         "group_used_count": "topk_group", "weights_scale": "routed_scaling_factor", "weights_norm": "norm_topk_prob",
@@ -101,15 +110,17 @@ def adjusted(architecture, name, values):
     return values + 1.0 if architecture == "muse-glimmer" and name.endswith("layernorm.weight") else values
 
 
-def parts(architecture, name, values):
+def parts(architecture, name, values, config):
     """A parameter that has no name of its own in the file as the tensors that the converter makes of it, or nothing."""
-    if architecture != "kimi-linear":
+    if architecture not in ("kimi-linear", "bailingmoe3"):
         return []
     layer, part = ".".join(["blk", *name.split(".")[2:3]]), name.split(".")[-2:]
     if part[1] == "A_log":
-        return [(f"{layer}.ssm_a", -numpy.exp(values))]
+        return [(f"{layer}.ssm_a", -numpy.exp(values) if architecture == "kimi-linear" else numpy.exp(values).reshape(-1, 1))]
     if part[1] == "dt_bias":
         return [(f"{layer}.ssm_dt.bias", values)]
+    if part[0] == "g_proj" and values.shape[0] > config.num_attention_heads:
+        return [(f"{layer}.ssm_g_a.weight", values)]
     if part[0] == "conv1d":
         return [(f"{layer}.ssm_conv1d_{of}.weight", own.reshape(1, -1, 1, own.shape[-1])) for of, own in zip("qkv", numpy.split(values, 3))]
     return []
@@ -147,10 +158,15 @@ def keys(architecture, config, u32, f32, counts, bools):
         yield "moe_every_n_layers", u32, 1
         for key, limits in (("exp", config.swiglu_limits), ("shexp", config.swiglu_limits_shared)):
             yield f"swiglu_clamp_{key}", NUMBERS, [limit or 0.0 for limit in limits]
+    if architecture == "bailingmoe3":
+        yield "attention.value_length", u32, config.linear_head_dim
+        yield "kda.safe_gate", BOOL, True
+        yield "kda.gate_lower_bound", f32, config.kda_lower_bound
     if architecture == "kimi-linear":
-        yield "attention.head_count_kv", counts, [int(kind == "full_attention") for kind in config.layer_types]
         yield "rope.freq_base", f32, 10000.0  # released configurations name one, although nothing turns
         yield "attention.value_length", u32, config.head_dim
+    if architecture in ("kimi-linear", "bailingmoe3"):
+        yield "attention.head_count_kv", counts, [int(kind == "full_attention") for kind in config.layer_types]
         yield "kda.head_dim", u32, config.linear_head_dim
         yield "ssm.conv_kernel", u32, config.linear_conv_kernel_dim
         yield "leading_dense_block_count", u32, config.mlp_layer_types.index("sparse")

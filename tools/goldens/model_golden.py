@@ -248,11 +248,11 @@ SEEING = ("Qwen2VL", "Qwen3VL", "Qwen3VLMoe", "MuseGlimmer", "Step3p7")
 
 # Older files of DeepSeek, in which K and V of a head have no tensors of their own.
 JOINED_LATENT = ("deepseek-v2",)
-LATENT_ARCHITECTURES = ("deepseek2", "mistral4", "glm-dsa", "deepseek32", "kimi-linear")
+LATENT_ARCHITECTURES = ("deepseek2", "mistral4", "glm-dsa", "deepseek32", "kimi-linear", "bailingmoe3")
 
 # Architectures of which converters write these keys although readers could work them out.
 NAMES_ROTATED = ("llama", "smollm3", "granite", "granitemoe", "granitehybrid", "mistral3", "cohere2", "llama4")
-NAMES_VOCABULARY = (*NAMES_ROTATED, "exaone4", "nemotron", "lfm2", "lfm2moe", "deepseek2", "mistral4", "nemotron_h", "nemotron_h_moe", "deepseek32", "laguna", "kimi-linear")
+NAMES_VOCABULARY = (*NAMES_ROTATED, "exaone4", "nemotron", "lfm2", "lfm2moe", "deepseek2", "mistral4", "nemotron_h", "nemotron_h_moe", "deepseek32", "laguna", "kimi-linear", "bailingmoe3")
 
 # Architectures whose converter joins Q, K and V.
 JOINED_QKV = ("bailingmoe2",)
@@ -418,7 +418,7 @@ def single_tensors(architecture, name, config, model):
         if "linear_attn." in source:
             yield from golden_delta_net.parts(architecture, name in golden_delta_net.JOINED, source, values, config)
             continue
-        if parts := golden_newest.parts(architecture, source, values) or expert_parts(architecture, source, values):
+        if parts := golden_newest.parts(architecture, source, values, config) or expert_parts(architecture, source, values):
             yield from ((mamba.dense_name(name, config), own) for name, own in parts)
             continue
         target = mamba.dense_name(gguf_name(architecture, source), config)

@@ -80,8 +80,9 @@ __device__ inline void delta_step(const DeltaNetCheckArgs& args, std::int64_t t,
   const float* const alpha = args.alpha + t * args.gate_stride + std::int64_t{head} * each;
   const float* const bias = args.step_bias + std::int64_t{head} * each;
   const auto decay_of = [&](int i) {
-    const double step = softplus(static_cast<double>(alpha[i]) + static_cast<double>(bias[i]));
-    return exp(static_cast<double>(args.rate[head]) * step);
+    const double x = static_cast<double>(alpha[i]) + static_cast<double>(bias[i]);
+    const double rate = args.rate[head];
+    return exp(spec.decay_floor < 0.0f ? spec.decay_floor / (1.0 + exp(-rate * x)) : rate * softplus(x));
   };
   const double common = decay_of(0);
   const auto decay = [&](int key) { return spec.decays_of_keys ? decay_of(key) : common; };

@@ -17,7 +17,7 @@ namespace rocmforge {
   DO(hunyuan_dense) DO(qwen2moe) DO(qwen3moe) DO(olmoe) DO(granitemoe) DO(ernie4_5_moe) DO(hunyuan_moe) \
   DO(dots1) DO(hy_v3) DO(glm4moe) DO(minimax_m2) DO(gpt_oss) DO(qwen2vl) DO(qwen3vl) DO(qwen3vlmoe) DO(mistral3) \
   DO(lfm2) DO(lfm2moe) DO(deepseek2) DO(glm_dsa) DO(deepseek32) DO(mamba) DO(jamba) DO(mamba2) DO(falcon_h1) DO(granitehybrid) \
-  DO(nemotron_h) DO(nemotron_h_moe) DO(bailingmoe2) DO(mistral4) DO(falcon) DO(gpt2) DO(qwen3next) DO(qwen35) DO(qwen35moe) DO(nemotron) DO(llama4) DO(laguna) DO(muse_glimmer) DO(step35) DO(kimi_linear) \
+  DO(nemotron_h) DO(nemotron_h_moe) DO(bailingmoe2) DO(mistral4) DO(falcon) DO(gpt2) DO(qwen3next) DO(qwen35) DO(qwen35moe) DO(nemotron) DO(llama4) DO(laguna) DO(muse_glimmer) DO(step35) DO(kimi_linear) DO(bailingmoe3) \
   DO(bert) DO(nomic_bert) DO(jina_bert_v3) DO(modern_bert) DO(eurobert) DO(gemma_embedding)
 // clang-format on
 

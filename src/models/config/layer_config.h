@@ -131,6 +131,9 @@ struct DeltaNetConfig {
   std::int32_t value_dim = 0;
   std::int32_t taps = 0;  ///< of the convolution of queries, keys and values
   bool tiled = false;     ///< value head h has key head h % key_heads
+  /// Of a KimiDeltaMixer: decays and gates are products of the hidden state itself, not of a few elements between.
+  bool full_gates = false;
+  float decay_floor = 0.0f;  ///< GatedDeltaNet::Spec
 
   [[nodiscard]] std::int64_t values() const { return std::int64_t{value_heads} * value_dim; }
   [[nodiscard]] std::int64_t channels() const { return 2 * std::int64_t{key_heads} * key_dim + values(); }

@@ -10,6 +10,9 @@ namespace rocmforge {
 // A row of Buffers::projected is [q | k | v | Wb y]. Buffers::gathered has the rows [Wfa y | Wga y], and behind them those
 // of the convolution of q, k and v. Then decays, outputs of the delta net and gates take the places of these: a row is
 // [decays | outputs | gates | Wb y]. The gated outputs go to Buffers::gathered.
+//
+// With full gates a row of Buffers::gathered is [q | k | v]. Buffers::projected has the rows [decays | gates | Wb y], and
+// behind them those of the convolution. Outputs go to Buffers::gathered, where they are gated in place.
 
 KimiDeltaMixer::KimiDeltaMixer(Planner& planner, const ModelConfig& config, int index)
     : config_(config.layer(index).delta_net) {
@@ -22,8 +25,9 @@ KimiDeltaMixer::KimiDeltaMixer(Planner& planner, const ModelConfig& config, int 
   width_ = config_.values();
   plan_projections(planner, config, index);
   plan_states(planner, config, index);
-  planner.buffers().need(BufferName::projected, stride());
-  planner.buffers().need_after_gather(BufferName::gathered, latents_.linear.width() + config_.channels());
+  const std::int64_t behind_latents = latents_.linear.width() + config_.channels();
+  planner.buffers().need(BufferName::projected, config_.full_gates ? behind_latents : stride());
+  planner.buffers().need_after_gather(BufferName::gathered, config_.full_gates ? inputs_.linear.width() : behind_latents);
   output_ = ResidualOutput(
       planner, config, index,
       {.linear = "attn_output", .k = config_.values(), .norm = config.layer(index).graph.mixer_post_norm, .columns = rows_});
@@ -33,17 +37,21 @@ KimiDeltaMixer::KimiDeltaMixer(Planner& planner, const ModelConfig& config, int 
 void KimiDeltaMixer::plan_projections(Planner& planner, const ModelConfig& config, int index) {
   const auto name = [index](std::string_view part) { return block_tensor(index, part); };
   const std::int64_t values = config_.values();
-  const std::int64_t rank = config_.value_dim;
-  std::vector<LinearName> names;
-  for (const char* part : {"attn_q", "attn_k", "attn_v"}) {
-    names.push_back({.name = name(part), .n = values, .rows = rows_});
-  }
-  names.push_back({.name = name("ssm_beta"), .n = config_.value_heads, .rows = heads_});
+  const auto elements = [&](const char* part) { return LinearName{.name = name(part), .n = values, .rows = rows_}; };
+  const LinearName beta{.name = name("ssm_beta"), .n = config_.value_heads, .rows = heads_};
   const auto norm = block_norm(config, index, config.layer(index).graph.mixer_norm);
-  inputs_ = planner.fused_linear(name("attn_qkv"), norm, names, config.hidden);
-  latents_ = planner.fused_linear(name("ssm_fg_a"), norm, {{name("ssm_f_a"), rank}, {name("ssm_g_a"), rank}}, config.hidden);
-  decays_ = planner.linear(name("ssm_f_b"), {{.name = name("ssm_f_b"), .n = values, .rows = rows_}}, rank);
-  gates_ = planner.linear(name("ssm_g_b"), {{.name = name("ssm_g_b"), .n = values, .rows = rows_}}, rank);
+  std::vector<LinearName> inputs{elements("attn_q"), elements("attn_k"), elements("attn_v")};
+  if (config_.full_gates) {
+    latents_ = planner.fused_linear(name("ssm_fg_a"), norm, {elements("ssm_f_a"), elements("ssm_g_a"), beta}, config.hidden);
+  } else {
+    inputs.push_back(beta);
+    const std::int64_t rank = config_.value_dim;
+    latents_ =
+        planner.fused_linear(name("ssm_fg_a"), norm, {{name("ssm_f_a"), rank}, {name("ssm_g_a"), rank}}, config.hidden);
+    decays_ = planner.linear(name("ssm_f_b"), {elements("ssm_f_b")}, rank);
+    gates_ = planner.linear(name("ssm_g_b"), {elements("ssm_g_b")}, rank);
+  }
+  inputs_ = planner.fused_linear(name("attn_qkv"), norm, inputs, config.hidden);
 }
 
 void KimiDeltaMixer::plan_states(Planner& planner, const ModelConfig& config, int index) {
@@ -53,7 +61,8 @@ void KimiDeltaMixer::plan_states(Planner& planner, const ModelConfig& config, in
                                       .value_heads = config_.value_heads,
                                       .key_dim = config_.key_dim,
                                       .value_dim = config_.value_dim,
-                                      .decays_of_keys = true};
+                                      .decays_of_keys = true,
+                                      .decay_floor = config_.decay_floor};
   const std::array<std::string, 3> convs{name("ssm_conv1d_q.weight"), name("ssm_conv1d_k.weight"),
                                          name("ssm_conv1d_v.weight")};
   conv_weight_ = planner.joined_floats(convs, {config_.values(), conv.taps}, rows_);
@@ -72,19 +81,23 @@ void KimiDeltaMixer::plan_states(Planner& planner, const ModelConfig& config, in
 }
 
 void KimiDeltaMixer::add_operations() {
-  inputs_.append(mix_, &Buffers::hidden, &Buffers::projected);
-  latents_.append(mix_, &Buffers::hidden, &Buffers::gathered);
+  inputs_.append(mix_, &Buffers::hidden, input_rows());
+  latents_.append(mix_, &Buffers::hidden, latent_rows());
   mix_.push_back({std::string(CausalConv::name), [this](const Step& step) { convolve(step); }});
-  mix_.push_back({decays_.kind(), [this](const Step& step) { make_decays(step); }});
+  if (!config_.full_gates) {
+    mix_.push_back({decays_.kind(), [this](const Step& step) { make_decays(step); }});
+  }
   mix_.push_back({std::string(GatedDeltaNet::name), [this](const Step& step) { scan(step); }});
-  mix_.push_back({gates_.kind(), [this](const Step& step) { make_gates(step); }});
+  if (!config_.full_gates) {
+    mix_.push_back({gates_.kind(), [this](const Step& step) { make_gates(step); }});
+  }
   mix_.push_back({std::string(OutputGate::name), [this](const Step& step) { gate(step); }});
   output_.append(project_);
 }
 
 void KimiDeltaMixer::convolve(const Step& step) const {
-  conv_.run({.x = step.buffers.projected,
-             .x_stride = stride(),
+  conv_.run({.x = step.buffers.*input_rows(),
+             .x_stride = inputs_.linear.width(),
              .weight = conv_weight_->data,
              .states = step.states.at(conv_state_),
              .batch = step.batch,
@@ -99,15 +112,15 @@ void KimiDeltaMixer::make_decays(const Step& step) const {
 void KimiDeltaMixer::scan(const Step& step) const {
   delta_net_.run({.qkv = convolved(step),
                   .qkv_stride = config_.channels(),
-                  .beta = step.buffers.projected + config_.channels(),
+                  .beta = step.buffers.projected + beta_at(),
                   .alpha = step.buffers.projected,
                   .gate_stride = stride(),
                   .rate = rate_->data,
                   .step_bias = step_bias_->data,
                   .states = step.states.at(state_),
                   .batch = step.batch,
-                  .out = step.buffers.projected + config_.values(),
-                  .out_stride = stride(),
+                  .out = outputs(step),
+                  .out_stride = output_stride(),
                   .workspace = step.buffers.scratch},
                  step);
 }
@@ -115,15 +128,15 @@ void KimiDeltaMixer::scan(const Step& step) const {
 void KimiDeltaMixer::make_gates(const Step& step) const {
   if (step.results) {
     gates_.run_strided(step, step.buffers.gathered + config_.value_dim, latents_.linear.width(),
-                       step.buffers.projected + 2 * config_.values(), {}, false, stride());
+                       step.buffers.projected + gates_at(), {}, false, stride());
   }
 }
 
 void KimiDeltaMixer::gate(const Step& step) const {
   if (step.results) {
-    output_gate_.run({.x = step.buffers.projected + config_.values(),
-                      .x_stride = stride(),
-                      .gate = step.buffers.projected + 2 * config_.values(),
+    output_gate_.run({.x = outputs(step),
+                      .x_stride = output_stride(),
+                      .gate = step.buffers.projected + gates_at(),
                       .gate_stride = stride(),
                       .weight = norm_->data,
                       .tokens = step.tokens,

@@ -7,7 +7,8 @@ namespace rocmforge {
 
 // Operations alternate between two buffers. With a latent of the queries: gathered = [q latent | c | r], projected =
 // queries. Without: projected = [queries | c | r]. Then gathered = absorbed queries, projected = sums of latents, gathered =
-// outputs of the heads. The decompressed form goes directly from the projected queries to the gathered outputs.
+// outputs of the heads, projected = their gates. The decompressed form goes directly from the projected queries to the
+// gathered outputs.
 
 LatentMixer::LatentMixer(Planner& planner, const ModelConfig& config, int index) : config_(config.layer(index).attention) {
   heads_ = planner.own(index, config_.q_heads, "heads");
@@ -42,6 +43,15 @@ void LatentMixer::plan_projections(Planner& planner, const ModelConfig& config, 
   } else {
     input_ = planner.fused_linear(name("attn_q_kv_a"), norm,
                                   {{.name = name("attn_q"), .n = query_width(), .rows = query_rows}, latent}, config.hidden);
+  }
+  if (config_.own_gate) {
+    gates_ = planner.fused_linear(name("attn_gate"), norm,
+                                  {{.name = name("attn_gate"),
+                                    .n = config_.q_heads,
+                                    .rows = Selection::run(heads_, config.layer(index).attention.q_heads)}},
+                                  config.hidden);
+    output_gate_ = planner.resolve<OutputGate>(
+        {.heads = config_.q_heads, .dim = config_.latent.value_dim, .gate = *config_.own_gate, .of_heads = true});
   }
   kv_norm_ = planner.vector(name("attn_kv_a_norm.weight"), config_.latent.rank);
   for (const char* part : {"attn_k.weight", "attn_q_b.weight", "k_norm.weight", "k_norm.bias", "proj.weight"}) {
@@ -105,6 +115,10 @@ void LatentMixer::add_operations() {
   add("attn_k_b", &LatentMixer::absorb_queries);
   add(Attention::name, &LatentMixer::attend);
   add("attn_v_b", &LatentMixer::gather_values);
+  if (gates_) {
+    gates_->append(mix_, &Buffers::hidden, &Buffers::projected);
+    add(OutputGate::name, &LatentMixer::gate);
+  }
   output_.append(project_);
 }
 
@@ -152,6 +166,16 @@ void LatentMixer::gather_values(const Step& step) const {
   if (prefill_ && step.any_several) {
     prefill_->finish(step, step.buffers.gathered);
   }
+}
+
+void LatentMixer::gate(const Step& step) const {
+  output_gate_.run({.x = step.buffers.gathered,
+                    .x_stride = width_,
+                    .gate = step.buffers.projected,
+                    .gate_stride = config_.q_heads,
+                    .tokens = step.tokens,
+                    .out = step.buffers.gathered},
+                   step);
 }
 
 }  // namespace rocmforge

@@ -13,7 +13,8 @@ namespace rocmforge {
 /// Multi-head latent attention. The cache holds [c | r] for each position, c = norm(Wc x), r rotated, for all heads.
 /// In the absorbed form a head's query [p | s], s rotated, becomes [Wk p | s], which attends to these rows as keys, with c
 /// as values; Wv maps the result to the head's output. Prompts may use the decompressed form (LatentPrefill). Queries are
-/// products of x, or of a latent of their own: Wqb norm(Wqa x).
+/// products of x, or of a latent of their own: Wqb norm(Wqa x). A gate of each head, a product of x too, may multiply its
+/// output.
 class LatentMixer final : public Mixer {
  public:
   LatentMixer(Planner& planner, const ModelConfig& config, int index);
@@ -28,6 +29,7 @@ class LatentMixer final : public Mixer {
   void absorb_queries(const Step& step) const;
   void attend(const Step& step) const;
   void gather_values(const Step& step) const;
+  void gate(const Step& step) const;
 
   /// Whether the absorbed form computes any row of the step.
   [[nodiscard]] bool is_absorbed(const Step& step) const { return !prefill_ || step.any_single; }
@@ -48,6 +50,8 @@ class LatentMixer final : public Mixer {
   const HeadMatrix* values_ = nullptr;
   StepAttention attention_;
   std::optional<LatentPrefill> prefill_;  ///< for sequences with several rows; none: `attention_` computes them too
+  std::optional<FusedLinear> gates_;      ///< of the heads, with the norm of x once more, or none
+  Resolved<OutputGate> output_gate_;
   ResidualOutput output_;
 };
 

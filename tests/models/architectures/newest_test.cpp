@@ -1,4 +1,4 @@
-// Llama 4, Laguna, Muse Glimmer, Step 3.5 and Kimi Linear: what their files do not say, and what is refused.
+// Llama 4, Laguna, Muse Glimmer, Step 3.5, Kimi Linear and Ling 3: what their files do not say, and what is refused.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -193,6 +193,40 @@ TEST(KimiLinear, ImpossibleNumbersAreRefused) {
               HasSubstr("'kimi-linear.attention.head_count_kv' is 2, expected 1, all heads share the latent"));
   EXPECT_THAT(refusal("kimi-linear", [](ModelFile& model) { model.remove_weight("blk.0.ssm_conv1d_k.weight"); }),
               HasSubstr("blk.0.ssm_conv1d_k.weight"));
+}
+
+TEST(BailingMoe3, DecaysHaveAFloorAndLatentAttentionGates) {
+  const ModelConfig config = config_of(ModelFile::golden("bailingmoe3"));
+  EXPECT_EQ(config.layer(0).mixer, MixerKind::kimi_delta);
+  EXPECT_EQ(config.layer(1).mixer, MixerKind::kimi_delta);
+  EXPECT_EQ(config.layer(2).mixer, MixerKind::attention);
+  EXPECT_TRUE(config.layer(0).delta_net.full_gates);
+  EXPECT_EQ(config.layer(0).delta_net.decay_floor, -3.0f);
+  EXPECT_EQ(config.layer(2).attention.own_gate, OutputGate::Gate::sigmoid);
+  EXPECT_EQ(config.layer(2).attention.own_gates(), 4);
+  EXPECT_EQ(config.layer(2).attention.rope.kind, RopeKind::adjacent);
+  EXPECT_FALSE(config_of(ModelFile::golden("kimi-linear")).layer(1).attention.own_gate.has_value());
+}
+
+/// Files without kda.safe_gate are of models that have it.
+TEST(BailingMoe3, DecaysWithoutAFloorAreRefused) {
+  ModelFile model = ModelFile::golden("bailingmoe3");
+  model.remove("bailingmoe3.kda.safe_gate");
+  EXPECT_EQ(config_of(std::move(model)).layer(0).delta_net.decay_floor, -3.0f);
+  EXPECT_THAT(refusal_of_key("bailingmoe3", "bailingmoe3.kda.safe_gate", false),
+              HasSubstr("'bailingmoe3.kda.safe_gate' is false, decays without a floor are not supported here"));
+  EXPECT_THAT(refusal_of_key("bailingmoe3", "bailingmoe3.kda.gate_lower_bound", 0.0),
+              HasSubstr("'bailingmoe3.kda.gate_lower_bound' is 0, it must be below 0"));
+  EXPECT_THAT(refusal("bailingmoe3", [](ModelFile& file) { file.remove("bailingmoe3.kda.gate_lower_bound"); }),
+              HasSubstr("'bailingmoe3.kda.gate_lower_bound' is missing"));
+}
+
+TEST(BailingMoe3, WhatIsNotComputedIsRefused) {
+  EXPECT_THAT(refusal_of_key("bailingmoe3", "bailingmoe3.rope.dimension_sections",
+                             GgufArray{GgufType::u32, std::vector<std::uint64_t>{4, 2, 2, 0}}),
+              HasSubstr("'bailingmoe3.rope.dimension_sections' is of a model that sees, which is not supported"));
+  EXPECT_THAT(refusal("bailingmoe3", [](ModelFile& model) { model.remove_weight("blk.2.attn_gate.weight"); }),
+              HasSubstr("blk.2.attn_gate.weight"));
 }
 
 }  // namespace

@@ -117,6 +117,10 @@ Support check_spec(const GatedDeltaNet::Spec& spec) {
   if (spec.key_heads <= 0 || spec.value_heads <= 0 || spec.value_heads % spec.key_heads != 0) {
     return Support::no(fmt::format("{} value heads for {} key heads", spec.value_heads, spec.key_heads));
   }
+  if (!(spec.decay_floor <= 0.0f) || (spec.decay_floor < 0.0f && !spec.decays_of_keys)) {
+    return Support::no(fmt::format("a floor of {} under decays of {}", spec.decay_floor,
+                                   spec.decays_of_keys ? "keys" : "heads, which have none"));
+  }
   return spec.key_dim > 0 && spec.value_dim > 0
              ? Support::yes()
              : Support::no(fmt::format("heads of {} keys and {} values", spec.key_dim, spec.value_dim));

@@ -68,8 +68,12 @@ class CpuDeltaNet final : public CpuKernel<OpKernel<GatedDeltaNet>> {
     const float* const bias = args.step_bias + piece.head * each;
     const auto decay = [&](std::int64_t i) {
       const float x = alpha[i] + bias[i];
+      const float rate = args.rate[piece.head];
+      if (spec.decay_floor < 0.0f) {
+        return std::exp(spec.decay_floor / (1.0f + std::exp(-rate * x)));
+      }
       const float softplus = x > 20.0f ? x : std::log1p(std::exp(x));
-      return std::exp(args.rate[piece.head] * softplus);
+      return std::exp(rate * softplus);
     };
     float* const decays = spec.decays_of_keys ? memory + 2 * spec.key_dim : nullptr;
     for (std::int32_t i = 0; decays != nullptr && i < spec.key_dim; ++i) {

@@ -89,6 +89,7 @@ class GpuDeltaNet final : public GpuKernel<OpKernel<GatedDeltaNet>> {
                    .value_heads = spec.value_heads,
                    .key_dim = spec.key_dim,
                    .value_dim = spec.value_dim,
+                   .decay_floor = spec.decay_floor,
                    .tiled = spec.tiled});
   }
 };

@@ -39,7 +39,10 @@ struct Staged {
   float overlap[staged_rows];  ///< k q
 };
 
-__device__ inline float decay_of(float rate, float x) {
+__device__ inline float decay_of(float rate, float x, float floor) {
+  if (floor < 0.0f) {
+    return expf(floor / (1.0f + expf(-rate * x)));
+  }
   const float softplus = x > 20.0f ? x : log1pf(expf(x));
   return expf(rate * softplus);
 }
@@ -100,12 +103,12 @@ struct Piece {
       staged.k[row][i * staging_lanes + lane] = own_k[i] * scale_k;
       if constexpr (of_keys) {
         const int key = i * staging_lanes + lane;
-        staged.decays.all[row][key] = key < args.key_dim ? decay_of(args.rate[head], alpha[key] + bias[key]) : 0.0f;
+        staged.decays.all[row][key] = key < args.key_dim ? decay_of(args.rate[head], alpha[key] + bias[key], args.decay_floor) : 0.0f;
       }
     }
     if (lane == 0) {
       if constexpr (!of_keys) {
-        staged.decays.all[row] = decay_of(args.rate[head], first_alpha + bias[0]);
+        staged.decays.all[row] = decay_of(args.rate[head], first_alpha + bias[0], 0.0f);
       }
       staged.share[row] = 1.0f / (1.0f + expf(-beta));
       staged.overlap[row] = products * scale_k * scale_q;

@@ -32,6 +32,7 @@ struct DeltaNetArgs {
   std::int32_t value_heads;
   std::int32_t key_dim;
   std::int32_t value_dim;
+  float decay_floor;  ///< of decays of keys; 0: none
   bool tiled;
 };
 

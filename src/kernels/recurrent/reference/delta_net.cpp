@@ -44,7 +44,9 @@ class ReferenceDeltaNet final : public AnyReference<GatedDeltaNet> {
     for (std::size_t i = 0; i < decays.size(); ++i) {
       const std::int64_t at = spec.decays_of_keys ? static_cast<std::int64_t>(i) : 0;
       const double x = double{alpha[at]} + double{args.step_bias[head * each + at]};
-      decays[i] = std::exp(double{args.rate[head]} * std::log1p(std::exp(x)));
+      const double rate{args.rate[head]};
+      decays[i] =
+          std::exp(spec.decay_floor < 0.0f ? double{spec.decay_floor} * sigmoid(rate * x) : rate * std::log1p(std::exp(x)));
     }
     return decays;
   }
