@@ -86,10 +86,10 @@ struct OperationList {
 
 /// The operations that are checked. A row of the table is an operation here and its shapes_of(), which gives shapes, inputs
 /// and tolerance. The oracle is the operation's kernel of KernelPriority::check on the device, else the CPU's reference.
-using CheckedOperations =
-    OperationList<EmbeddingRows, RmsNorm, LayerNorm, Matmul, RopeAppend, Attention, GatedActivation, ResidualAdd,
-                  SampleTokens, RouteTokens, RouteRows, ExpertMatmul, CausalConv, SsmScan, SelectiveScan, GatedDeltaNet,
-                  OutputGate, LatentAppend, HeadMatmul, LatentExpand, CopyHeads, GatherRows, OverwriteRows>;
+using CheckedOperations = OperationList<EmbeddingRows, RmsNorm, LayerNorm, Matmul, RopeAppend, Attention, GatedActivation,
+                                        ResidualAdd, SampleTokens, RouteTokens, RouteRows, ExpertMatmul, CausalConv, SsmScan,
+                                        SelectiveScan, GatedDeltaNet, OutputGate, LatentAppend, HeadMatmul, LatentExpand,
+                                        CopyHeads, GatherRows, OverwriteRows, MixStreams, CutRows>;
 
 template <>
 std::vector<CallShape<EmbeddingRows>> shapes_of(const KernelUse<EmbeddingRows>& use, const ShapeLimits& limits);
@@ -135,6 +135,10 @@ template <>
 std::vector<CallShape<GatherRows>> shapes_of(const KernelUse<GatherRows>& use, const ShapeLimits& limits);
 template <>
 std::vector<CallShape<OverwriteRows>> shapes_of(const KernelUse<OverwriteRows>& use, const ShapeLimits& limits);
+template <>
+std::vector<CallShape<MixStreams>> shapes_of(const KernelUse<MixStreams>& use, const ShapeLimits& limits);
+template <>
+std::vector<CallShape<CutRows>> shapes_of(const KernelUse<CutRows>& use, const ShapeLimits& limits);
 template <>
 std::vector<CallShape<CopyHeads>> shapes_of(const KernelUse<CopyHeads>& use, const ShapeLimits& limits);
 

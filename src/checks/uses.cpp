@@ -93,6 +93,10 @@ void add_small_operations(UseList& list) {
   list.add<ResidualAdd>({});
   list.add<GatherRows>({4096});
   list.add<OverwriteRows>({4096});
+  for (const auto inputs : {MixStreams::Inputs::streams, MixStreams::Inputs::and_row, MixStreams::Inputs::matched}) {
+    list.add<MixStreams>({2048, inputs});  // Gemma 3n
+  }
+  list.add<CutRows>({16384, 1.6448536f});  // likewise
   list.add<SampleTokens>({32000});
   list.add<SampleTokens>({151936});
 }

@@ -16,6 +16,8 @@ namespace {
 void register_cpu_kernels(KernelRegistry& registry) {
   registry.add<EmbeddingRows>(make_cpu_embedding());
   registry.add<AllReduce>(make_cpu_all_reduce());
+  registry.add<MixStreams>(make_cpu_mix_streams());
+  registry.add<CutRows>(make_cpu_cut_rows());
   for (const CpuBodies& bodies : cpu_bodies()) {
     registry.add<RmsNorm>(make_cpu_rms_norm(bodies));
     registry.add<GatedActivation>(make_cpu_gated_activation(bodies));
@@ -64,6 +66,8 @@ void register_portable_kernels(KernelRegistry& registry, DeviceKind kind, Device
   registry.add<DequantizeRmsNorm>(make_gpu_dequantize_rms_norm(kind));
   registry.add<GatherRows>(make_gpu_gather_rows(kind));
   registry.add<OverwriteRows>(make_gpu_overwrite_rows(kind));
+  registry.add<MixStreams>(make_gpu_mix_streams(kind));
+  registry.add<CutRows>(make_gpu_cut_rows(kind));
   registry.add<AllReduce>(make_gpu_all_reduce(kind));
   registry.add<RankExchange>(make_gpu_rank_exchange(kind));
   registry.add<SampleTokens>(make_gpu_sample(kind));
@@ -101,6 +105,8 @@ void register_check_kernels(KernelRegistry& registry, DeviceKind kind) {
   registry.add<OutputGate>(make_check_output_gate(kind));
   registry.add<GatherRows>(make_check_gather_rows(kind));
   registry.add<OverwriteRows>(make_check_overwrite_rows(kind));
+  registry.add<MixStreams>(make_check_mix_streams(kind));
+  registry.add<CutRows>(make_check_cut_rows(kind));
   registry.add<CopyHeads>(make_check_copy_heads(kind));
   registry.add<EmbeddingRows>(make_check_embedding(kind));
   registry.add<Dequantize>(make_check_dequantize(kind));
@@ -159,6 +165,8 @@ void register_reference_kernels(KernelRegistry& registry) {
   registry.add<DequantizeRmsNorm>(make_reference_dequantize_rms_norm());
   registry.add<GatherRows>(make_reference_gather_rows());
   registry.add<OverwriteRows>(make_reference_overwrite_rows());
+  registry.add<MixStreams>(make_reference_mix_streams());
+  registry.add<CutRows>(make_reference_cut_rows());
   registry.add<AllReduce>(make_reference_all_reduce());
   registry.add<RouteTokens>(make_reference_route_tokens());
   registry.add<RouteRows>(make_reference_route_rows());

@@ -32,6 +32,7 @@ void plan_row_buffers(BufferPlan& buffers, const ModelConfig& config, const Mode
     buffers.need(rows, config.hidden);
   }
   buffers.need(BufferName::per_layer, std::int64_t{config.per_layer_width} * config.layers);
+  buffers.need(BufferName::streams, config.stream_elements());
   buffers.need_rows(BufferName::sampled, options.max_logit_rows, 1);
 }
 
@@ -103,7 +104,7 @@ void Transformer::plan_stage() {
 }
 
 void Transformer::plan_crossings() {
-  crossing_.emplace(config_.hidden, per_layer_elements());
+  crossing_.emplace(config_.hidden, per_layer_elements(), config_.stream_elements());
   for (const Side side : {Side::device, Side::host}) {
     plan_row_buffers(plan_.buffers_of(side), config_, options_);
   }
@@ -291,8 +292,8 @@ Pass Transformer::layers_pass() const {
 void Transformer::forward(const BatchPlan& batch, SequenceMemory& memory) {
   if (links_.rows_in != nullptr) {
     check(rank_.has_value(), "the model is loaded");
-    const auto [hidden, per_layer] = handed(batch.num_tokens());
-    links_.rows_in->receive({hidden, per_layer});
+    const auto [hidden, per_layer, streams] = handed(batch.num_tokens());
+    links_.rows_in->receive({hidden, per_layer, streams});
   }
   computed_ = &config_;
   step_tokens_ = batch.num_tokens();
@@ -301,22 +302,26 @@ void Transformer::forward(const BatchPlan& batch, SequenceMemory& memory) {
   if (ends()) {
     keep_draws(batch);
   } else if (links_.rows_out != nullptr) {
-    const auto [hidden, per_layer] = handed(batch.num_tokens());
-    links_.rows_out->send({hidden, per_layer});
+    const auto [hidden, per_layer, streams] = handed(batch.num_tokens());
+    links_.rows_out->send({hidden, per_layer, streams});
   }
 }
 
 std::size_t Transformer::handed_bytes() const {
-  return static_cast<std::size_t>(options_.max_batch_tokens * (config_.hidden + per_layer_elements())) * sizeof(float);
+  const std::int64_t row = config_.hidden + per_layer_elements() + config_.stream_elements();
+  return static_cast<std::size_t>(options_.max_batch_tokens * row) * sizeof(float);
 }
 
 std::size_t Transformer::drawn_bytes() const {
   return static_cast<std::size_t>(options_.max_logit_rows) * sizeof(std::int32_t);
 }
 
-std::pair<StepLink::Part, StepLink::Part> Transformer::handed(std::int64_t tokens) {
+std::array<StepLink::Part, 3> Transformer::handed(std::int64_t tokens) {
   const auto bytes = [tokens](std::int64_t width) { return static_cast<std::size_t>(tokens * width) * sizeof(float); };
-  return {{rank_->buffers().hidden, bytes(config_.hidden)}, {rank_->buffers().per_layer, bytes(per_layer_elements())}};
+  const Buffers& buffers = rank_->buffers();
+  return {StepLink::Part{buffers.hidden, bytes(config_.hidden)},
+          {buffers.per_layer, bytes(per_layer_elements())},
+          {buffers.streams, bytes(config_.stream_elements())}};
 }
 
 void Transformer::keep_draws(const BatchPlan& batch) {

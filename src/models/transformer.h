@@ -1,11 +1,11 @@
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "models/model.h"
@@ -140,7 +140,7 @@ class Transformer final : public Model {
   /// Gives the tokens that the last step drew to the embedding, if its memory is not that of the output.
   void share_draws();
   /// The parts of Buffers that stages hand on, with the sizes of a step of so many tokens.
-  [[nodiscard]] std::pair<StepLink::Part, StepLink::Part> handed(std::int64_t tokens);
+  [[nodiscard]] std::array<StepLink::Part, 3> handed(std::int64_t tokens);
   [[nodiscard]] std::int64_t per_layer_elements() const { return std::int64_t{config_.per_layer_width} * config_.layers; }
 
   ModelConfig config_;

@@ -5,6 +5,7 @@
 #include "ops/attention_steps.h"
 #include "ops/building_blocks.h"
 #include "ops/causal_conv.h"
+#include "ops/cut_rows.h"
 #include "ops/delta_net.h"
 #include "ops/elementwise.h"
 #include "ops/embedding.h"
@@ -12,6 +13,7 @@
 #include "ops/latent.h"
 #include "ops/layer_norm.h"
 #include "ops/matmul.h"
+#include "ops/mix_streams.h"
 #include "ops/output_gate.h"
 #include "ops/overwrite_rows.h"
 #include "ops/rank_exchange.h"
@@ -30,7 +32,7 @@ class KernelRegistry final
                               SampleTokens, ResidualAdd, Scale, CausalMask, RowSoftmax, QueryKey, WeightsValue, ReplicateKv,
                               Dequantize, DequantizeRmsNorm, GatherRows, RouteTokens, RouteRows, ExpertMatmul, CausalConv,
                               SsmScan, SelectiveScan, GatedDeltaNet, OutputGate, LatentAppend, HeadMatmul, LatentExpand,
-                              CopyHeads, OverwriteRows, AllReduce, RankExchange> {
+                              CopyHeads, OverwriteRows, AllReduce, RankExchange, MixStreams, CutRows> {
  public:
   KernelRegistry();
   ~KernelRegistry();

@@ -172,6 +172,15 @@ std::string to_string(const RowSoftmax::Spec&) { return "f32"; }
 std::string to_string(const AllReduce::Spec& spec) { return fmt::format("{} ranks", spec.ranks); }
 std::string to_string(const RankExchange::Spec& spec) { return fmt::format("{} ranks", spec.ranks); }
 std::string to_string(const OverwriteRows::Spec& spec) { return fmt::format("dim {}", spec.dim); }
+std::string to_string(const MixStreams::Spec& spec) {
+  const std::string_view inputs = spec.inputs == MixStreams::Inputs::streams   ? ""
+                                  : spec.inputs == MixStreams::Inputs::and_row ? " and a row"
+                                                                               : " matched";
+  return fmt::format("{} of {}{}", MixStreams::streams, spec.dim, inputs);
+}
+std::string to_string(const CutRows::Spec& spec) {
+  return fmt::format("{} from {} deviations on", spec.width, spec.deviations);
+}
 std::string to_string(const GatherRows::Spec& spec) { return fmt::format("dim {}", spec.dim); }
 std::string to_string(const Dequantize::Spec& spec) { return std::string(name(spec.dtype)); }
 

@@ -302,6 +302,29 @@ TEST(BuildingBlockArguments, TinyWrongRowsToOverwriteAreNamed) {
   EXPECT_NO_THROW(check_arguments(spec, {x, 2, &id, &none, 1, x + 4}, DeviceKind::hip));
 }
 
+TEST(BuildingBlockArguments, TinyWrongStreamsAndCutsAreNamed) {
+  std::vector<float> data(8);
+  float* x = data.data();
+  const MixStreams::Spec spec{2, MixStreams::Inputs::and_row};
+  const auto complains = [&](const char* about, const auto& change) {
+    MixStreams::Args args{.x = x, .row = x, .logits = x, .base = x, .coefs = x, .tokens = 1, .first = x + 4};
+    change(args);
+    expect_complaint(about, [&] { check_arguments(spec, args); });
+  };
+  complains("x is null", [](auto& args) { args.x = nullptr; });
+  complains("row is null", [](auto& args) { args.row = nullptr; });
+  complains("base is null", [](auto& args) { args.base = nullptr; });
+  complains("coefs is null", [](auto& args) { args.coefs = nullptr; });
+  complains("first is null", [](auto& args) { args.first = nullptr; });
+  complains("first is x", [&](auto& args) { args.first = x; });
+  complains("tokens", [](auto& args) { args.tokens = -1; });
+  EXPECT_EQ(check_spec(MixStreams::Spec{0}).reason, "dim is 0");
+  expect_complaint("stride 1 is less than width 2", [&] { check_arguments(CutRows::Spec{2, 1.0f}, {x, 1, 1}); });
+  expect_complaint("x is null", [&] { check_arguments(CutRows::Spec{2, 1.0f}, {nullptr, 1, 2}); });
+  EXPECT_EQ(check_spec(CutRows::Spec{0, 1.0f}).reason, "width is 0");
+  EXPECT_EQ(check_spec(CutRows::Spec{2, -std::numeric_limits<float>::infinity()}).reason, "-inf deviations");
+}
+
 TEST(BuildingBlockArguments, TinyWrongPartsOfRanksAreNamed) {
   std::vector<float> data(8);
   float* x = data.data();

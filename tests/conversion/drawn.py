@@ -103,7 +103,7 @@ def keep_to_files(name, own):
         own["num_attention_heads_per_layer"] = [heads if kind == "full_attention" else 2 * heads for kind in own["layer_types"]]
     if name == "step35":
         own["num_sliding_attention_heads"] = 2 * own["num_attention_heads"]
-    if name == "gemma4-e":
+    if name in ("gemma4-e", "gemma3n"):
         own["vocab_size_per_layer_input"] = own["vocab_size"]
 
 

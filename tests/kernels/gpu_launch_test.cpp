@@ -82,6 +82,9 @@ TEST_F(GpuLaunch, HugeSizesFitTheGrid) {
   expect_fits<DequantizeRmsNorm>({DType::q8_0, 4096}, {floats(0), huge, floats(1), floats(2)});
   expect_fits<GatherRows>({4096}, {floats(0), ids(), huge, floats(1)});
   expect_fits<OverwriteRows>({4096}, {floats(0), 4096, ids(), ids(), huge, floats(1)});
+  expect_fits<MixStreams>({2048, MixStreams::Inputs::and_row},
+                          {.x = floats(0), .row = floats(1), .base = floats(2), .tokens = huge, .first = floats(3)});
+  expect_fits<CutRows>({16384, 1.0f}, {floats(0), huge, 32768});
   expect_fits<AllReduce>({2}, {{floats(0), floats(1)}, huge, floats(2)});
 }
 
@@ -121,6 +124,8 @@ TEST_F(GpuLaunch, NothingToDoLaunchesNothing) {
   EXPECT_TRUE(launch<CausalMask>({}, {.scores = floats(0), .shape = no_rows}).empty());
   EXPECT_TRUE(launch<QueryKey>({64}, {.q = floats(0), .k = floats(1), .shape = no_keys, .scores = floats(2)}).empty());
   EXPECT_TRUE(launch<GatherRows>({64}, {floats(0), ids(), 0, floats(1)}).empty());
+  EXPECT_TRUE(launch<CutRows>({64, 1.0f}, {floats(0), 0, 64}).empty());
+  EXPECT_TRUE(launch<MixStreams>({64}, {.x = floats(0), .base = floats(1), .tokens = 0, .first = floats(2)}).empty());
   EXPECT_TRUE(launch<OverwriteRows>({64}, {floats(0), 64, ids(), ids(), 0, floats(1)}).empty());
 }
 

@@ -1,6 +1,7 @@
-"""What tools/goldens/model_golden.py knows of Llama 4, Laguna, Muse Glimmer, DeepSeek V3.2, Step 3.5, Kimi Linear and Ling 3."""
+"""What tools/goldens/model_golden.py knows of Llama 4, Laguna, Muse Glimmer, DeepSeek V3.2, Step 3.5, Kimi Linear, Ling 3 and Gemma 3n."""
 import numpy
 
+import golden_gemma3n
 from model_golden_parts import BOOL, NUMBERS
 
 
@@ -77,6 +78,7 @@ BLIND_PARTS = ("model.vision_adapter.", "model.vision_projection.")
 NAMES = {
     "feed_forward.router": "ffn_gate_inp", "feed_forward.gate_proj": "ffn_gate", "feed_forward.up_proj": "ffn_up",
     "feed_forward.down_proj": "ffn_down", "self_attn.g_proj": "attn_gate", "self_attn.gate_proj": "attn_gate"}
+NAMES.update(golden_gemma3n.NAMES)
 NAMES.update({
     "self_attn.forget_gate.f_proj": "ssm_f_a", "self_attn.forget_gate.f_a_proj": "ssm_f_a", "self_attn.forget_gate.f_b_proj": "ssm_f_b", "self_attn.b_proj": "ssm_beta",
     "self_attn.g_a_proj": "ssm_g_a", "self_attn.g_b_proj": "ssm_g_b", "self_attn.o_norm": "ssm_norm"})
@@ -112,6 +114,8 @@ def adjusted(architecture, name, values):
 
 def parts(architecture, name, values, config):
     """A parameter that has no name of its own in the file as the tensors that the converter makes of it, or nothing."""
+    if architecture == "gemma3n":
+        return golden_gemma3n.parts(name, values)
     if architecture not in ("kimi-linear", "bailingmoe3"):
         return []
     layer, part = ".".join(["blk", *name.split(".")[2:3]]), name.split(".")[-2:]
@@ -170,6 +174,8 @@ def keys(architecture, config, u32, f32, counts, bools):
         yield "kda.head_dim", u32, config.linear_head_dim
         yield "ssm.conv_kernel", u32, config.linear_conv_kernel_dim
         yield "leading_dense_block_count", u32, config.mlp_layer_types.index("sparse")
+    if architecture == "gemma3n":
+        yield from golden_gemma3n.keys(config, u32, f32, counts, bools, NUMBERS)
     if architecture == "muse-glimmer":
         yield "attention.sliding_window_pattern", bools, [kind == "sliding_attention" for kind in config.layer_types]
         yield "logit_scale", f32, config.output_multiplier

@@ -239,7 +239,7 @@ MODELS = {
     "gpt2": ("gpt2", "GPT2", {**SMALL, "num_hidden_layers": 2, "intermediate_size": 64, "n_inner": 64}),
 }
 MODELS.update(golden_delta_net.models(EXPERTS, rope))
-MODELS.update(golden_hy_glm.models(EXPERTS, LATENT, rope) | golden_newest.models(EXPERTS, LATENT, rope))
+MODELS.update(golden_hy_glm.models(EXPERTS, LATENT, rope) | golden_newest.models(EXPERTS, LATENT, rope) | golden_newest.golden_gemma3n.models(SMALL, rope))
 MODELS.update(mamba.MODELS | golden_gemma4.models(SMALL))
 MODELS.update(golden_mtp.models(EXPERTS, LATENT, rope))
 
@@ -344,7 +344,7 @@ for shared in ("shared_expert", "shared_experts", "shared_mlp"):
     NAMES.update({f"mlp.{shared}.{part}_proj": f"ffn_{part}_shexp" for part in ("gate", "up", "down")})
 # Architectures with a tensor post_attention_norm, which in Seed-OSS is not the norm after attention.
 POST_ATTENTION = ("olmo2", "exaone4", "seed_oss", "gemma2", "gemma3", "glm4moe", "gpt-oss", "qwen3next", "qwen35",
-                  "qwen35moe", "gemma4", "muse-glimmer")
+                  "qwen35moe", "gemma4", "gemma3n", "muse-glimmer")
 SEEING_PARTS = (*(f"model.{part}." for part in (
     "visual", "vision_tower", "vision_model", "multi_modal_projector", "connector", "embed_vision", "embed_audio")), *golden_newest.BLIND_PARTS)
 
@@ -377,7 +377,7 @@ def spread(model, generator, norm_offset):
         elif hasattr(model.config, "swiglu_limit") and name.endswith("experts.gate_up_proj"):  # so that the limit is passed
             values = 5.0 / math.sqrt(weight.shape[1]) * torch.randn(weight.shape, generator=generator)
         else:
-            gain = 2.5 if "lm_head" in name else 1.5
+            gain = 2.5 if "lm_head" in name else 20.0 if "modality_router" in name else 1.5
             values = gain / math.sqrt(weight.shape[-1]) * torch.randn(weight.shape, generator=generator)
         weight.data.copy_(values)
 
@@ -561,7 +561,7 @@ def make_config(family, config_class, own):
 
 def build(name, architecture, family, own):
     """The model with random weights, and the configuration of its text part."""
-    config_class = family + ("TextConfig" if family in ("Gemma3", "Gemma4", "Llama4", "Qwen3_5", "Qwen3_5Moe") else "Config")
+    config_class = family + ("TextConfig" if family in ("Gemma3", "Gemma3n", "Gemma4", "Llama4", "Qwen3_5", "Qwen3_5Moe") else "Config")
     config = make_config(family, config_class, {**SIZES, **own})
     config._attn_implementation = "eager"
     model_class = family + ("ForConditionalGeneration" if family in SEEING else "LMHeadModel" if family == "GPT2" else "ForCausalLM")

@@ -26,6 +26,8 @@ std::unique_ptr<OpKernel<ResidualAdd>> make_check_residual_add(DeviceKind kind);
 std::unique_ptr<OpKernel<OutputGate>> make_check_output_gate(DeviceKind kind);
 std::unique_ptr<OpKernel<GatherRows>> make_check_gather_rows(DeviceKind kind);
 std::unique_ptr<OpKernel<OverwriteRows>> make_check_overwrite_rows(DeviceKind kind);
+std::unique_ptr<OpKernel<MixStreams>> make_check_mix_streams(DeviceKind kind);
+std::unique_ptr<OpKernel<CutRows>> make_check_cut_rows(DeviceKind kind);
 std::unique_ptr<OpKernel<CopyHeads>> make_check_copy_heads(DeviceKind kind);
 std::unique_ptr<OpKernel<EmbeddingRows>> make_check_embedding(DeviceKind kind);
 std::unique_ptr<OpKernel<Dequantize>> make_check_dequantize(DeviceKind kind);

@@ -24,11 +24,15 @@ std::unique_ptr<OpKernel<GatherRows>> make_reference_gather_rows();
 std::unique_ptr<OpKernel<OutputGate>> make_reference_output_gate();
 std::unique_ptr<OpKernel<OverwriteRows>> make_reference_overwrite_rows();
 std::unique_ptr<OpKernel<AllReduce>> make_reference_all_reduce();
+std::unique_ptr<OpKernel<MixStreams>> make_reference_mix_streams();
+std::unique_ptr<OpKernel<CutRows>> make_reference_cut_rows();
 
 // CPU: one kernel for each instruction set; `bodies` outlive it.
 std::unique_ptr<OpKernel<EmbeddingRows>>
 make_cpu_embedding();                                        ///< "cpu": dequantisation is the same for every instruction set
 std::unique_ptr<OpKernel<AllReduce>> make_cpu_all_reduce();  ///< "cpu": the compiler makes vectors of its loop
+std::unique_ptr<OpKernel<MixStreams>> make_cpu_mix_streams();  ///< likewise, as the next
+std::unique_ptr<OpKernel<CutRows>> make_cpu_cut_rows();
 std::unique_ptr<OpKernel<RmsNorm>> make_cpu_rms_norm(const CpuBodies& bodies);
 std::unique_ptr<OpKernel<GatedActivation>> make_cpu_gated_activation(const CpuBodies& bodies);
 std::unique_ptr<OpKernel<OutputGate>> make_cpu_output_gate(const CpuBodies& bodies);
@@ -48,5 +52,7 @@ std::unique_ptr<OpKernel<OutputGate>> make_gpu_output_gate(DeviceKind kind);
 std::unique_ptr<OpKernel<OverwriteRows>> make_gpu_overwrite_rows(DeviceKind kind);
 std::unique_ptr<OpKernel<AllReduce>> make_gpu_all_reduce(DeviceKind kind);
 std::unique_ptr<OpKernel<RankExchange>> make_gpu_rank_exchange(DeviceKind kind);
+std::unique_ptr<OpKernel<MixStreams>> make_gpu_mix_streams(DeviceKind kind);
+std::unique_ptr<OpKernel<CutRows>> make_gpu_cut_rows(DeviceKind kind);
 
 }  // namespace rocmforge

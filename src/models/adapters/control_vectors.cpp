@@ -46,6 +46,10 @@ ControlVectors::ControlVectors(std::span<const ControlVectorFile> files, const C
     throw Error(fmt::format("control vectors are to change layers {} to {}, of this model they may change 1 to {}",
                             chosen.first, chosen.last, config.layers - 1));
   }
+  if (config.residual_streams > 1) {
+    throw Error(fmt::format("control vectors: {} models have {} residual streams, to which none can be added",
+                            config.architecture, config.residual_streams));
+  }
   for (const ControlVectorFile& file : files) {
     add(file, chosen, config);
   }

@@ -12,7 +12,7 @@ namespace rocmforge {
 // clang-format off
 /// The one list: NAME stands for the function NAME_architecture() in the source file of its family.
 #define ROCMFORGE_ARCHITECTURES(DO) \
-  DO(llama) DO(qwen2) DO(qwen3) DO(gemma) DO(gemma2) DO(gemma3) DO(gemma4) DO(olmo2) DO(phi3) DO(smollm3) \
+  DO(llama) DO(qwen2) DO(qwen3) DO(gemma) DO(gemma2) DO(gemma3) DO(gemma4) DO(gemma3n) DO(olmo2) DO(phi3) DO(smollm3) \
   DO(granite) DO(glm4) DO(exaone4) DO(seed_oss) DO(ernie4_5) DO(command_r) DO(cohere2) DO(starcoder2) \
   DO(hunyuan_dense) DO(qwen2moe) DO(qwen3moe) DO(olmoe) DO(granitemoe) DO(ernie4_5_moe) DO(hunyuan_moe) \
   DO(dots1) DO(hy_v3) DO(glm4moe) DO(minimax_m2) DO(gpt_oss) DO(qwen2vl) DO(qwen3vl) DO(qwen3vlmoe) DO(mistral3) \

@@ -37,32 +37,6 @@ void read_windowed_heads(ModelConfig& config, MetadataReader& metadata) {
   }
 }
 
-/// The last layers have no K and V: each reads those of the last earlier layer of its kind, with a window or
-/// without.
-void share_keys(ModelConfig& config, MetadataReader& metadata) {
-  constexpr std::string_view key = "attention.shared_kv_layers";
-  const std::int32_t shared = metadata.number(key, 0.0) == 0.0 ? 0 : metadata.count(key);
-  if (shared >= config.layers) {
-    throw metadata.error(key, fmt::format("is {} of {} layers", shared, config.layers));
-  }
-  for (std::int32_t index = config.layers - shared; index < config.layers; ++index) {
-    AttentionConfig& own = config.blocks[static_cast<std::size_t>(index)].attention;
-    std::int32_t owner = config.layers - shared - 1;
-    while (owner >= 0 && config.layer(owner).attention.window != own.window) {
-      --owner;
-    }
-    if (owner < 0) {
-      throw metadata.error(key, fmt::format("is {}, but no layer before these has the window of layer {}", shared, index));
-    }
-    if (config.layer(owner).attention.kv_heads != own.kv_heads) {
-      throw metadata.error("attention.head_count_kv",
-                           fmt::format("is {} in layer {}, which reads the {} KV heads of layer {}", own.kv_heads, index,
-                                       config.layer(owner).attention.kv_heads, owner));
-    }
-    own.keys_of = owner;
-  }
-}
-
 /// Properties of each layer that follow from the presence of tensors.
 void read_tensors(ModelConfig& config, const GgufFile& file) {
   for (int index = 0; index < config.layers; ++index) {
@@ -85,7 +59,7 @@ void configure_gemma4(ModelConfig& config, MetadataReader& metadata) {
   configure_gemma_common(config, metadata);
   add_gemma_post_norms(config);
   read_windowed_heads(config, metadata);
-  share_keys(config, metadata);
+  share_gemma_keys(config, metadata);
   read_tensors(config, metadata.file());
   read_experts(config, metadata, {.normalise = true, .may_be_dense = true});
   constexpr std::string_view per_layer = "embedding_length_per_layer_input";

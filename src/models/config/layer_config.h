@@ -172,6 +172,8 @@ struct FeedForwardConfig {
   bool gated = true;
   bool needs_bias = false;    ///< a dense part's layers must have a bias; one in the file is always used
   float swiglu_limit = 0.0f;  ///< of a dense part and of the shared experts: SwigluLimits; 0: none
+  /// Of a dense part: gates count as far as they are more than so many standard deviations above their mean (CutRows).
+  std::optional<float> cut{};
   ExpertConfig experts{};
 };
 
@@ -180,7 +182,7 @@ enum class BlockParts { both, mixer, feed_forward };
 
 /// The graph of a block: its parts, and its norms by the names of their tensors, "" for none. With m the mixer and f the
 /// feed-forward part:
-///   h += residual_scale * mixer_post_norm(mixer_factors * m(mixer_norm(h))), h = mixer_sum_norm(h)
+///   h += residual_scale * mixer_post_norm(mixer_factors * m(mixer_norm(h))), h = mixer_sum_norm(h * mixer_sum_scale)
 ///   h += residual_scale * ffn_post_norm(ffn_factors * f(ffn_norm(h))), h = ffn_sum_norm(h)
 /// h *= output_scale, at the end of the block
 /// or, when parallel, f reads ffn_norm(h) of the same h, and the norms before both may be one tensor. A block of one part
@@ -200,6 +202,8 @@ struct BlockGraph {
   bool parallel = false;
   float residual_scale = 1.0f;
   std::string_view output_scale{};  ///< a tensor of one number
+  float mixer_sum_scale = 1.0f;     ///< of the residual stream behind the mixer's sum
+  std::int32_t laurel_rank = 0;     ///< of what is added beside the mixer: LearnedResidual; 0: nothing
 };
 
 /// The mixer of a layer.

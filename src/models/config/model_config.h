@@ -48,6 +48,7 @@ struct ModelConfig {
   std::int32_t most_positions = 0;
   bool learned_positions = false;        ///< a row of tensor position_embd is added for each position
   std::int32_t per_layer_width = 0;      ///< elements of each layer in an embedding of its own: PerLayerEmbedding; 0: none
+  std::int32_t residual_streams = 1;     ///< of a token: BlockStreams; these models have per-layer embeddings
   float logit_scale = 1.0f;              ///< multiplies the logits
   float logit_soft_cap = 0.0f;           ///< after logit_scale, logits become c * tanh(logit / c); 0 for none
   std::optional<PoolingType> pooling{};  ///< empty: the file does not say
@@ -59,6 +60,10 @@ struct ModelConfig {
   [[nodiscard]] const LayerConfig& layer(int index) const { return blocks[static_cast<std::size_t>(index)]; }
   /// Values of a row of BatchPlan::given.
   [[nodiscard]] std::int64_t given_width() const { return std::int64_t{hidden} * (1 + deepstack_layers); }
+  /// Elements of a token's row in Buffers::streams.
+  [[nodiscard]] std::int64_t stream_elements() const {
+    return residual_streams > 1 ? std::int64_t{residual_streams} * hidden : 0;
+  }
   /// Values of a row of Model::hidden().
   [[nodiscard]] std::int32_t state_width() const {
     return encoder.labels > 0 ? encoder.labels : encoder.dense_out > 0 ? encoder.dense_out : hidden;

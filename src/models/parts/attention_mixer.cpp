@@ -22,6 +22,7 @@ AttentionMixer::AttentionMixer(Planner& planner, const ModelConfig& config, int 
                             .norm = graph.mixer_post_norm,
                             .sum_norm = graph.mixer_sum_norm,
                             .needs_bias = config_.output_needs_bias,
+                            .sum_scale = graph.mixer_sum_scale,
                             .columns = q_heads_.times(config_.head_dim),
                             .into = into});
 

@@ -59,6 +59,10 @@ std::unique_ptr<Mixer> make_mixer(Planner& planner, const ModelConfig& config, i
   fail_check("unknown mixer");
 }
 
+void append(Operations& operations, const Operations& more) {
+  operations.insert(operations.end(), more.begin(), more.end());
+}
+
 }  // namespace
 
 Block::Block(Planner& planner, const ModelConfig& config, int index, std::span<const std::unique_ptr<Block>> earlier)
@@ -74,18 +78,27 @@ Block::Block(Planner& planner, const ModelConfig& config, int index, std::span<c
     mixer_ = make_mixer(planner, config, index, shared);
     keeps_ = !shared;
   }
+  if (config.residual_streams > 1) {
+    streams_.emplace(planner, config, index);
+    streams_->append_predict(mix_);
+  }
+  if (mixer_ != nullptr) {
+    append(mix_, mixer_->mix());
+  }
+  if (layer.graph.laurel_rank > 0) {
+    learned_.emplace(planner, config, index);
+    learned_->append(finish_);
+  }
   if (layer.has_feed_forward()) {
     add_feed_forward(planner, config, index);
   }
-  const Operations& project = mixer_ != nullptr ? mixer_->project() : none_;
-  const Operations& feed = feed_forward_ != nullptr ? feed_forward_->operations() : none_;
-  for (const Operations* part : {&project, &feed}) {
-    finish_.insert(finish_.end(), part->begin(), part->end());
+  if (mixer_ != nullptr) {
+    append(finish_, mixer_->project());
   }
-  if (config.per_layer_width > 0) {
-    per_layer_.emplace(planner, config, index);
-    per_layer_->append(finish_);
+  if (feed_forward_ != nullptr) {
+    append(finish_, feed_forward_->operations());
   }
+  add_end(planner, config, index);
   join_sums(planner);
   if (planner.given_rows() && index < config.deepstack_layers) {
     check(last_sum_ == nullptr, "a sum that is part of the next layer's product has no place behind it");
@@ -105,6 +118,23 @@ Block::Block(Planner& planner, const ModelConfig& config, int index, std::span<c
   }
 }
 
+void Block::add_end(Planner& planner, const ModelConfig& config, int index) {
+  if (streams_) {
+    streams_->append_correct(finish_);
+  }
+  if (config.per_layer_width > 0) {
+    per_layer_.emplace(planner, config, index);
+    per_layer_->append(finish_);
+  }
+  if (streams_) {
+    streams_->append_add(finish_);
+  }
+  if (streams_ && index + 1 == config.layers) {
+    merge_.emplace(planner, config);
+    merge_->append(finish_);
+  }
+}
+
 void Block::join_sums(Planner& planner) {
   ResidualSum* mixed = mixer_ != nullptr ? mixer_->sum() : nullptr;
   ResidualSum* fed = feed_forward_ != nullptr ? feed_forward_->sum() : nullptr;
@@ -114,6 +144,9 @@ void Block::join_sums(Planner& planner) {
   }
   planner.join(*mixed, *feeding);
   fed->first = mixed;
+  if (streams_) {
+    return;  // what is behind the block's parts reads the sum as it is
+  }
   if (per_layer_) {
     planner.join(*fed, per_layer_->first_product());
   } else {

@@ -11,9 +11,11 @@
 #include "models/config/model_tensors.h"
 #include "models/parts/control_part.h"
 #include "models/parts/given_rows_part.h"
+#include "models/parts/learned_residual.h"
 #include "models/parts/operation.h"
 #include "models/parts/per_layer_input.h"
 #include "models/parts/placed_rows.h"
+#include "models/parts/residual_streams.h"
 #include "models/plan/planner.h"
 
 namespace rocmforge {
@@ -74,8 +76,8 @@ class Block {
   /// same side.
   void join(Planner& planner, Block& before);
 
-  /// The mixer's first half; nothing without a mixer.
-  [[nodiscard]] const Operations& mix() const { return mixer_ != nullptr ? mixer_->mix() : none_; }
+  /// The mixer's first half, and what is before it; nothing without a mixer.
+  [[nodiscard]] const Operations& mix() const { return mix_; }
   /// Elements of a row of its output in Buffers::gathered, 0 without a mixer.
   [[nodiscard]] std::int64_t mixed_width() const { return mixer_ != nullptr ? mixer_->width() : 0; }
   [[nodiscard]] bool has_pages() const { return mixer_ != nullptr && mixer_->has_pages(); }
@@ -90,6 +92,8 @@ class Block {
 
  private:
   void add_feed_forward(Planner& planner, const ModelConfig& config, int index);
+  /// What is behind the two parts.
+  void add_end(Planner& planner, const ModelConfig& config, int index);
   /// Joins the sums within the block to the products after them.
   void join_sums(Planner& planner);
 
@@ -97,13 +101,16 @@ class Block {
   std::optional<Norm> parallel_norm_;
   std::unique_ptr<FeedForward> feed_forward_;  ///< likewise
   std::optional<PerLayerInput> per_layer_;
+  std::optional<BlockStreams> streams_;
+  std::optional<LearnedResidual> learned_;
+  std::optional<StreamOutput> merge_;  ///< of the last block
   std::optional<GivenRowsPart> deepstack_;
   std::optional<ControlPart> control_;
   std::optional<PlacedRows> feature_;  ///< the input of the next layer, for a draft
   bool keeps_ = false;
   Side side_;
   ResidualSum* last_sum_ = nullptr;  ///< the block's second, at its end
-  Operations none_;
+  Operations mix_;
   Operations finish_;
 };
 

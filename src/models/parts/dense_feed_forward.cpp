@@ -8,7 +8,8 @@ DenseFeedForward::DenseFeedForward(Planner& planner, const ModelConfig& config, 
   const FeedForwardConfig& own = config.layer(index).feed_forward;
   const auto name = [&](std::string_view tensor) { return block_tensor(index, std::string(tensor).append(part.suffix)); };
   const std::string down = std::string("ffn_down").append(part.suffix);
-  const Range own_width = planner.own_features(part.width, block_tensor(index, down));
+  // What is kept of a gate depends on all of it, so that each rank computes such a part whole.
+  const Range own_width = own.cut ? Range{0, part.width} : planner.own_features(part.width, block_tensor(index, down));
   const Selection features = Selection::run(own_width, part.width);
   const std::int64_t width = own_width.count;
   const std::int64_t up_rows = (own.gated ? 2 : 1) * std::int64_t{part.width};
@@ -27,7 +28,7 @@ DenseFeedForward::DenseFeedForward(Planner& planner, const ModelConfig& config, 
   const std::vector<LinearName> two{{.name = name("ffn_gate"), .n = width, .needs_bias = own.needs_bias, .rows = features},
                                     {.name = name("ffn_up"), .n = width, .needs_bias = own.needs_bias, .rows = features}};
   up_ = planner.fused_linear(name(own.gated ? "ffn_gate_up" : "ffn_up"), input.norm, one_tensor ? one : two, config.hidden,
-                             GatedActivation::Spec{own.activation, width, own.gated}, own.swiglu_limit);
+                             GatedActivation::Spec{own.activation, width, own.gated}, own.swiglu_limit, own.cut);
   planner.buffers().need_after_gather(BufferName::projected, 2 * width);
   planner.buffers().need_after_gather(BufferName::gathered, width);
   const BlockGraph& graph = config.layer(index).graph;

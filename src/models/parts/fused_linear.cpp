@@ -77,6 +77,11 @@ void FusedLinear::append(Operations& operations, float* Buffers::*x, float* Buff
     operations.push_back({std::string(Scale::name),
                           [this](const Step& step) { swiglu_limits->limit(step, step.buffers.projected, step.tokens); }});
   }
+  if (cut) {
+    operations.push_back({std::string(CutRows::name), [this](const Step& step) {
+                            cut->run({.x = step.buffers.projected, .rows = step.tokens, .stride = linear.width()}, step);
+                          }});
+  }
   if (gate) {
     operations.push_back({std::string(GatedActivation::name), [this, out](const Step& step) { activate(step, out); }});
   }

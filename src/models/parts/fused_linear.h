@@ -119,6 +119,7 @@ struct FusedLinear {
   const ResidualSum* sum = nullptr;               ///< the sum that their input comes from, if it may be fused
   std::optional<Resolved<GatedActivation>> gate;  ///< when set, the outputs are gate and up
   std::optional<SwigluLimits> swiglu_limits;      ///< of gate and up; with them the gate is not fused
+  std::optional<Resolved<CutRows>> cut;           ///< of the gate, likewise
 
   /// Adds its operations: from `x` [tokens, k] to `out` [tokens, width of the layers], or [tokens, ffn] with a gate, both
   /// dense buffers of a step.

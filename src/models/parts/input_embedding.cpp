@@ -38,6 +38,10 @@ InputEmbedding::InputEmbedding(Planner& planner, const ModelConfig& config, cons
     per_layer_.emplace(planner, config);
     per_layer_->append(operations_);
   }
+  if (config.residual_streams > 1) {
+    streams_.emplace(planner, config);
+    streams_->append(operations_);
+  }
 }
 
 template <class Ids>

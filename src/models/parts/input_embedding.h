@@ -8,13 +8,14 @@
 #include "models/parts/given_rows_part.h"
 #include "models/parts/operation.h"
 #include "models/parts/per_layer_input.h"
+#include "models/parts/residual_streams.h"
 #include "models/plan/planner.h"
 
 namespace rocmforge {
 
 /// The rows that the first block reads, in Buffers::hidden: each token's embedding, or the row that is given in its place,
 /// with the learned position and the token type added, and the norm behind them, as far as the model has these. With
-/// per-layer embeddings also Buffers::per_layer.
+/// per-layer embeddings also Buffers::per_layer, with several residual streams also Buffers::streams.
 class InputEmbedding {
  public:
   /// The plan keeps a pointer to this until it has been loaded.
@@ -36,6 +37,7 @@ class InputEmbedding {
   std::optional<GivenRowsPart> given_;        ///< with ModelOptions::given_rows
   std::optional<Norm> norm_;
   std::optional<PerLayerEmbedding> per_layer_;
+  std::optional<StreamInput> streams_;
   Operations operations_;
 };
 

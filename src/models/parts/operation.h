@@ -28,6 +28,7 @@ struct Buffers {
   float* gathered = nullptr;        ///< [tokens, outputs of a mixer], [tokens, ffn] or [tokens, experts taken, ffn]
   float* per_layer = nullptr;       ///< [tokens, layers, elements]: of PerLayerEmbedding
   float* features = nullptr;        ///< of EagleBlock: [tokens, layers, hidden], then [tokens, 2, its own hidden]
+  float* streams = nullptr;         ///< [tokens, streams, hidden]: the residual streams, where there are several
   std::int32_t* experts = nullptr;  ///< [tokens, experts taken]: ids
   float* expert_weights = nullptr;  ///< [tokens, experts taken]
   void* route_state = nullptr;      ///< of RouteRows

@@ -38,21 +38,32 @@ void PerLayerEmbedding::append(Operations& operations) const {
 }
 
 PerLayerInput::PerLayerInput(Planner& planner, const ModelConfig& config, int index)
-    : width_(config.per_layer_width), offset_(index * width_), stride_(config.layers * width_) {
+    : stream_(config.residual_streams > 1 ? &Buffers::normed : &Buffers::hidden),
+      width_(config.per_layer_width),
+      offset_(index * width_),
+      stride_(config.layers * width_) {
   const LayerConfig& layer = config.layer(index);
   const std::string name = block_tensor(index, "inp_gate");
   planner.buffers().need(BufferName::projected, width_);
   planner.buffers().need(BufferName::gathered, width_);
   gate_ = planner.fused_linear(name, std::nullopt, {{name, width_}}, config.hidden);
   activation_ = planner.resolve<GatedActivation>({layer.feed_forward.activation, width_, true});
-  output_ = ResidualOutput(planner, config, index,
-                           {.linear = "proj", .k = width_, .norm = "post_norm", .output_scale = layer.graph.output_scale});
+  if (config.residual_streams > 1) {
+    output_ = ResidualOutput(planner, config, index, {.linear = "proj", .k = width_, .into = stream_});
+    norm_ = planner.norm(*block_norm(config, index, "post_norm"), config.hidden);
+  } else {
+    output_ = ResidualOutput(planner, config, index,
+                             {.linear = "proj", .k = width_, .norm = "post_norm", .output_scale = layer.graph.output_scale});
+  }
 }
 
 void PerLayerInput::append(Operations& operations) const {
-  gate_.append(operations, &Buffers::hidden, &Buffers::projected);
+  gate_.append(operations, stream_, &Buffers::projected);
   operations.push_back({std::string(GatedActivation::name), [this](const Step& step) { activate(step); }});
   output_.append(operations);
+  if (norm_) {
+    norm_->append(operations, stream_, stream_);
+  }
 }
 
 void PerLayerInput::activate(const Step& step) const {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "models/config/model_config.h"
 #include "models/parts/operation.h"
 #include "models/parts/residual_output.h"
@@ -26,24 +28,27 @@ class PerLayerEmbedding {
 };
 
 /// Adds the per-layer embedding at the end of a layer: h = (h + post_norm(proj (gelu(inp_gate h) * own))) * output_scale,
-/// where own are the layer's P elements.
+/// where own are the layer's P elements. With several residual streams it reads what BlockStreams corrects, and post_norm's
+/// output takes its place in Buffers::normed: BlockStreams adds it.
 class PerLayerInput {
  public:
   PerLayerInput(Planner& planner, const ModelConfig& config, int index);
 
   void append(Operations& operations) const;
-  /// Reads Buffers::hidden.
+  /// Reads the residual stream.
   [[nodiscard]] FusedLinear& first_product() { return gate_; }
 
  private:
   void activate(const Step& step) const;
 
+  float* Buffers::*stream_;  ///< what is read
   std::int64_t width_;
   std::int64_t offset_;  ///< of the layer's elements in a row of all layers
   std::int64_t stride_;  ///< of those rows
   FusedLinear gate_;     ///< without a norm
   Resolved<GatedActivation> activation_;
   ResidualOutput output_;
+  std::optional<Norm> norm_;  ///< post_norm with several streams
 };
 
 }  // namespace rocmforge

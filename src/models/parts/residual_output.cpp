@@ -34,8 +34,9 @@ ResidualOutput::ResidualOutput(Planner& planner, const ModelConfig& config, int 
   if (const auto norm = block_norm(config, index, names.sum_norm)) {
     sum_norm_ = planner.norm(*norm, hidden_);
   }
+  output_scale_ = names.sum_scale;
   if (!names.output_scale.empty()) {
-    output_scale_ = planner.weights().number(block_tensor(index, names.output_scale) + ".weight");
+    output_scale_ *= planner.weights().number(block_tensor(index, names.output_scale) + ".weight");
   }
   if (!summed && norm_ && norm_->kind() == RmsNorm::name && !sum_norm_) {
     sum_ = ResidualSum{.norm = *norm_, .factor = scale_, .scale = output_scale_};

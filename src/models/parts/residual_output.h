@@ -25,6 +25,7 @@ class ResidualOutput {
     std::string_view sum_norm{};  ///< of the residual stream after the sum; "" for none
     bool needs_bias = false;
     std::string_view output_scale{};  ///< "" for none
+    float sum_scale = 1.0f;           ///< the same as a number
     Selection columns{};              ///< of the product, which are its k; each rank has others of them
     bool summed = false;              ///< each rank has a part of the output, also of one with all columns
     float* Buffers::*into = nullptr;  ///< the output is written there instead, without norms and scales

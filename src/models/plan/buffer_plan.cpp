@@ -53,6 +53,7 @@ Buffers BufferPlan::place(std::byte* workspace) const {
           .gathered = floats(BufferName::gathered),
           .per_layer = floats(BufferName::per_layer),
           .features = floats(BufferName::features),
+          .streams = floats(BufferName::streams),
           .experts = ids(BufferName::experts),
           .expert_weights = floats(BufferName::expert_weights),
           .route_state = at(BufferName::route_state),

@@ -19,6 +19,7 @@ enum class BufferName {
   gathered,
   per_layer,
   features,
+  streams,
   experts,
   expert_weights,
   route_state,

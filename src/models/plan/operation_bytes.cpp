@@ -26,6 +26,10 @@ std::size_t decode_bytes(const Attention::Spec& spec) {
 std::size_t decode_bytes(const GatedActivation::Spec& spec) { return floats((spec.gated ? 3 : 2) * spec.width); }
 
 std::size_t decode_bytes(const OverwriteRows::Spec& spec) { return floats(2 * spec.dim); }
+std::size_t decode_bytes(const MixStreams::Spec& spec) {
+  return floats((2 * MixStreams::streams + (spec.has_row() ? 2 : 1)) * spec.dim);
+}
+std::size_t decode_bytes(const CutRows::Spec& spec) { return floats(2 * spec.width); }
 std::size_t decode_bytes(const GatherRows::Spec& spec) { return floats(2 * spec.dim); }
 
 std::size_t decode_bytes(const SampleTokens::Spec& spec) { return floats(spec.vocab) + sizeof(std::int32_t); }
@@ -47,8 +51,7 @@ std::size_t decode_bytes(const SelectiveScan::Spec& spec) {
 }
 
 std::size_t decode_bytes(const GatedDeltaNet::Spec& spec) {
-  return floats(spec.input_width() + spec.values() + spec.value_heads * (1 + spec.gates_of_head()) +
-                2 * spec.state_elems());
+  return floats(spec.input_width() + spec.values() + spec.value_heads * (1 + spec.gates_of_head()) + 2 * spec.state_elems());
 }
 std::size_t decode_bytes(const OutputGate::Spec& spec) { return floats(2 * spec.width() + spec.gates()); }
 std::size_t decode_bytes(const LatentAppend::Spec& spec) {

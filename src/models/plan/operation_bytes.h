@@ -17,6 +17,8 @@ std::size_t decode_bytes(const Attention::Spec& spec);
 std::size_t decode_bytes(const GatedActivation::Spec& spec);
 std::size_t decode_bytes(const GatherRows::Spec& spec);
 std::size_t decode_bytes(const OverwriteRows::Spec& spec);
+std::size_t decode_bytes(const MixStreams::Spec& spec);
+std::size_t decode_bytes(const CutRows::Spec& spec);
 std::size_t decode_bytes(const AllReduce::Spec& spec);  ///< 0: the spec has no width
 std::size_t decode_bytes(const SampleTokens::Spec& spec);
 std::size_t decode_bytes(const RouteTokens::Spec& spec);

@@ -33,7 +33,8 @@ Linear Planner::linear(std::string_view operation, const std::vector<LinearName>
 
 FusedLinear Planner::fused_linear(std::string_view operation, const std::optional<NormName>& norm,
                                   const std::vector<LinearName>& names, std::int64_t k,
-                                  const std::optional<GatedActivation::Spec>& gate, float swiglu_limit) {
+                                  const std::optional<GatedActivation::Spec>& gate, float swiglu_limit,
+                                  const std::optional<float>& cut) {
   auto [linear, planned] = choose_linear(operation, names, k);
   const std::string_view kind = operation_kind(operation);
   FusedLinear fused;
@@ -57,6 +58,11 @@ FusedLinear Planner::fused_linear(std::string_view operation, const std::optiona
     check(gate && gate->gated && gate->activation == Activation::silu, "the limits are those of a SwiGLU");
     fused.fusions.gate_tokens = 0;
     fused.swiglu_limits = swiglu_limits(gate->width, swiglu_limit);
+  }
+  if (cut) {
+    check(gate && gate->gated, "gates are cut");
+    fused.fusions.gate_tokens = 0;
+    fused.cut = resolve<CutRows>({gate->width, *cut});
   }
   if (gate && fused.fusions.gate_tokens > 0) {
     planned.activation_bytes -= static_cast<std::size_t>(gate->width) * sizeof(float);

@@ -113,10 +113,11 @@ class Planner {
   /// Layers of an input of `k` elements.
   Linear linear(std::string_view operation, const std::vector<LinearName>& names, std::int64_t k);
   /// With a gate, the first half of the outputs is the gate and the second half is what it multiplies; both may be limited:
-  /// SwigluLimits.
+  /// SwigluLimits. Of the gate what is far above its mean may be kept: CutRows, with `cut` deviations.
   FusedLinear fused_linear(std::string_view operation, const std::optional<NormName>& norm,
                            const std::vector<LinearName>& names, std::int64_t k,
-                           const std::optional<GatedActivation::Spec>& gate = {}, float swiglu_limit = 0.0f);
+                           const std::optional<GatedActivation::Spec>& gate = {}, float swiglu_limit = 0.0f,
+                           const std::optional<float>& cut = {});
   /// Those of a SwiGLU of `width` gates for each row, of which a token has `rows`.
   SwigluLimits swiglu_limits(std::int64_t width, float limit, std::int64_t rows = 1);
   /// The limits of layers of an input of `k` elements, if the file has any. Throws Error if those of their input differ.

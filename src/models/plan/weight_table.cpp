@@ -129,12 +129,19 @@ void WeightTable::check_blocks(const GgufTensor& tensor, const Selection& column
 }
 
 const WeightVector* WeightTable::scaled_vector(std::string_view name, std::int64_t dim, float factor) {
+  return derived_vector(name, {dim}, [factor](std::span<const float> values) {
+    std::vector<float> own(values.begin(), values.end());
+    std::ranges::for_each(own, [&](float& value) { value *= factor; });
+    return own;
+  });
+}
+
+const WeightVector* WeightTable::derived_vector(std::string_view name, const Shape& shape,
+                                                const std::function<std::vector<float>(std::span<const float>)>& derive) {
   Device host;
   WeightStore store(*file_, host);
-  const float* values = store.floats(vector_tensor(name, {dim}));
-  std::vector<float>& own = computed_.emplace_back(values, values + dim);
-  std::ranges::for_each(own, [&](float& value) { value *= factor; });
-  return constants(own);
+  const float* values = store.floats(vector_tensor(name, shape));
+  return computed(derive({values, static_cast<std::size_t>(shape.elems())}));
 }
 
 const WeightVector* WeightTable::constants(std::span<const float> values) {

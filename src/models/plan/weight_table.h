@@ -53,6 +53,9 @@ class WeightTable {
   const WeightVector* joined_vector(std::span<const std::string> names, const Shape& each, const Selection& rows);
   /// The same [dim], times `factor`.
   const WeightVector* scaled_vector(std::string_view name, std::int64_t dim, float factor);
+  /// Numbers that `derive` makes of those of such a tensor.
+  const WeightVector* derived_vector(std::string_view name, const Shape& shape,
+                                     const std::function<std::vector<float>(std::span<const float>)>& derive);
   /// Computed numbers in the device's memory.
   const WeightVector* computed(std::vector<float> values) { return constants(computed_.emplace_back(std::move(values))); }
   /// The same. The owner of `values` must outlive the table. Equal arrays share one copy.

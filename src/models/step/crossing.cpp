@@ -53,7 +53,10 @@ void wait_for_copies(const Step& step) {
   }
 }
 
-Crossing::Crossing(std::int64_t hidden, std::int64_t per_layer) {
+Crossing::Crossing(std::int64_t hidden, std::int64_t per_layer, std::int64_t streams) {
+  if (streams > 0) {
+    append(to_host_, to_device_, &Buffers::streams, streams);
+  }
   append(to_host_, to_device_, &Buffers::hidden, hidden);
   if (per_layer > 0) {
     append(per_layer_to_host_, per_layer_to_device_, &Buffers::per_layer, per_layer);

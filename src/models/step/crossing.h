@@ -18,11 +18,12 @@ void copy_to_device(const Step& step, void* to, const void* from, std::size_t si
 void note_copies(const Step& step);
 void wait_for_copies(const Step& step);
 
-/// Hands the residual stream of a step to the other side, and once a step the inputs of all layers (Buffers::per_layer).
+/// Hands the residual stream of a step, or its streams, to the other side, and once a step the inputs of all layers
+/// (Buffers::per_layer).
 class Crossing {
  public:
-  /// `per_layer`: elements of a row of Buffers::per_layer, 0 without them.
-  Crossing(std::int64_t hidden, std::int64_t per_layer);
+  /// `per_layer`, `streams`: elements of a row of Buffers::per_layer, and of Buffers::streams, 0 without them.
+  Crossing(std::int64_t hidden, std::int64_t per_layer, std::int64_t streams);
   Crossing(const Crossing&) = delete;
   Crossing& operator=(const Crossing&) = delete;
 

@@ -33,6 +33,8 @@ void check_arguments(const GatherRows::Spec& spec, const GatherRows::Args& args,
 void check_arguments(const AllReduce::Spec& spec, const AllReduce::Args& args);
 void check_arguments(const RankExchange::Spec& spec, const RankExchange::Args& args);
 void check_arguments(const OverwriteRows::Spec& spec, const OverwriteRows::Args& args, DeviceKind device = DeviceKind::cpu);
+void check_arguments(const MixStreams::Spec& spec, const MixStreams::Args& args);
+void check_arguments(const CutRows::Spec& spec, const CutRows::Args& args);
 void check_arguments(const RouteTokens::Spec& spec, const RouteTokens::Args& args);
 void check_arguments(const RouteRows::Spec& spec, const RouteRows::Args& args, const RouteRowsKernel& kernel);
 void check_arguments(const CausalConv::Spec& spec, const CausalConv::Args& args, DeviceKind device = DeviceKind::cpu);
@@ -68,6 +70,8 @@ void check_arguments(const CopyHeads::Spec& spec, const CopyHeads::Args& args);
 [[nodiscard]] Support check_spec(const OverwriteRows::Spec& spec);
 [[nodiscard]] Support check_spec(const AllReduce::Spec& spec);
 [[nodiscard]] Support check_spec(const RankExchange::Spec& spec);
+[[nodiscard]] Support check_spec(const MixStreams::Spec& spec);
+[[nodiscard]] Support check_spec(const CutRows::Spec& spec);
 [[nodiscard]] Support check_spec(const RouteTokens::Spec& spec);
 [[nodiscard]] Support check_spec(const RouteRows::Spec& spec);
 [[nodiscard]] Support check_spec(const CausalConv::Spec& spec);

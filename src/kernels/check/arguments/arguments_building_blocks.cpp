@@ -1,3 +1,4 @@
+#include <cmath>
 #include <limits>
 
 #include "kernels/check/arguments/argument_checks.h"
@@ -75,6 +76,28 @@ void check_arguments(const OverwriteRows::Spec& spec, const OverwriteRows::Args&
   }
 }
 
+void check_arguments(const MixStreams::Spec& spec, const MixStreams::Args& args) {
+  constexpr std::string_view operation = MixStreams::name;
+  require_pointer(args.x, operation, "x");
+  if (spec.has_row()) {
+    require_pointer(args.row, operation, "row");
+  }
+  require_pointer(args.base, operation, "base");
+  if (args.logits != nullptr) {
+    require_pointer(args.coefs, operation, "coefs");
+  }
+  require_pointer(args.first, operation, "first");
+  require_least(args.tokens, 0, operation, "tokens");
+  require(args.first != args.x, "{}: first is x", operation);
+}
+
+void check_arguments(const CutRows::Spec& spec, const CutRows::Args& args) {
+  constexpr std::string_view operation = CutRows::name;
+  require_pointer(args.x, operation, "x");
+  require_least(args.rows, 0, operation, "rows");
+  require(args.stride >= spec.width, "{}: stride {} is less than width {}", operation, args.stride, spec.width);
+}
+
 void check_arguments(const AllReduce::Spec& spec, const AllReduce::Args& args) {
   constexpr std::string_view operation = AllReduce::name;
   require_pointer(args.out, operation, "out");
@@ -128,6 +151,17 @@ Support check_spec(const LayerNorm::Spec& spec) {
 
 Support check_spec(const OverwriteRows::Spec& spec) {
   return spec.dim > 0 ? Support::yes() : Support::no(fmt::format("dim is {}", spec.dim));
+}
+
+Support check_spec(const MixStreams::Spec& spec) {
+  return spec.dim > 0 ? Support::yes() : Support::no(fmt::format("dim is {}", spec.dim));
+}
+
+Support check_spec(const CutRows::Spec& spec) {
+  if (!std::isfinite(spec.deviations)) {
+    return Support::no(fmt::format("{} deviations", spec.deviations));
+  }
+  return spec.width > 0 ? Support::yes() : Support::no(fmt::format("width is {}", spec.width));
 }
 
 Support check_spec(const AllReduce::Spec& spec) {
