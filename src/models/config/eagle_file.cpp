@@ -90,6 +90,9 @@ void EagleFile::read_target(const ModelConfig& of_model) {
   }
   constexpr std::string_view layers = "target_layers";
   metadata.require(layers);
+  if (of_model.residual_streams > 1) {
+    throw metadata.error(layers, fmt::format("has no meaning: the model's layers have {} inputs", of_model.residual_streams));
+  }
   target_layers = metadata.list(layers);
   const bool rises = std::ranges::adjacent_find(target_layers, std::ranges::greater_equal()) == target_layers.end();
   if (target_layers.empty() || !rises || target_layers.back() > of_model.layers) {

@@ -231,6 +231,16 @@ TEST(Eagle, ADraftOfAnotherModelIsRefused) {
   EXPECT_EQ(refusal_of("llama", [](ModelFile&) {}), "no error");
 }
 
+TEST(Eagle, LayersWithSeveralInputsHaveNoDraft) {
+  const GgufFile model{golden_path("gemma3n")};
+  const ModelConfig config = ModelConfig::from_gguf(model);
+  ModelFile draft = ModelFile::golden(draft_of("llama"));
+  draft.set("eagle3.target_hidden_size", static_cast<std::uint64_t>(config.hidden));
+  const std::vector<std::byte> bytes = draft.bytes();
+  EXPECT_EQ(error_text([&] { eagle_file(GgufFile::from_memory(bytes, "draft.gguf"), model); }),
+            "draft.gguf: key 'eagle3.target_layers' has no meaning: the model's layers have 4 inputs");
+}
+
 TEST(Eagle, IdsAreTokensOfTheModelAndDiffer) {
   const auto with_id = [](std::int64_t id) {
     return refusal_of("qwen3",
