@@ -14,7 +14,7 @@ using ::testing::ElementsAre;
 
 const Tokens prompt = byte_ids("Q:");
 
-struct Answer {
+struct TextAnswer {
   std::vector<std::string> pieces;
   std::string text;
   Tokens tokens;
@@ -27,7 +27,7 @@ Request ignoring_end(Request request) {
 }
 
 /// The answer of a model that gives `script` token by token, then the end token.
-Answer answer(Request request, const Tokens& script, bool with_tokenizer = true) {
+TextAnswer answer(Request request, const Tokens& script, bool with_tokenizer = true) {
   const FakeEngine fake = make_fake_engine({.kv_tokens = 256}, with_tokenizer);
   const std::size_t start = request.prompt.size();
   fake.model->follow([&script, start](const Tokens& visible) {
@@ -35,7 +35,7 @@ Answer answer(Request request, const Tokens& script, bool with_tokenizer = true)
     return at < script.size() ? script[at] : end_token;
   });
   fake.engine->submit(std::move(request));
-  Answer result;
+  TextAnswer result;
   while (fake.engine->has_work()) {
     for (const StepOutput& output : fake.engine->step()) {
       result.pieces.push_back(output.text);
@@ -48,7 +48,7 @@ Answer answer(Request request, const Tokens& script, bool with_tokenizer = true)
 }
 
 TEST(EngineText, EndTokenEndsTheAnswerAndIsNotPartOfItsText) {
-  const Answer result = answer(make_request(prompt), byte_ids("yes"));
+  const TextAnswer result = answer(make_request(prompt), byte_ids("yes"));
   EXPECT_EQ(result.text, "yes");
   EXPECT_EQ(result.tokens.back(), end_token);
   EXPECT_EQ(result.tokens.size(), 4u);
@@ -56,32 +56,32 @@ TEST(EngineText, EndTokenEndsTheAnswerAndIsNotPartOfItsText) {
 }
 
 TEST(EngineText, EndTokenCanBeIgnored) {
-  const Answer result = answer(ignoring_end(make_request(prompt, 10)), byte_ids("yes"));
+  const TextAnswer result = answer(ignoring_end(make_request(prompt, 10)), byte_ids("yes"));
   EXPECT_EQ(result.text, "yes");
   EXPECT_EQ(result.tokens.size(), 10u);
   EXPECT_EQ(result.finish, FinishReason::length);
 }
 
 TEST(EngineText, MaxTokensEndsTheAnswer) {
-  const Answer result = answer(make_request(prompt, 2), byte_ids("yes"));
+  const TextAnswer result = answer(make_request(prompt, 2), byte_ids("yes"));
   EXPECT_EQ(result.text, "ye");
   EXPECT_EQ(result.finish, FinishReason::length);
 }
 
 TEST(EngineText, StopStringAcrossTokensIsHeldBackAndDropped) {
-  const Answer result = answer(make_request(prompt, -1, {"END", "\n\n"}), byte_ids("an ENDLESS tale"));
+  const TextAnswer result = answer(make_request(prompt, -1, {"END", "\n\n"}), byte_ids("an ENDLESS tale"));
   EXPECT_THAT(result.pieces, ElementsAre("a", "n", " ", "", "", ""));
   EXPECT_EQ(result.finish, FinishReason::stop);
 }
 
 TEST(EngineText, FalseStartOfAStopStringIsShownAfterAll) {
-  const Answer result = answer(make_request(prompt, -1, {"END"}), byte_ids("EN E"));
+  const TextAnswer result = answer(make_request(prompt, -1, {"END"}), byte_ids("EN E"));
   EXPECT_THAT(result.pieces, ElementsAre("", "", "EN ", "", "E"));
   EXPECT_EQ(result.finish, FinishReason::stop) << "by the end token";
 }
 
 TEST(EngineText, StopStringWinsOverMaxTokensInTheSameStep) {
-  const Answer result = answer(make_request(prompt, 3, {"bc"}), byte_ids("abcd"));
+  const TextAnswer result = answer(make_request(prompt, 3, {"bc"}), byte_ids("abcd"));
   EXPECT_EQ(result.text, "a");
   EXPECT_EQ(result.finish, FinishReason::stop);
 }
@@ -91,17 +91,17 @@ TEST(EngineText, HeldTextIsShownWhenTheAnswerEndsOtherwise) {
 }
 
 TEST(EngineText, CharactersAreNeverCut) {
-  const Answer result = answer(make_request(prompt), byte_ids("h\u00e9\U0001f642!"));
+  const TextAnswer result = answer(make_request(prompt), byte_ids("h\u00e9\U0001f642!"));
   EXPECT_THAT(result.pieces, ElementsAre("h", "", "\u00e9", "", "", "", "\U0001f642", "!", ""));
 }
 
 TEST(EngineText, HalfACharacterAtTheEndBecomesTheReplacementCharacter) {
-  const Answer result = answer(make_request(prompt, 3), byte_ids("a\U0001f642"));
+  const TextAnswer result = answer(make_request(prompt, 3), byte_ids("a\U0001f642"));
   EXPECT_EQ(result.text, "a\ufffd");
 }
 
 TEST(EngineText, StopStringOfSeveralByteCharacters) {
-  const Answer result = answer(make_request(prompt, -1, {"\u00e9\U0001f642"}), byte_ids("x\u00e9\u00e9\U0001f642y"));
+  const TextAnswer result = answer(make_request(prompt, -1, {"\u00e9\U0001f642"}), byte_ids("x\u00e9\u00e9\U0001f642y"));
   EXPECT_EQ(result.text, "x\u00e9");
 }
 
@@ -111,7 +111,7 @@ TEST(EngineText, FirstSpaceBelongsToTheAnswerUnlessItBeginsTheText) {
 }
 
 TEST(EngineText, WithoutATokenizerIdsFlowAndTextStaysEmpty) {
-  const Answer result = answer(make_request(prompt, 5, {"e"}), byte_ids("yes"), false);
+  const TextAnswer result = answer(make_request(prompt, 5, {"e"}), byte_ids("yes"), false);
   EXPECT_EQ(result.text, "");
   EXPECT_EQ(result.tokens.size(), 5u);
   EXPECT_EQ(result.finish, FinishReason::length);
@@ -121,7 +121,7 @@ TEST(EngineText, StopTokensEndTheAnswerAndShowNoText) {
   Request request = make_request(prompt);
   request.stop_tokens = byte_ids("c");
   request.ignore_eos = true;
-  const Answer result = answer(request, byte_ids("abcde"));
+  const TextAnswer result = answer(request, byte_ids("abcde"));
   EXPECT_EQ(result.text, "ab");
   EXPECT_EQ(result.finish, FinishReason::stop);
 }
@@ -129,7 +129,7 @@ TEST(EngineText, StopTokensEndTheAnswerAndShowNoText) {
 TEST(EngineText, NothingEndsTheAnswerBeforeItsLeastNumberOfTokens) {
   Request request = make_request(prompt, 8, {"b"});
   request.sampling.min_tokens = 3;
-  const Answer result = answer(request, byte_ids("abcab"));
+  const TextAnswer result = answer(request, byte_ids("abcab"));
   EXPECT_EQ(result.text, "abca");
   EXPECT_EQ(result.finish, FinishReason::stop);
 }

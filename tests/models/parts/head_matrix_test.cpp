@@ -11,7 +11,7 @@
 namespace rocmforge {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 /// A rank's heads 1 and 2 of three, whose two rows of four columns follow a row of another matrix.
 TEST(HeadMatrix, CopiesARanksRowsAndNothingBehindThem) {
