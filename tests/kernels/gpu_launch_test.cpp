@@ -17,7 +17,7 @@ namespace {
 class GpuLaunch : public testing::Test {
  protected:
   GpuLaunch() {
-    for (const char* object : {"attention_steps", "elementwise", "embedding", "overwrite", "ranks", "rope"}) {
+    for (const char* object : {"attention_steps", "elementwise", "embedding", "overwrite", "ranks", "rope", "streams"}) {
       folder_.write("gfx1100/" + std::string(object) + ".hsaco",
                     "\x7f"
                     "ELF code");
