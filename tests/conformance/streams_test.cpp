@@ -85,7 +85,7 @@ std::pair<std::vector<float>, std::vector<float>> expected_of(const Mix& mix) {
 }
 
 void expect_mix(const Mix& mix, bool in_place = false) {
-  const auto [x, first] = expected_of(mix);
+  const auto expected = expected_of(mix);
   harness().for_each_kernel_or_reference<MixStreams>(mix.spec, [&](const OpKernel<MixStreams>& kernel) {
     Arena arena(harness().place_of(kernel));
     const std::int64_t count = mix.tokens * mix.spec.dim;
@@ -97,8 +97,8 @@ void expect_mix(const Mix& mix, bool in_place = false) {
     args.factors = mix.factors.empty() ? nullptr : arena.in(mix.factors);
     args.first = in_place ? row : arena.out<float>(count);
     arena.run([&](ExecutionContext& context) { kernel.run(mix.spec, args, context); });
-    EXPECT_LE(relative_error(arena.read(args.x, streams * count), x), 2e-6);
-    EXPECT_LE(relative_error(arena.read(args.first, count), first), 2e-6);
+    EXPECT_LE(relative_error(arena.read(args.x, streams * count), expected.first), 2e-6);
+    EXPECT_LE(relative_error(arena.read(args.first, count), expected.second), 2e-6);
   });
 }
 
