@@ -6,18 +6,13 @@
 #include <array>
 
 #include "audio/reader.h"
+#include "base/bytes.h"
 #include "base/error.h"
 
 namespace rocmforge {
 namespace {
 
 constexpr std::array<std::string_view, 4> names = {"WAV", "FLAC", "MP3", "Ogg"};
-
-bool begins_with(std::span<const std::uint8_t> file, std::size_t offset, std::string_view bytes) {
-  return file.size() >= offset + bytes.size() &&
-         std::ranges::equal(file.subspan(offset, bytes.size()), bytes,
-                            [](std::uint8_t a, char b) { return a == static_cast<std::uint8_t>(b); });
-}
 
 /// Layer III of MPEG 1 or 2, by the first two bytes of a frame.
 bool is_mp3_frame(std::span<const std::uint8_t> file) {
@@ -29,16 +24,16 @@ bool is_mp3_frame(std::span<const std::uint8_t> file) {
 std::string_view name(SoundFormat format) { return names[static_cast<std::size_t>(format)]; }
 
 std::optional<SoundFormat> sound_format_of(std::span<const std::uint8_t> file) {
-  if (begins_with(file, 0, "RIFF") && begins_with(file, 8, "WAVE")) {
+  if (has_bytes(file, 0, "RIFF") && has_bytes(file, 8, "WAVE")) {
     return SoundFormat::wav;
   }
-  if (begins_with(file, 0, "fLaC")) {
+  if (has_bytes(file, 0, "fLaC")) {
     return SoundFormat::flac;
   }
-  if (begins_with(file, 0, "ID3") || is_mp3_frame(file)) {
+  if (has_bytes(file, 0, "ID3") || is_mp3_frame(file)) {
     return SoundFormat::mp3;
   }
-  if (begins_with(file, 0, "OggS")) {
+  if (has_bytes(file, 0, "OggS")) {
     return SoundFormat::ogg;
   }
   return std::nullopt;

@@ -35,31 +35,28 @@ class Transform {
     std::array<Complex, window_size> inner;  // [b, k]
     for (std::size_t b = 0; b < side; ++b) {
       for (std::size_t k = 0; k < side; ++k) {
-        double re = 0.0;
-        double im = 0.0;
-        for (std::size_t a = 0; a < side; ++a) {
-          add(in[side * a + b], turns_[side * (a * k % side)], re, im);
-        }
-        inner[side * b + k] = Complex(re, im) * turns_[b * k];
+        inner[side * b + k] = of_side(&in[b], k) * turns_[b * k];
       }
     }
     for (std::size_t k = 0; k < side; ++k) {
       for (std::size_t l = 0; l < side; ++l) {
-        double re = 0.0;
-        double im = 0.0;
-        for (std::size_t b = 0; b < side; ++b) {
-          add(inner[side * b + k], turns_[side * (b * l % side)], re, im);
-        }
-        out[k + side * l] = {re, im};
+        out[k + side * l] = of_side(&inner[k], l);
       }
     }
   }
 
  private:
-  /// The product written out: that of std::complex looks for infinities.
-  static void add(const Complex& x, const Complex& turn, double& re, double& im) {
-    re += x.real() * turn.real() - x.imag() * turn.imag();
-    im += x.real() * turn.imag() + x.imag() * turn.real();
+  /// Number k of the transform of the `side` numbers x[0], x[side], ...
+  [[nodiscard]] Complex of_side(const Complex* x, std::size_t k) const {
+    double re = 0.0;
+    double im = 0.0;
+    for (std::size_t a = 0; a < side; ++a) {
+      // The product written out: that of std::complex looks for infinities.
+      const Complex& turn = turns_[side * (a * k % side)];
+      re += x[side * a].real() * turn.real() - x[side * a].imag() * turn.imag();
+      im += x[side * a].real() * turn.imag() + x[side * a].imag() * turn.real();
+    }
+    return {re, im};
   }
 
   std::array<Complex, window_size> turns_;

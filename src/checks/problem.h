@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "checks/call_arrays.h"
+#include "checks/inputs.h"
 #include "checks/model_shapes.h"
 #include "ops/kernel_registry.h"
 
@@ -72,6 +73,16 @@ auto bind_args(typename Op::Spec spec, MakeArgs make_args) {
     const typename Op::Args args = make_args(kernel, place);
     return std::function<void()>([&kernel, &place, spec, args] { kernel.run(spec, args, place.context()); });
   };
+}
+
+/// A shape for each number of tokens; make(tokens) gives the problem. `work`: of the oracle, for a token.
+template <class Op, class Make>
+std::vector<CallShape<Op>> shapes_by_tokens(const std::vector<std::int64_t>& counts, double work, Make make) {
+  std::vector<CallShape<Op>> shapes;
+  for (const std::int64_t tokens : counts) {
+    shapes.push_back({tokens_text(tokens), work * static_cast<double>(tokens), [make, tokens] { return make(tokens); }});
+  }
+  return shapes;
 }
 
 /// The shapes of calls for a kernel's use, the smallest first. One specialisation for each row of CheckedOperations.

@@ -50,29 +50,19 @@ CallProblem<CutRows> cut_problem(const CutRows::Spec& spec, std::int64_t rows) {
   return problem;
 }
 
-/// A shape for each number of tokens; `work`: of the oracle, for a token.
-template <class Op, class Make>
-std::vector<CallShape<Op>> shapes_of_rows(const ShapeLimits& limits, std::int64_t work, Make make) {
-  std::vector<CallShape<Op>> shapes;
-  for (const std::int64_t tokens : least_token_counts(limits.max_tokens)) {
-    shapes.push_back({tokens_text(tokens), static_cast<double>(work * tokens), [make, tokens] { return make(tokens); }});
-  }
-  return shapes;
-}
-
 }  // namespace
 
 template <>
 std::vector<CallShape<MixStreams>> shapes_of(const KernelUse<MixStreams>& use, const ShapeLimits& limits) {
   const std::int64_t products = MixStreams::streams * use.spec.columns() * use.spec.dim;
-  return shapes_of_rows<MixStreams>(limits, products,
-                                    [spec = use.spec](std::int64_t tokens) { return mix_problem(spec, tokens); });
+  return shapes_by_tokens<MixStreams>(least_token_counts(limits.max_tokens), static_cast<double>(products),
+                                      [spec = use.spec](std::int64_t tokens) { return mix_problem(spec, tokens); });
 }
 
 template <>
 std::vector<CallShape<CutRows>> shapes_of(const KernelUse<CutRows>& use, const ShapeLimits& limits) {
-  return shapes_of_rows<CutRows>(limits, 3 * use.spec.width,
-                                 [spec = use.spec](std::int64_t rows) { return cut_problem(spec, rows); });
+  return shapes_by_tokens<CutRows>(least_token_counts(limits.max_tokens), static_cast<double>(3 * use.spec.width),
+                                   [spec = use.spec](std::int64_t rows) { return cut_problem(spec, rows); });
 }
 
 }  // namespace rocmforge

@@ -10,16 +10,6 @@ namespace {
 
 constexpr double float_tolerance = 1e-5;
 
-/// A shape for each number of tokens; make(tokens) gives the problem. `work`: of the oracle, for a token.
-template <class Op, class Make>
-std::vector<CallShape<Op>> shapes_by_tokens(const std::vector<std::int64_t>& counts, double work, Make make) {
-  std::vector<CallShape<Op>> shapes;
-  for (const std::int64_t tokens : counts) {
-    shapes.push_back({tokens_text(tokens), work * static_cast<double>(tokens), [make, tokens] { return make(tokens); }});
-  }
-  return shapes;
-}
-
 CallProblem<EmbeddingRows> embedding_problem(const EmbeddingRows::Spec& spec, std::int64_t tokens) {
   CallProblem<EmbeddingRows> problem;
   PooledRandom random(1);

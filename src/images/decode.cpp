@@ -6,6 +6,7 @@
 #include <array>
 #include <string>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "images/codec.h"
 
@@ -44,27 +45,21 @@ constexpr std::array codecs = {Codec{ImageFormat::png, "PNG", png}, Codec{ImageF
 
 const Codec& codec_of(ImageFormat format) { return codecs[static_cast<std::size_t>(format)]; }
 
-bool has(std::span<const std::uint8_t> file, std::size_t offset, std::string_view bytes) {
-  return file.size() >= offset + bytes.size() &&
-         std::ranges::equal(file.subspan(offset, bytes.size()), bytes,
-                            [](std::uint8_t a, char b) { return a == static_cast<std::uint8_t>(b); });
-}
-
 }  // namespace
 
 std::string_view name(ImageFormat format) { return codec_of(format).name; }
 
 std::optional<ImageFormat> format_of(std::span<const std::uint8_t> file) {
-  if (has(file, 0, "\x89PNG\r\n\x1a\n")) {
+  if (has_bytes(file, 0, "\x89PNG\r\n\x1a\n")) {
     return ImageFormat::png;
   }
-  if (has(file, 0, "\xff\xd8\xff")) {
+  if (has_bytes(file, 0, "\xff\xd8\xff")) {
     return ImageFormat::jpeg;
   }
-  if (has(file, 0, "RIFF") && has(file, 8, "WEBP")) {
+  if (has_bytes(file, 0, "RIFF") && has_bytes(file, 8, "WEBP")) {
     return ImageFormat::webp;
   }
-  if (has(file, 0, "GIF87a") || has(file, 0, "GIF89a")) {
+  if (has_bytes(file, 0, "GIF87a") || has_bytes(file, 0, "GIF89a")) {
     return ImageFormat::gif;
   }
   return std::nullopt;

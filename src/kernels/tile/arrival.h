@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/tile/device_code.h"
+#include "kernels/tile/device_memory.h"
 
 namespace rocmforge::gpu {
 
@@ -30,7 +31,7 @@ __device__ inline void sync_stores() {
 }
 
 /// A counter, as memory of the device: accesses of generic addresses would wait for shared memory too.
-using Counter = __attribute__((address_space(1))) std::uint32_t*;
+using Counter = DeviceMemory<std::uint32_t>;
 
 /// Counts a work-group for those that wait in wait_for_arrivals(); by one thread, behind sync_stores(). Returns how many had
 /// arrived before. `seen`: whether a work-group of this launch reads what this one has stored.

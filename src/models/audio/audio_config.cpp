@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "models/config/clip_file.h"
 #include "models/config/metadata_reader.h"
 #include "weights/gguf_value.h"
 
@@ -104,35 +105,17 @@ const AudioFamily& audio_family(const GgufFile& file) {
 /// Pre-norm layers with biases but for K's.
 void read_layers(AudioConfig& config, MetadataReader& metadata) {
   ModelConfig& encoder = config.encoder;
-  encoder.architecture = "clip";
-  encoder.hidden = metadata.count("audio.embedding_length");
-  encoder.norm_eps = static_cast<float>(metadata.number("audio.attention.layer_norm_epsilon"));
+  read_encoder_layers(encoder, metadata, "audio");
   encoder.norm_kind = NormKind::layer;
   encoder.norm_needs_bias = true;
-  encoder.encoder = {.is_encoder = true, .one_plane = true};
-  encoder.layers = metadata.count("audio.block_count");
-  // Every layer has tensors. The bound keeps a damaged file from causing allocations of gigabytes.
-  if (const std::size_t tensors = metadata.file().tensors().size(); static_cast<std::size_t>(encoder.layers) > tensors) {
-    throw metadata.error("audio.block_count", fmt::format("is {}, but the file has {} tensors", encoder.layers, tensors));
+  for (LayerConfig& layer : encoder.blocks) {
+    layer.graph.mixer_norm = "ln1";
+    layer.graph.ffn_norm = "ln2";
+    layer.attention.output_needs_bias = true;
+    layer.feed_forward.activation = Activation::gelu;
+    layer.feed_forward.gated = false;
+    layer.feed_forward.needs_bias = true;
   }
-  const std::int32_t heads = metadata.count("audio.attention.head_count");
-  if (encoder.hidden % heads != 0) {
-    throw metadata.error("audio.attention.head_count",
-                         fmt::format("is {}, which does not divide embedding_length {}", heads, encoder.hidden));
-  }
-  LayerConfig layer;
-  layer.graph.mixer_norm = "ln1";
-  layer.graph.ffn_norm = "ln2";
-  layer.attention.q_heads = heads;
-  layer.attention.kv_heads = heads;
-  layer.attention.head_dim = encoder.hidden / heads;
-  layer.attention.output_needs_bias = true;
-  layer.attention.rope.kind = RopeKind::none;
-  layer.feed_forward = {.width = metadata.count("audio.feed_forward_length"),
-                        .activation = Activation::gelu,
-                        .gated = false,
-                        .needs_bias = true};
-  encoder.blocks.assign(static_cast<std::size_t>(encoder.layers), layer);
 }
 
 void read_sizes(AudioConfig& config, MetadataReader& metadata) {

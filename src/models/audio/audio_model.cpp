@@ -12,6 +12,7 @@
 #include "audio/sound.h"
 #include "base/sha256.h"
 #include "memory/kv_group.h"
+#include "models/config/clip_file.h"
 #include "models/step/pass.h"
 
 namespace rocmforge {
@@ -44,8 +45,6 @@ ModelOptions step_options(const AudioConfig& config, const DeviceInfo& device, c
   return of_step;
 }
 
-bool is_of_audio(std::string_view tensor) { return tensor.starts_with("a.") || tensor.starts_with("mm.a."); }
-
 std::array<std::uint32_t, 8> content_of(const PreparedSound& sound) {
   const std::array<std::uint32_t, 8> frames =
       sha256({reinterpret_cast<const std::uint8_t*>(sound.frames.data()), sound.frames.size() * sizeof(float)});
@@ -76,7 +75,7 @@ AudioModel::AudioModel(const GgufFile& file, const ModelConfig& text, const Kern
   }
   projector_ = StateProjector::make(planner, config_);
   for (const GgufTensor& tensor : file.tensors()) {
-    if (is_of_audio(tensor.name)) {
+    if (is_of_audio_encoder(tensor.name)) {
       parameters_ += static_cast<double>(tensor.tensor.shape.elems());
     } else {
       plan_.weights.pass_over(tensor.name);  // of an image encoder

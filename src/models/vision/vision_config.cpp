@@ -6,6 +6,7 @@
 #include <cmath>
 #include <optional>
 
+#include "models/config/clip_file.h"
 #include "models/config/metadata_reader.h"
 #include "models/vision/vision_family.h"
 #include "weights/gguf_value.h"
@@ -23,34 +24,6 @@ std::array<float, 3> channels(const GgufFile& file, std::string_view key, bool p
                             positive ? "positive " : ""));
   }
   return {static_cast<float>((*values)[0]), static_cast<float>((*values)[1]), static_cast<float>((*values)[2])};
-}
-
-void read_layers(VisionConfig& config, MetadataReader& metadata, bool has_layers) {
-  ModelConfig& encoder = config.encoder;
-  encoder.architecture = "clip";
-  encoder.hidden = metadata.count("vision.embedding_length");
-  encoder.norm_eps = static_cast<float>(metadata.number("vision.attention.layer_norm_epsilon"));
-  encoder.encoder = {.is_encoder = true, .one_plane = true};
-  if (!has_layers) {
-    return;
-  }
-  encoder.layers = metadata.count("vision.block_count");
-  // Every layer has tensors. The bound keeps a damaged file from causing allocations of gigabytes.
-  if (const std::size_t tensors = metadata.file().tensors().size(); static_cast<std::size_t>(encoder.layers) > tensors) {
-    throw metadata.error("vision.block_count", fmt::format("is {}, but the file has {} tensors", encoder.layers, tensors));
-  }
-  const std::int32_t heads = metadata.count("vision.attention.head_count");
-  if (encoder.hidden % heads != 0) {
-    throw metadata.error("vision.attention.head_count",
-                         fmt::format("is {}, which does not divide embedding_length {}", heads, encoder.hidden));
-  }
-  LayerConfig layer;
-  layer.attention.q_heads = heads;
-  layer.attention.kv_heads = heads;
-  layer.attention.head_dim = encoder.hidden / heads;
-  layer.attention.rope.kind = RopeKind::none;
-  layer.feed_forward.width = metadata.count("vision.feed_forward_length");
-  encoder.blocks.assign(static_cast<std::size_t>(encoder.layers), layer);
 }
 
 void read_sizes(VisionConfig& config, MetadataReader& metadata) {
@@ -152,7 +125,7 @@ VisionConfig VisionConfig::from_gguf(const GgufFile& file, const ModelConfig& te
   const VisionFamily& family = vision_family(file);
   MetadataReader metadata(file, "clip");
   VisionConfig config;
-  read_layers(config, metadata, family.has_layers);
+  read_encoder_layers(config.encoder, metadata, "vision", family.has_layers);
   read_sizes(config, metadata);
   config.text_width = text.hidden;
   family.configure(config, metadata, text);

@@ -9,6 +9,7 @@
 
 #include "base/sha256.h"
 #include "memory/kv_group.h"
+#include "models/config/clip_file.h"
 #include "models/step/pass.h"
 #include "models/vision/image_patches.h"
 #include "models/vision/image_tiles.h"
@@ -104,7 +105,7 @@ VisionModel::VisionModel(const GgufFile& file, const ModelConfig& text, const Ke
   plan_.buffers.need(BufferName::normed, config_.encoder.hidden);
   plan_.position_axes = config_.encoder.position_axes;
   for (const GgufTensor& tensor : file.tensors()) {
-    if (tensor.name.starts_with("a.") || tensor.name.starts_with("mm.a.")) {
+    if (is_of_audio_encoder(tensor.name)) {
       plan_.weights.pass_over(tensor.name);  // of an audio encoder
     } else {
       parameters_ += static_cast<double>(tensor.tensor.shape.elems());

@@ -2,6 +2,7 @@
 // (docs/kernels/rank_exchange.md).
 
 #include "kernels/rows/portable/ranks_args.h"
+#include "kernels/tile/device_memory.h"
 #include "kernels/tile/elementwise.h"
 
 namespace rocmforge::gpu {
@@ -17,24 +18,21 @@ __device__ inline BoxElement marked(std::uint32_t value, std::uint32_t round) {
 }
 
 #if ROCMFORGE_DEVICE_AMD
-using Box = __attribute__((address_space(1))) BoxElement*;
-using Flag = const __attribute__((address_space(1))) std::uint32_t*;
-
 /// Each element is a store of its own, past all caches.
 __device__ inline void put(BoxElement* to, Two two, std::uint32_t round) {
-  __hip_atomic_store((Box)to, marked(two.values[0], round), __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
-  __hip_atomic_store((Box)to + 1, marked(two.values[1], round), __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
+  __hip_atomic_store(device_memory(to), marked(two.values[0], round), __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
+  __hip_atomic_store(device_memory(to) + 1, marked(two.values[1], round), __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
 }
 
 __device__ inline bool look(const BoxElement* from, std::uint32_t round, Two& two) {
-  const BoxElement first = __hip_atomic_load((Box)from, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
-  const BoxElement second = __hip_atomic_load((Box)from + 1, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
+  const BoxElement first = __hip_atomic_load(device_memory(from), __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
+  const BoxElement second = __hip_atomic_load(device_memory(from) + 1, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
   two = {{static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(second)}};
   return static_cast<std::uint32_t>(first >> 32) == round && static_cast<std::uint32_t>(second >> 32) == round;
 }
 
 __device__ inline bool is_set(const std::uint32_t* flag) {
-  return __hip_atomic_load((Flag)flag, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM) != 0;
+  return __hip_atomic_load(device_memory(flag), __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM) != 0;
 }
 #else
 /// One store of 16 bytes, in which each element is whole.

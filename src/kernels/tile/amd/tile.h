@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "kernels/tile/device_code.h"
+#include "kernels/tile/device_memory.h"
 #include "kernels/tile/matmul_bytes.h"
 
 namespace rocmforge::amd {
@@ -115,7 +116,7 @@ __device__ inline int uniform(int value) { return __builtin_amdgcn_readfirstlane
 
 /// A pointer to memory that is known not to be shared memory.
 template <class T>
-using Global = __attribute__((address_space(1))) T*;
+using Global = gpu::DeviceMemory<T>;
 using GlobalBytes = Global<const std::uint8_t>;
 
 /// Stores a value of one or two bytes to global memory. After a store that may be to shared memory the compiler would wait
