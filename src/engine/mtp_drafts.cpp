@@ -7,7 +7,7 @@
 namespace rocmforge {
 
 MtpDrafts::MtpDrafts(Model& model, SequenceMemory& memory)
-    : model_(&model), memory_(&memory), positions_(model.config(), nullptr, false) {}
+    : model_(&model), memory_(&memory), positions_(model.config(), nullptr, nullptr, false) {}
 
 void MtpDrafts::begin_pass(const BatchPlan& plan) {
   pass_ = plan;
