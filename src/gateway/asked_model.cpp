@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/json_document.h"
 #include "base/printable.h"
+#include "server/api/multipart.h"
 
 namespace rocmforge {
 namespace {
@@ -133,6 +134,16 @@ AskedModel read_asked_model(std::string_view body) {
   });
   if (!asked.name) {
     asked.name = std::move(other);
+  }
+  return asked;
+}
+
+AskedModel read_asked_form(std::string_view content_type, std::string_view body) {
+  AskedModel asked;
+  for (const FormPart& part : read_form(content_type, body, nullptr)) {
+    if (part.name == "model") {
+      asked.name = part.content.substr(0, longest_value);
+    }
   }
   return asked;
 }

@@ -18,6 +18,8 @@ struct AskedModel {
 /// name the last counts, as for the readers of requests. A text that is not JSON gives what was found before its mistake:
 /// the model's server refuses it. Strings that are no text, and values of other types, count as absent.
 AskedModel read_asked_model(std::string_view body);
+/// The same of the form that a body is by its header Content-Type (read_form). Throws ApiError.
+AskedModel read_asked_form(std::string_view content_type, std::string_view body);
 
 /// How long a model stays loaded while nobody asks for it; empty: for ever.
 using KeepAlive = std::optional<std::chrono::milliseconds>;

@@ -143,7 +143,8 @@ std::unique_ptr<ModelPool::Use> Forwarder::Passage::acquire(const std::string& n
 }
 
 void Forwarder::Passage::ask_named() {
-  const AskedModel asked = read_asked_model(body_);
+  const std::string_view type = exchange_->request.header("Content-Type");
+  const AskedModel asked = is_form(type) ? read_asked_form(type, body_) : read_asked_model(body_);
   const std::string name = model_of(asked);
   exchange_->note("model", name);
   const std::unique_ptr<ModelPool::Use> use = method() == "GET" ? pool_.loaded(name) : acquire(name, asked);

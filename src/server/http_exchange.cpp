@@ -92,8 +92,8 @@ void HttpExchange::interrupt(Interruption reason) {
   reading.budget.stop();
 }
 
-void HttpExchange::send_pieces(TextPieces more) {
-  HttpResponse response;
+void HttpExchange::send_pieces(TextPieces more, std::string_view content_type) {
+  HttpResponse response{.content_type = std::string(content_type)};
   bool goes_on = true;
   while (goes_on && response.body.size() < small_body) {
     goes_on = more(response.body);

@@ -70,9 +70,9 @@ class HttpExchange {
   /// not enough memory; then nothing was sent.
   void send(HttpResponse response);
   void send_json(const Json& json) { send(HttpResponse{.body = to_text(json)}); }
-  /// Sends JSON that is made as the client takes it: `more` adds a piece and returns whether others follow. A small answer
-  /// is sent at once.
-  void send_pieces(TextPieces more);
+  /// Sends JSON, or text of another type, that is made as the client takes it: `more` adds a piece and returns whether
+  /// others follow. A small answer is sent at once.
+  void send_pieces(TextPieces more, std::string_view content_type = "application/json");
   void begin(HttpResponse head);
   bool write(std::string_view part) { return reply_->write(part); }
   /// Adds a part that is made as the client takes it. What is counted for this request stays counted until then.

@@ -15,6 +15,7 @@
 #include "server/api/openai/chat.h"
 #include "server/api/openai/completions.h"
 #include "server/api/openai/responses.h"
+#include "server/api/openai/transcriptions.h"
 #include "server/api/rerank.h"
 #include "server/api/status.h"
 #include "server/page_files.h"
@@ -138,6 +139,7 @@ std::vector<Route> server_routes(const ServerOptions& options) {
   post({"/v1/responses/input_tokens"}, with_backend(serve_response_input_tokens));
   get({"/v1/responses/{id}"}, with_backend(serve_stored_response));
   add({"/v1/responses/{id}"}, {.method = "DELETE", .serve = with_backend(serve_response_removal), .is_quick = true});
+  post({"/v1/audio/transcriptions", "/audio/transcriptions"}, with_backend(serve_transcription));
   post({"/v1/messages"}, with_backend(serve_anthropic_messages), anthropic_error);
   post({"/v1/messages/count_tokens"}, with_backend(serve_anthropic_count_tokens), anthropic_error);
   post({"/api/chat"}, with_backend(serve_ollama_chat), ollama_error);

@@ -23,6 +23,14 @@ TEST(AskedModel, MayBeCalledNameAndHaveNumbers) {
   EXPECT_EQ(read_asked_model("{\"mod\\u0065l\":\"b\"}").name, "b");
 }
 
+TEST(AskedModel, MayBeAFieldOfAForm) {
+  const std::string type = "multipart/form-data; boundary=e";
+  const std::string file = "--e\r\nContent-Disposition: form-data; name=file; filename=a\r\n\r\n{\"model\":\"a\"}\r\n";
+  EXPECT_EQ(read_asked_form(type, file + "--e\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nb\r\n--e--").name,
+            "b");
+  EXPECT_EQ(read_asked_form(type, file + "--e--").name, std::nullopt);
+}
+
 TEST(AskedModel, IsAbsentWhereThereIsNone) {
   for (const char* text : {"", "{", "{}", "[]", R"(["model","a"])", R"({"model":5})", R"({"model":["a"]})", R"({"model")",
                            R"({"model":)", R"({"model":"a)", R"("model":"a")", R"({"a":{"model":"b"}})", R"({"model":null})",

@@ -2,6 +2,7 @@
 import pathlib
 import re
 import socket
+import struct
 import time
 
 import wire
@@ -18,7 +19,7 @@ TEXTS = {"input": ["one", "two"]}
 DOCUMENTS = {"query": "which?", "documents": ["one", "two"], "texts": ["one", "two"]}
 NAME = {"model": "forge-demo"}
 
-# What is asked of the routes that take a body, without `/v1` and below the routes that end with ID.
+# What is asked of the routes that take JSON, without `/v1` and below the routes that end with ID.
 BODIES = {
     "/chat/completions": CONVERSATION, "/completions": PROMPT, "/completion": PROMPT, "/generate": PROMPT,
     "/responses": {"input": "What is 1 + 1?", "max_output_tokens": 8, "store": False}, "/responses/input_tokens": {"input": "What is 1 + 1?"},
@@ -30,6 +31,8 @@ BODIES = {
     "/tokenize": {"content": "one two"}, "/detokenize": {"tokens": [5, 6, 7]}, "/apply-template": CONVERSATION, "/cancel/ID": {}, "/slots/ID": {"filename": "a"},
     "/lora-adapters": [], "/load_lora_adapter": {"lora_name": "a", "lora_path": "a.gguf"}, "/unload_lora_adapter": {"lora_name": "a"},
 }
+SILENCE = b"RIFF" + struct.pack("<I4s4sIHHIIHH4sI", 36 + 3200, b"WAVE", b"fmt ", 16, 1, 1, 16000, 32000, 2, 16, b"data", 3200) + bytes(3200)
+FORMS = {"/audio/transcriptions": {"file": SILENCE, "model": b"forge-demo"}}
 ALSO_STREAMED = {"/chat/completions", "/completions", "/completion", "/generate", "/responses", "/messages", "/api/chat", "/api/generate"}
 
 
@@ -50,6 +53,9 @@ def all_requests():
             yield f"{method} {path}", wire.get(path).replace(b"GET", method.encode(), 1)
             continue
         short = path.removeprefix("/v1")
+        if short in FORMS:
+            yield f"{method} {path}", wire.post_form(path, FORMS[short])
+            continue
         for streams in (False, True) if short in ALSO_STREAMED else (False,):
             body = BODIES[short]
             yield f"{method} {path}", wire.post(path, body | {"stream": streams} if isinstance(body, dict) else body)

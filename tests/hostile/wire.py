@@ -46,8 +46,8 @@ def line_problems(text, most=LONGEST_MESSAGE):
         yield f"the message holds {raw}: {text[:80]!r}"
 
 
-def head(path, length, more="", method="POST"):
-    return (f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{more}"
+def head(path, length, more="", method="POST", kind="application/json"):
+    return (f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\n{more}"
             f"Content-Length: {length}\r\n\r\n").encode()
 
 
@@ -55,6 +55,13 @@ def post(path, body):
     """`body`: bytes, or what JSON is made of."""
     encoded = body if isinstance(body, bytes) else json.dumps(body).encode()
     return head(path, len(encoded)) + encoded
+
+
+def post_form(path, fields):
+    """`fields`: texts and bytes by their names."""
+    body = b"".join(b"--edge\r\nContent-Disposition: form-data; name=\"%s\"\r\n\r\n%s\r\n" % (name.encode(), content) for name, content in fields.items())
+    body += b"--edge--\r\n"
+    return head(path, len(body), kind="multipart/form-data; boundary=edge") + body
 
 
 def get(path):

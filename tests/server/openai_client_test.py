@@ -1,16 +1,21 @@
 #!/usr/bin/env python3
-"""The official openai client, and instructor on top of it, against a server of the demo model.
+"""The official openai client, and instructor on top of it, against a server of the demo model, and of one that hears recordings.
 
 usage: openai_client_test.py PROGRAM MODEL VENV (client_testing.py)
 """
+import base64
 import json
 import math
+import pathlib
 import random
 import re
 import sys
 import unittest
 
 import client_testing
+from demo_server import DemoServer
+
+GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden"
 
 
 def random_schema(source, depth=0):
@@ -292,7 +297,41 @@ class Responses:
         self.validate(json.loads(answer.output_text), schema)
 
 
-class Client(Responses, OpenAiClient):
+class Recordings(unittest.TestCase):
+    """A model with random weights that hears recordings: what it answers means nothing, but it is the same by each way."""
+
+    def test_transcription(self):
+        import openai
+        server = DemoServer(sys.argv[1], str(GOLDEN / "models/audio/qwen2vl-chat.gguf"), "--ctx-size", "512",
+                            "--mmproj", str(GOLDEN / "models/audio/mmproj-qwen2a.gguf"))
+        try:
+            client = openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0, timeout=120)
+            with open(GOLDEN / "audio/tones.flac", "rb") as recording:
+                data = base64.b64encode(recording.read()).decode()
+
+                def transcribe(**more):
+                    recording.seek(0)
+                    return client.audio.transcriptions.create(model="m", file=recording, extra_body={"max_tokens": 12}, **more)
+
+                text = transcribe().text
+                self.assertEqual(transcribe(response_format="text"), text + "\n")
+                verbose = transcribe(response_format="verbose_json")
+                self.assertEqual((verbose.text, round(float(verbose.duration), 2)), (text, 0.15))
+                events = list(transcribe(stream=True))
+                self.assertEqual("".join(event.delta for event in events[:-1]), text)
+                self.assertEqual((events[-1].type, events[-1].text), ("transcript.text.done", text))
+                with self.assertRaises(openai.BadRequestError):
+                    transcribe(response_format="srt")
+            parts = [{"type": "input_audio", "input_audio": {"data": data, "format": "wav"}},
+                     {"type": "text", "text": "Transcribe the recording word for word. Write nothing but the transcript."}]
+            answer = client.chat.completions.create(model="m", messages=[{"role": "user", "content": parts}], temperature=0,
+                                                    max_tokens=12)
+            self.assertEqual(answer.choices[0].message.content, text)
+        finally:
+            server.kill()
+
+
+class Client(Responses, OpenAiClient, Recordings):
     pass
 
 

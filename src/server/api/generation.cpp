@@ -259,7 +259,7 @@ void Generation::finish() {
   backend_.active.remove(answers_.id);
   add_notes();
   if (!options_.stream) {
-    return exchange_->send_pieces(whole());
+    return exchange_->send_pieces(whole(), content_type());
   }
   for (const Json& event : last_events()) {
     write(event);

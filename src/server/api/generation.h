@@ -91,6 +91,8 @@ class Generation : public OutputListener, public std::enable_shared_from_this<Ge
   /// Whether what there is of a cancelled answer is an answer too, as a text's beginning is. Where it is not, the request
   /// fails, and envelope() and entry() are not called.
   [[nodiscard]] virtual bool may_be_partial() const { return true; }
+  /// Of a whole answer.
+  [[nodiscard]] virtual std::string_view content_type() const { return "application/json"; }
   /// One entry of a whole answer; called after envelope().
   [[nodiscard]] virtual std::size_t num_entries() const { return answers_.choices.size(); }
   /// The entry of a choice without its log probabilities: they replace the member logprobs_name(), which is null here.
