@@ -197,7 +197,7 @@ TEST_P(Sounds, TheAnswerIsTheSameInPiecesBesideOthersAndBehindAKnownPrefix) {
 TEST_P(Sounds, PreemptedOnesAreEncodedAgain) {
   const auto ask = [this](const Engine& engine, float louder) {
     Request request = prompt(engine, louder);
-    request.max_tokens = 48;
+    request.max_tokens = 80;
     return request;
   };
   const float loud[] = {1.0f, 0.0f, 0.5f};
@@ -207,7 +207,7 @@ TEST_P(Sounds, PreemptedOnesAreEncodedAgain) {
     expected.push_back(run(*alone, ask(*alone, louder)));
   }
   EngineOptions tight = options();
-  tight.kv_tokens = (std::ssize(golden_.tokens) + 16) / 16 * 16 * 2 + 32;  // two prompts, not their answers
+  tight.kv_tokens = (std::ssize(golden_.tokens) + 16) / 16 * 16 * 3;  // the prompts, but not the answers of two
   tight.max_sequences = 3;
   const auto engine = load(tight);
   std::vector<RequestId> ids;
