@@ -86,9 +86,10 @@ class EmulatedDriver final : public Driver {
       : info_(device_info(std::move(architecture), index)),
         memory_(std::move(file), index),
         worker_(info_.architecture, memory_.file().file(), memory_.file().address(), memory_.file().size_bytes()) {}
-  /// Lets kernels of this GPU access all memory of another one.
+  /// Lets kernels and copies of this GPU access all memory of another one.
   void allow_all_of(const EmulatedDriver& other) {
     ask_about(Request::allow, {other.memory_.begin(), EmulatedMemory::total_bytes});
+    peers_.push_back(other.memory_.begin());
   }
 
   [[nodiscard]] const DeviceInfo& info() const override { return info_; }
@@ -153,6 +154,17 @@ class EmulatedDriver final : public Driver {
     }
   }
 
+  /// The same, or memory of another GPU.
+  void require_reachable(const void* start, std::size_t size_bytes) const {
+    const auto from = reinterpret_cast<std::uintptr_t>(start);
+    const auto has_it = [&](std::uintptr_t begin) {
+      return from >= begin && from + size_bytes <= begin + EmulatedMemory::total_bytes;
+    };
+    if (std::ranges::none_of(peers_, has_it)) {
+      require(start, size_bytes);
+    }
+  }
+
   std::vector<std::byte> ask_about(Request request, const EmulatedMemory::Pages& pages) {
     const std::array<std::uint64_t, 2> payload{pages.address, pages.size_bytes};
     return worker_.ask(request, std::as_bytes(std::span(payload)));
@@ -161,6 +173,7 @@ class EmulatedDriver final : public Driver {
   DeviceInfo info_;
   EmulatedMemory memory_;
   EmulatorWorker worker_;
+  std::vector<std::uintptr_t> peers_;  ///< where the memory of other GPUs begins that this one may access
   Stream default_stream_;
   int recording_streams_ = 0;
 };
@@ -200,8 +213,8 @@ void EmulatedDriver::do_copy_to_host(void* to, const void* from, std::size_t siz
 }
 
 void EmulatedDriver::do_copy_on_device(void* to, const void* from, std::size_t size_bytes, StreamHandle stream) {
-  require(to, size_bytes);
-  require(from, size_bytes);
+  require_reachable(to, size_bytes);
+  require_reachable(from, size_bytes);
   act(stream, [=] { std::memmove(to, from, size_bytes); });
 }
 

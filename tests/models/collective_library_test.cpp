@@ -98,14 +98,16 @@ TEST_F(CollectiveLibraryTest, StepsAreComputedInHalvesWhereSumsAreLarge) {
   EXPECT_EQ(ranks.halves_from(8192), 1024);
   EXPECT_EQ(ranks.halves_from(1024), 4096);
   constexpr std::int64_t elements = 1000;
-  const std::size_t before = devices_[0]->allocated_bytes();
-  ranks.open(addresses_, fake, elements);
-  EXPECT_EQ(ranks.halves_from(4096), 1024);
-  EXPECT_EQ(devices_[0]->allocated_bytes() - before,
-            PeerSums::device_bytes(2, elements) + RankExchange::groups * sizeof(std::uint32_t));
-  EXPECT_EQ(DeviceRanks::device_bytes(2, elements) - DeviceRanks::device_bytes(2, 0), PeerSums::device_bytes(2, elements));
+  const auto opened_bytes = [&](DeviceRanks& opened, std::int64_t half_elements) {
+    const std::size_t before = devices_[0]->allocated_bytes();
+    opened.open(addresses_, fake, half_elements);
+    return devices_[0]->allocated_bytes() - before;
+  };
   DeviceRanks without(2, registry, info);
-  without.open(addresses_, fake);
+  const std::size_t added = opened_bytes(ranks, elements) - opened_bytes(without, 0);
+  EXPECT_EQ(added, PeerSums::device_bytes(2, elements));
+  EXPECT_EQ(added, DeviceRanks::device_bytes(2, elements) - DeviceRanks::device_bytes(2, 0));
+  EXPECT_EQ(ranks.halves_from(4096), 1024);
   EXPECT_EQ(without.halves_from(4096), 0) << "no room for sums of halves";
 }
 
