@@ -94,6 +94,7 @@ void Transformer::plan_stage() {
   check(!config_.encoder.is_encoder, "an encoder is on one device");
   check(stage_.first >= 0 && stage_.first < stage_.end && stage_.end <= config_.layers, "a stage has layers of the model");
   plan_row_buffers(plan_.buffers, config_, options_);
+  plan_.buffers.need(BufferName::features, feature_elements(config_.layers));
   for (int index = 0; index < config_.layers + (options_.load_mtp ? config_.mtp_blocks : 0); ++index) {
     const LayerConfig& layer = config_.layer(index);
     plan_.states_elsewhere = plan_.states_elsewhere || (layer.has_mixer() && layer.mixer != MixerKind::attention);
@@ -183,14 +184,18 @@ void Transformer::plan_eagle(Planner& planner) {
   }
   const EagleFile& eagle = *options_.eagle;
   check(!options_.load_mtp, "an EAGLE3 draft and MTP blocks do not draft both");
-  const bool whole = begins() && ends() && !options_.placement.split() && options_.communicator == nullptr;
-  if (!whole || !output_) {
+  if (options_.placement.split() || config_.encoder.is_encoder) {
     throw Error(fmt::format("{}: an EAGLE3 draft {}", eagle.file.path().string(),
-                            output_ || !ends() ? "needs the whole model on one device" : "continues no encoder"));
+                            config_.encoder.is_encoder ? "continues no encoder"
+                                                       : "needs a model of which no part is on the CPU beside a GPU"));
+  }
+  if (!ends()) {
+    return;
   }
   plan_.report.leave_decode_steps();
+  const EmbeddingTable* const of_model = eagle.own_embedding ? nullptr : mtp_embedding(planner);
   plan_.draft.emplace(eagle.file);
-  eagle_ = std::make_unique<EagleBlock>(planner, *plan_.draft, eagle, input_->table());
+  eagle_ = std::make_unique<EagleBlock>(planner, *plan_.draft, eagle, of_model, options_.communicator);
 }
 
 EmbeddingTable* Transformer::mtp_embedding(Planner& planner) {
@@ -292,8 +297,8 @@ Pass Transformer::layers_pass() const {
 void Transformer::forward(const BatchPlan& batch, SequenceMemory& memory) {
   if (links_.rows_in != nullptr) {
     check(rank_.has_value(), "the model is loaded");
-    const auto [hidden, per_layer, streams] = handed(batch.num_tokens());
-    links_.rows_in->receive({hidden, per_layer, streams});
+    const auto [hidden, per_layer, streams, features] = handed(batch.num_tokens(), stage_.first);
+    links_.rows_in->receive({hidden, per_layer, streams, features});
   }
   computed_ = &config_;
   step_tokens_ = batch.num_tokens();
@@ -302,13 +307,14 @@ void Transformer::forward(const BatchPlan& batch, SequenceMemory& memory) {
   if (ends()) {
     keep_draws(batch);
   } else if (links_.rows_out != nullptr) {
-    const auto [hidden, per_layer, streams] = handed(batch.num_tokens());
-    links_.rows_out->send({hidden, per_layer, streams});
+    const auto [hidden, per_layer, streams, features] = handed(batch.num_tokens(), stage_.end);
+    links_.rows_out->send({hidden, per_layer, streams, features});
   }
 }
 
 std::size_t Transformer::handed_bytes() const {
-  const std::int64_t row = config_.hidden + per_layer_elements() + config_.stream_elements();
+  const std::int64_t row =
+      config_.hidden + per_layer_elements() + config_.stream_elements() + feature_elements(config_.layers);
   return static_cast<std::size_t>(options_.max_batch_tokens * row) * sizeof(float);
 }
 
@@ -316,12 +322,20 @@ std::size_t Transformer::drawn_bytes() const {
   return static_cast<std::size_t>(options_.max_logit_rows) * sizeof(std::int32_t);
 }
 
-std::array<StepLink::Part, 3> Transformer::handed(std::int64_t tokens) {
+std::int64_t Transformer::feature_elements(std::int32_t layers) const {
+  if (options_.eagle == nullptr || options_.eagle->target_layers.front() > layers) {
+    return 0;
+  }
+  return std::int64_t{config_.hidden} * std::ssize(options_.eagle->target_layers);
+}
+
+std::array<StepLink::Part, 4> Transformer::handed(std::int64_t tokens, std::int32_t layers) {
   const auto bytes = [tokens](std::int64_t width) { return static_cast<std::size_t>(tokens * width) * sizeof(float); };
   const Buffers& buffers = rank_->buffers();
   return {StepLink::Part{buffers.hidden, bytes(config_.hidden)},
           {buffers.per_layer, bytes(per_layer_elements())},
-          {buffers.streams, bytes(config_.stream_elements())}};
+          {buffers.streams, bytes(config_.stream_elements())},
+          {buffers.features, bytes(feature_elements(layers))}};
 }
 
 void Transformer::keep_draws(const BatchPlan& batch) {

@@ -139,8 +139,11 @@ class Transformer final : public Model {
   void keep_draws(const BatchPlan& batch);
   /// Gives the tokens that the last step drew to the embedding, if its memory is not that of the output.
   void share_draws();
-  /// The parts of Buffers that stages hand on, with the sizes of a step of so many tokens.
-  [[nodiscard]] std::array<StepLink::Part, 3> handed(std::int64_t tokens);
+  /// The parts of Buffers that stages hand on behind so many layers, with the sizes of a step of so many tokens.
+  [[nodiscard]] std::array<StepLink::Part, 4> handed(std::int64_t tokens, std::int32_t layers);
+  /// Of a token's row in Buffers::features, as an EAGLE3 draft reads it; 0 where none of its layers is among the first
+  /// `layers`.
+  [[nodiscard]] std::int64_t feature_elements(std::int32_t layers) const;
   [[nodiscard]] std::int64_t per_layer_elements() const { return std::int64_t{config_.per_layer_width} * config_.layers; }
 
   ModelConfig config_;

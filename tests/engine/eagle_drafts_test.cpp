@@ -138,6 +138,29 @@ TEST_P(EagleModel, DraftsChangeNoToken) {
   }
 }
 
+/// Ranks share each layer, or two devices have some of the layers each.
+TEST_P(EagleModel, DraftsChangeNoTokenOfAModelThatDevicesShare) {
+  for (const bool layers : {false, true}) {
+    EngineOptions options = on_cpu({.max_batch_tokens = 128, .max_sequences = 4, .kv_tokens = 1024});
+    if (layers) {
+      options.device = "cpu,cpu";
+      options.placement.host_beside_cpu = true;
+      options.split = DeviceSplit::layer;
+    } else {
+      options.model.ranks = 2;
+    }
+    options.drafts = no_drafts();
+    const std::vector<Tokens> expected = answers(*load_model(model_, options));
+    for (const std::int32_t most : {1, 3, 8}) {
+      options.drafts = {.most = most, .model = draft_, .adapts = false};
+      const auto drafted = load_model(model_, options);
+      EXPECT_EQ(drafted->model().ranks(), 2);
+      EXPECT_EQ(answers(*drafted), expected) << (layers ? "layers" : "ranks") << ", " << most << " drafts";
+      EXPECT_GT(drafted->status().accepted_tokens, 40) << most;
+    }
+  }
+}
+
 /// Of random weights, whose drafts are wrong: depths go to zero.
 TEST_P(EagleModel, WrongDraftsChangeNoTokenAndEnd) {
   EngineOptions options = on_cpu({.max_batch_tokens = 128, .max_sequences = 4, .kv_tokens = 1024});

@@ -25,7 +25,8 @@ NormName rms(std::string name, const ModelConfig& config) {
 
 }  // namespace
 
-EagleBlock::EagleBlock(Planner& planner, WeightTable& weights, const EagleFile& eagle, const EmbeddingTable* of_model)
+EagleBlock::EagleBlock(Planner& planner, WeightTable& weights, const EagleFile& eagle, const EmbeddingTable* of_model,
+                       const Communicator* communicator)
     : eagle_(&eagle),
       embedding_(of_model),
       joined_{PlacedRows(planner, eagle.config.hidden, 0, 2), PlacedRows(planner, eagle.config.hidden, 1, 2)},
@@ -50,7 +51,7 @@ EagleBlock::EagleBlock(Planner& planner, WeightTable& weights, const EagleFile& 
   output_.emplace(planner, config,
                   OutputHead::Names{.norm = rms("output_norm", config), .operation = "output", .head = "output"},
                   block_->mixed_width());
-  draw_.emplace(planner, config.vocab, nullptr);
+  draw_.emplace(planner, config.vocab, communicator);
 
   fuse_.append(begin_, &Buffers::features, &Buffers::hidden);
   add_input(begin_);

@@ -24,8 +24,10 @@ namespace rocmforge {
 /// operations.
 class EagleBlock {
  public:
-  /// `weights` are of `eagle`'s file, which must outlive the block; `of_model`: the model's embedding.
-  EagleBlock(Planner& planner, WeightTable& weights, const EagleFile& eagle, const EmbeddingTable* of_model);
+  /// `weights` are of `eagle`'s file, which must outlive the block; `of_model`: the model's embedding, unless the draft has
+  /// its own. `communicator`: with the ranks that share the block as they share the model's; else null.
+  EagleBlock(Planner& planner, WeightTable& weights, const EagleFile& eagle, const EmbeddingTable* of_model,
+             const Communicator* communicator);
 
   /// From the ids of a step and the layers' inputs in Buffers::features to the input of block().
   [[nodiscard]] const Operations& begin() const { return begin_; }
