@@ -8,6 +8,7 @@
 #include "device/devices.h"
 #include "engine/engine.h"
 #include "memory/sequence_memory.h"
+#include "models/config/assistant_file.h"
 #include "models/config/eagle_file.h"
 #include "models/model.h"
 #include "models/vision/vision_model.h"
@@ -30,13 +31,14 @@ struct EngineParts {
   std::unique_ptr<Device> host;                    ///< beside the device, where the model is split; else null
   std::unique_ptr<Model> model;
   std::unique_ptr<SequenceMemory> memory;
-  std::unique_ptr<const GgufFile> vision_file{};    ///< null for a model that sees no images
-  std::unique_ptr<VisionModel> vision{};            ///< likewise
-  std::shared_ptr<const Tokenizer> tokenizer;       ///< may be null
-  SamplingParams sampling{};                        ///< defaults of requests
-  std::shared_ptr<const ControlVectors> control{};  ///< of the model; null without any
-  std::shared_ptr<const EagleFile> eagle{};         ///< the draft that the model has loaded; may be null
-  std::unique_ptr<Engine> draft_model{};            ///< with the same vocabulary; may be null
+  std::unique_ptr<const GgufFile> vision_file{};     ///< null for a model that sees no images
+  std::unique_ptr<VisionModel> vision{};             ///< likewise
+  std::shared_ptr<const Tokenizer> tokenizer;        ///< may be null
+  SamplingParams sampling{};                         ///< defaults of requests
+  std::shared_ptr<const ControlVectors> control{};   ///< of the model; null without any
+  std::shared_ptr<const EagleFile> eagle{};          ///< the draft that the model has loaded; may be null
+  std::shared_ptr<const AssistantFile> assistant{};  ///< likewise
+  std::unique_ptr<Engine> draft_model{};             ///< with the same vocabulary; may be null
 };
 
 /// `options` gives the limits; its file and threads are not read.

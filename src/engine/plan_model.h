@@ -14,6 +14,7 @@
 #include "engine/engine_parts.h"
 #include "engine/memory_needs.h"
 #include "engine/place_model.h"
+#include "models/config/assistant_file.h"
 #include "models/config/eagle_file.h"
 #include "models/model.h"
 #include "models/vision/vision_model.h"
@@ -38,12 +39,13 @@ struct PlannedModel {
   std::unique_ptr<Device> device;
   std::vector<std::unique_ptr<Device>> further{};  ///< the devices behind the first, where several share the model
   std::unique_ptr<Model> model;
-  std::unique_ptr<const GgufFile> vision_file{};    ///< null for a model that sees no images
-  std::unique_ptr<VisionModel> vision{};            ///< likewise
-  std::shared_ptr<const ControlVectors> control{};  ///< of the model; null without any
-  std::shared_ptr<const EagleFile> eagle{};         ///< DraftOptions::model, where it is an EAGLE3 draft
-  std::int32_t max_batch_tokens = 0;                ///< EngineOptions::max_batch_tokens, or what an image needs
-  std::int32_t context_length = 0;                  ///< EngineOptions::context_length, or what was chosen
+  std::unique_ptr<const GgufFile> vision_file{};     ///< null for a model that sees no images
+  std::unique_ptr<VisionModel> vision{};             ///< likewise
+  std::shared_ptr<const ControlVectors> control{};   ///< of the model; null without any
+  std::shared_ptr<const EagleFile> eagle{};          ///< DraftOptions::model, where it is an EAGLE3 draft
+  std::shared_ptr<const AssistantFile> assistant{};  ///< the same, where it is an assistant
+  std::int32_t max_batch_tokens = 0;                 ///< EngineOptions::max_batch_tokens, or what an image needs
+  std::int32_t context_length = 0;                   ///< EngineOptions::context_length, or what was chosen
   int threads = 1;
   MemoryNeeds memory;                       ///< of the device; of the fullest one where several share the model
   std::vector<MemoryNeeds> stage_memory{};  ///< of each device, where each has some of the layers
@@ -57,6 +59,10 @@ struct PlannedModel {
 
   /// All devices, or the only one, with the host beside them.
   [[nodiscard]] Devices devices() const { return devices_of(*device, host.get(), further); }
+  /// That of DraftOptions::model, where it is a part of the model and no model of its own; else null.
+  [[nodiscard]] const GgufFile* draft_file() const {
+    return eagle != nullptr ? &eagle->file : assistant != nullptr ? &assistant->file : nullptr;
+  }
   /// What the model needs on its device, or on all of those that have some of its layers.
   [[nodiscard]] std::int64_t device_bytes() const;
   /// The needs of the fullest memory that does not suffice; null where all do.

@@ -35,23 +35,17 @@ void fill(TensorEditor& editor, std::string_view name, float value) {
   }
 }
 
-/// The golden model with layers that change little: a token follows from the one before it.
 std::string nearly_plain_model(const std::string& name) {
-  constexpr float kept = 0.05f;
   const std::string path = golden_model_file("eagle3/" + name);
   TensorEditor editor(path);
-  for (const GgufTensor& tensor : editor.tensors()) {
-    float* values = editor.floats(tensor.name);
-    const auto scale = [&](float factor) {
-      std::for_each_n(values, count_of(tensor), [factor](float& value) { value *= factor; });
-    };
-    if (tensor.name.find("attn_output") != std::string::npos || tensor.name.find("ffn_down") != std::string::npos) {
-      scale(kept);
-    } else if (tensor.name == "token_embd.weight") {  // rows as large as normalised ones
-      const double squares = std::inner_product(values, values + count_of(tensor), values, 0.0);
-      scale(static_cast<float>(std::sqrt(static_cast<double>(count_of(tensor)) / squares)));
-    }
-  }
+  make_nearly_plain(editor, {"attn_output", "ffn_down"}, 0.05f);
+  // Rows of the embedding as large as normalised ones.
+  const GgufFile file(path);
+  const std::size_t count = count_of(file.tensor("token_embd.weight"));
+  float* values = editor.floats("token_embd.weight");
+  const double squares = std::inner_product(values, values + count, values, 0.0);
+  const auto scale = static_cast<float>(std::sqrt(static_cast<double>(count) / squares));
+  std::for_each_n(values, count, [scale](float& value) { value *= scale; });
   editor.save_as(path);
   return path;
 }
@@ -112,67 +106,11 @@ class EagleModel : public ::testing::TestWithParam<std::string> {
   std::string draft_ = agreeing_draft(GetParam(), model_);
 };
 
-TEST_P(EagleModel, DraftsChangeNoToken) {
-  EngineOptions alone = on_cpu({.max_batch_tokens = 128, .max_sequences = 1, .prefix_cache = false});
-  alone.drafts = no_drafts();
-  const auto plain = load_model(model_, alone);
-  EXPECT_EQ(plain->model().mtp_blocks(), 0);
-  const std::vector<Tokens> expected = answers(*plain);
+TEST_P(EagleModel, DraftsChangeNoToken) { expect_same_texts(model_, draft_); }
 
-  for (const std::int32_t most : {1, 3, 8}) {
-    for (const bool tight : {false, true}) {
-      EngineOptions options = on_cpu({.max_batch_tokens = tight ? 40 : 128,
-                                      .max_sequences = 4,
-                                      .kv_tokens = tight ? 160 : 1024,
-                                      .prefix_cache = !tight});
-      options.drafts = {.most = most, .model = draft_, .adapts = false};
-      const auto drafted = load_model(model_, options);
-      EXPECT_EQ(drafted->model().mtp_blocks(), 1);
-      EXPECT_EQ(answers(*drafted), expected) << most << " drafts";
-      const EngineStatus status = drafted->status();
-      EXPECT_GT(status.accepted_tokens, 40) << most << " drafts";
-      EXPECT_GT(status.drafted_tokens, status.accepted_tokens);
-      EXPECT_EQ(answers(*drafted), expected) << "after a prefix hit";
-      EXPECT_TRUE(tight || drafted->status().prefix_hits > 0);
-    }
-  }
-}
+TEST_P(EagleModel, DraftsChangeNoTokenOfAModelThatDevicesShare) { expect_same_texts_on_two(model_, draft_); }
 
-/// Ranks share each layer, or two devices have some of the layers each.
-TEST_P(EagleModel, DraftsChangeNoTokenOfAModelThatDevicesShare) {
-  for (const bool layers : {false, true}) {
-    EngineOptions options = on_cpu({.max_batch_tokens = 128, .max_sequences = 4, .kv_tokens = 1024});
-    if (layers) {
-      options.device = "cpu,cpu";
-      options.placement.host_beside_cpu = true;
-      options.split = DeviceSplit::layer;
-    } else {
-      options.model.ranks = 2;
-    }
-    options.drafts = no_drafts();
-    const std::vector<Tokens> expected = answers(*load_model(model_, options));
-    for (const std::int32_t most : {1, 3, 8}) {
-      options.drafts = {.most = most, .model = draft_, .adapts = false};
-      const auto drafted = load_model(model_, options);
-      EXPECT_EQ(drafted->model().ranks(), 2);
-      EXPECT_EQ(answers(*drafted), expected) << (layers ? "layers" : "ranks") << ", " << most << " drafts";
-      EXPECT_GT(drafted->status().accepted_tokens, 40) << most;
-    }
-  }
-}
-
-/// Of random weights, whose drafts are wrong: depths go to zero.
-TEST_P(EagleModel, WrongDraftsChangeNoTokenAndEnd) {
-  EngineOptions options = on_cpu({.max_batch_tokens = 128, .max_sequences = 4, .kv_tokens = 1024});
-  options.drafts = {.model = golden_draft(GetParam())};
-  const auto drafted = load_model(model_, options);
-  options.drafts = no_drafts();
-  const auto plain = load_model(model_, options);
-  EXPECT_EQ(answers(*drafted), answers(*plain));
-  const EngineStatus status = drafted->status();
-  EXPECT_GT(status.drafted_tokens, 8);
-  EXPECT_LT(status.drafted_tokens, plain->status().steps * 4 / 2);
-}
+TEST_P(EagleModel, WrongDraftsChangeNoTokenAndEnd) { expect_wrong_drafts_to_end(model_, golden_draft(GetParam())); }
 
 INSTANTIATE_TEST_SUITE_P(Golden, EagleModel, ::testing::Values("llama", "qwen3"),
                          [](const auto& instance) { return instance.param; });
