@@ -200,13 +200,13 @@ void EngineFlags::add_to(Command& command) {
        .also = "-ts"});
   add({.names = "--mmproj",
        .target = &mmproj_,
-       .meaning = "Image encoder of the model; without it chat, serve, inspect --plan and run --image take mmproj-*.gguf "
-                  "beside the model",
+       .meaning = "Encoder of the model for images or recordings; without it chat, serve, inspect --plan, run --image and "
+                  "run --audio take mmproj-*.gguf beside the model",
        .value = "FILE",
        .also = "-mm"});
   add({.names = "--no-mmproj,--no-mmproj-auto",
        .target = &no_mmproj_,
-       .meaning = "No image encoder, even where one lies beside the model",
+       .meaning = "No such encoder, even where one lies beside the model",
        .excludes = {"--mmproj"}});
   add({.names = "--image-max-tokens",
        .target = &image_tokens_,

@@ -25,7 +25,7 @@ constexpr std::string_view own_threads =
 constexpr std::string_view no_draft =
     "a draft model (--draft-model) runs with the options of the model; --draft-max says how much it drafts";
 constexpr std::string_view own_draft = "--draft-ngram, --draft-model and --mtp say what drafts, --draft-max how much";
-constexpr std::string_view no_video = "audio and video are not read";
+constexpr std::string_view no_video = "video is not read";
 constexpr std::string_view own_encoder =
     "the image encoder is the file beside the model or that of --mmproj, and runs on the model's device";
 constexpr std::string_view file_rope = "the model's file says how positions are scaled";
@@ -189,7 +189,7 @@ constexpr auto foreign_options = std::to_array<ForeignOption>({
      "LLAMA_ARG_ROPE_SCALING_TYPE,LLAMA_ARG_ROPE_SCALE,LLAMA_ARG_ROPE_FREQ_BASE,LLAMA_ARG_ROPE_FREQ_SCALE,"
      "LLAMA_ARG_YARN_ORIG_CTX,LLAMA_ARG_YARN_EXT_FACTOR,LLAMA_ARG_YARN_ATTN_FACTOR,LLAMA_ARG_YARN_BETA_SLOW,"
      "LLAMA_ARG_YARN_BETA_FAST,LLAMA_ARG_GRP_ATTN_N,LLAMA_ARG_GRP_ATTN_W"},
-    {"--audio,--video,--video-fps,--video-timestamp-interval,--video-ffmpeg-dir", Kind::instead, no_video,
+    {"--video,--video-fps,--video-timestamp-interval,--video-ffmpeg-dir", Kind::instead, no_video,
      "LLAMA_ARG_VIDEO_FPS,LLAMA_ARG_VIDEO_TIMESTAMP_INTERVAL,LLAMA_ARG_VIDEO_FFMPEG_DIR"},
     {"--image-min-tokens,--mtmd-batch-max-tokens", Kind::instead, "--image-max-tokens is the one limit of an image's tokens",
      "LLAMA_ARG_IMAGE_MIN_TOKENS,LLAMA_ARG_MTMD_BATCH_MAX_TOKENS"},

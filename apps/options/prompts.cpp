@@ -15,6 +15,7 @@
 #include "service/image_files.h"
 #include "service/images.h"
 #include "service/service_error.h"
+#include "service/sounds.h"
 #include "usage_error.h"
 
 namespace rocmforge::app {
@@ -135,10 +136,14 @@ Turn tokens_turn(ModelInstance& model, const Engine& engine, const GenerationFla
   });
 }
 
-Message message_with_images(const std::vector<std::string>& files, std::string text) {
+Message message_with_files(const PromptFiles& files, std::string text) {
   std::vector<Part> parts;
-  for (const std::string& file : files) {
-    parts.push_back(ImagePart{.url = url_of_file(std::filesystem::absolute(file).string()), .field = printable(file, 200)});
+  const auto url = [](const std::string& file) { return url_of_file(std::filesystem::absolute(file).string()); };
+  for (const std::string& file : files.images) {
+    parts.push_back(ImagePart{.url = url(file), .field = printable(file, 200)});
+  }
+  for (const std::string& file : files.sounds) {
+    parts.push_back(SoundPart{.url = url(file), .field = printable(file, 200)});
   }
   parts.push_back(TextPart{std::move(text)});
   return {.role = Role::user, .content = content_of(std::move(parts))};
@@ -147,14 +152,23 @@ Message message_with_images(const std::vector<std::string>& files, std::string t
 void check_image(const std::string& file) {
   as_error([&] {
     Reading reading = free_reading();
-    const Conversation conversation{.messages = {message_with_images({file}, "")}};
+    const Conversation conversation{.messages = {message_with_files({.images = {file}}, "")}};
     ImageAllowance allowance;
     return read_images(conversation.images(), {.folder = "/"}, allowance, reading);
   });
 }
 
+void check_sound(const std::string& file) {
+  as_error([&] {
+    Reading reading = free_reading();
+    const Conversation conversation{.messages = {message_with_files({.sounds = {file}}, "")}};
+    ImageAllowance allowance;
+    return read_sounds(conversation.sounds(), {.folder = "/"}, allowance, reading);
+  });
+}
+
 Turn prompt_turn(ModelInstance& model, const Engine& engine, const GenerationFlags& generation, const TemplateFlags& flags,
-                 bool raw, const std::string& text, OfferedTools offered, const std::vector<std::string>& images) {
+                 bool raw, const std::string& text, OfferedTools offered, const PromptFiles& files) {
   const auto templates = raw ? std::nullopt : choose_templates(engine, flags);
   const std::string& system = generation.system();
   if (!templates.has_value()) {
@@ -162,9 +176,9 @@ Turn prompt_turn(ModelInstance& model, const Engine& engine, const GenerationFla
       throw UsageError("--system needs a chat template, and this model has none; --chat-format names one of " +
                        chat_format_names());
     }
-    if (!images.empty()) {
-      throw UsageError("--image needs a chat template, and this model has none; --chat-format names one of " +
-                       chat_format_names());
+    if (!files.images.empty() || !files.sounds.empty()) {
+      throw UsageError(std::string(files.images.empty() ? "--audio" : "--image") +
+                       " needs a chat template, and this model has none; --chat-format names one of " + chat_format_names());
     }
     if (offered.tools) {
       throw UsageError("--tools-file needs a chat template, and this model has none; --chat-format names one of " +
@@ -179,7 +193,7 @@ Turn prompt_turn(ModelInstance& model, const Engine& engine, const GenerationFla
   if (!system.empty()) {
     asked.conversation.messages.push_back(text_message(Role::system, system));
   }
-  asked.conversation.messages.push_back(message_with_images(images, text));
+  asked.conversation.messages.push_back(message_with_files(files, text));
   asked.conversation.arguments = flags.variables();
   asked.conversation.tools = std::move(offered.tools);
   asked.conversation.selection = std::move(offered.selection);

@@ -47,13 +47,20 @@ Turn local_turn(TurnRequest asked, ModelInstance& model);
 
 /// Throws Error where a file can't be read as an image.
 void check_image(const std::string& file);
-/// A user's message with image files before the text.
-Message message_with_images(const std::vector<std::string>& files, std::string text);
+/// Throws Error where a file can't be read as a recording.
+void check_sound(const std::string& file);
+/// Files that a prompt is about.
+struct PromptFiles {
+  std::vector<std::string> images{};
+  std::vector<std::string> sounds{};  ///< recordings
+};
+/// A user's message with the files before the text.
+Message message_with_files(const PromptFiles& files, std::string text);
 
 /// The turn of `run`. If the model has a chat template, `text` is a user's message after the system message; otherwise, or
 /// with `raw`, it is plain text that is continued. Throws UsageError for a system message or tools without a template.
 Turn prompt_turn(ModelInstance& model, const Engine& engine, const GenerationFlags& generation, const TemplateFlags& flags,
-                 bool raw, const std::string& text, OfferedTools offered = {}, const std::vector<std::string>& images = {});
+                 bool raw, const std::string& text, OfferedTools offered = {}, const PromptFiles& files = {});
 
 /// The turn of a plain text that is there as token ids.
 Turn tokens_turn(ModelInstance& model, const Engine& engine, const GenerationFlags& generation,

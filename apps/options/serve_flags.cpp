@@ -169,7 +169,8 @@ void ListenFlags::add_to(Command& command) {
        .meaning = "MiB a request may have",
        .range = {.least = 0,
                  .most = 1024,
-                 .note = fmt::format("0: {}, or {} where the model sees images", text_body_mib, image_body_mib)}});
+                 .note = fmt::format("0: {}, or {} where the model has an encoder of images or recordings", text_body_mib,
+                                     image_body_mib)}});
   add({.names = "--request-memory",
        .target = &request_memory_mib,
        .meaning = "MiB that all requests and answers hold together",
@@ -214,7 +215,7 @@ void ListenFlags::add_to(Command& command) {
        "request is, and by a line on standard input when to load"});
 }
 
-void ListenFlags::apply(ServerOptions& options, bool sees_images) const {
+void ListenFlags::apply(ServerOptions& options, bool has_encoder) const {
   if (behind_router && !is_socket_path(host)) {
     throw UsageError("--behind-router trusts who asks, and takes --host with the path of a unix socket");
   }
@@ -223,7 +224,7 @@ void ListenFlags::apply(ServerOptions& options, bool sees_images) const {
   options.port = port;
   options.http.connections = max_connections;
   options.http.body_bytes = static_cast<std::size_t>(max_body_mib > 0 ? max_body_mib
-                                                     : sees_images    ? image_body_mib
+                                                     : has_encoder    ? image_body_mib
                                                                       : text_body_mib)
                             << 20;
   options.keys.clear();

@@ -66,9 +66,9 @@ struct ListenFlags {
   bool behind_router = false;
 
   void add_to(Command& command);
-  /// Adds these flags to the options of a server whose model sees images or does not. Throws UsageError, and Error for a
-  /// file of keys that can't be read.
-  void apply(ServerOptions& options, bool sees_images) const;
+  /// Adds these flags to the options of a server whose model has an encoder of images or recordings, or none. Throws
+  /// UsageError, and Error for a file of keys that can't be read.
+  void apply(ServerOptions& options, bool has_encoder) const;
 };
 
 }  // namespace rocmforge::app

@@ -114,21 +114,22 @@ class Prober {
         shows_parts(conversation({question(), plain_message("assistant", content("probe")), result(parts)}));
   }
 
-  /// Whether the template writes something for an image beside a text, and not JSON or Python's notation of it. `around`
-  /// makes a conversation of a content.
+  /// Whether the template writes something for an image or a recording beside a text, and not JSON or Python's notation of
+  /// it. `around` makes a conversation of a content.
   template <class Around>
-  [[nodiscard]] bool shows_image(const Around& around) const {
+  [[nodiscard]] bool shows_media(const ordered_json& media, const Around& around) const {
     const ordered_json text = text_part("probe one");
     const auto without = with_or_without_tools(around(ordered_json::array({text})));
-    const auto with = with_or_without_tools(around(ordered_json::array({image_part(), text})));
+    const auto with = with_or_without_tools(around(ordered_json::array({media, text})));
     return has(with, "probe one") && has(without, "probe one") && with != without && !has(with, "'type'") &&
-           !has(with, "\"type\": \"image\"");
+           !has(with, "\"type\": " + media["type"].dump());
   }
   void find_images() {
-    abilities_.images.user =
-        shows_image([](const ordered_json& parts) { return conversation({plain_message("user", parts)}); });
+    const auto of_user = [](const ordered_json& parts) { return conversation({plain_message("user", parts)}); };
+    abilities_.images.user = shows_media(image_part(), of_user);
+    abilities_.sounds = shows_media(sound_part(), of_user);
     abilities_.images.tool =
-        abilities_.images.user && shows_image([this](const ordered_json& parts) {
+        abilities_.images.user && shows_media(image_part(), [this](const ordered_json& parts) {
           return conversation({question(), call(content(""), {{"probe_argument", "probe value"}}), result(parts)});
         });
   }

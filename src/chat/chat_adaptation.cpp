@@ -23,7 +23,7 @@ void check_function(const ordered_json& wrapped, const std::string& what) {
   }
 }
 
-/// A message's content as one text, without its images. Throws Error for other parts.
+/// A message's content as one text, without its images and recordings. Throws Error for other parts.
 std::string text_content(const ordered_json& message, std::size_t index) {
   const auto content = message.find("content");
   if (content == message.end() || content->is_null()) {
@@ -37,7 +37,7 @@ std::string text_content(const ordered_json& message, std::size_t index) {
   }
   std::string text;
   for (const ordered_json& part : *content) {
-    if (is_image_part(part)) {
+    if (is_media_part(part)) {
       continue;
     }
     const auto type = part.is_object() ? part.find("type") : part.end();
@@ -227,19 +227,38 @@ void choose_empty_content(ordered_json& message, bool was_null, const ChatAbilit
   }
 }
 
-bool holds_images(const ordered_json& message) {
-  const auto content = message.find("content");
-  return content != message.end() && content->is_array() && std::ranges::any_of(*content, is_image_part);
-}
+using IsPart = bool (*)(const ordered_json& part);
 
-/// Makes a text of each image.
-void write_images(ordered_json& messages, const std::string& mark) {
+bool holds(const ordered_json& message, IsPart is_part) {
+  const auto content = message.find("content");
+  return content != message.end() && content->is_array() && std::ranges::any_of(*content, is_part);
+}
+bool holds_images(const ordered_json& message) { return holds(message, is_image_part); }
+bool holds_sounds(const ordered_json& message) { return holds(message, is_sound_part); }
+
+/// Makes a text of each image or recording.
+void write_media(ordered_json& messages, IsPart is_part, const std::string& mark) {
   for (ordered_json& message : messages) {
-    if (holds_images(message)) {
+    if (holds(message, is_part)) {
       for (ordered_json& part : message["content"]) {
-        part = is_image_part(part) ? text_part(mark) : part;
+        part = is_part(part) ? text_part(mark) : part;
       }
     }
+  }
+}
+
+/// Throws Error for recordings that the template has no place for.
+void place_sounds(ordered_json& messages, bool shows_them, const std::string& mark) {
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    if (holds_sounds(messages[i]) && !is_role(messages[i], "user")) {
+      throw Error(fmt::format("messages[{}].content: recordings may be in messages of the user", i));
+    }
+    if (holds_sounds(messages[i]) && !shows_them && mark.empty()) {
+      throw Error("the chat template has no place for recordings");
+    }
+  }
+  if (!shows_them) {
+    write_media(messages, is_sound_part, mark);
   }
 }
 
@@ -282,14 +301,14 @@ void place_images(ordered_json& messages, bool shows_in_user, bool shows_in_resu
   put_pending();
   messages = std::move(placed);
   if (!shows_in_user) {
-    write_images(messages, mark);
+    write_media(messages, is_image_part, mark);
   }
 }
 
 /// Whether a message keeps its content in parts: the template joins them itself, and nothing is added to the message.
 bool keeps_parts(const ordered_json& message, const ChatAbilities& abilities, const Missing& missing, bool uses_tools) {
   const auto content = message.find("content");
-  if (holds_images(message)) {
+  if (holds(message, is_media_part)) {
     return true;
   }
   if (content == message.end() || !content->is_array() || !abilities.takes_parts(string_of(message, "role"))) {
@@ -331,11 +350,12 @@ bool holds_tools(const ChatRequest& request) {
 
 }  // namespace
 
-void adapt(ChatRequest& request, const ChatAbilities& abilities, const std::string& image_mark) {
+void adapt(ChatRequest& request, const ChatAbilities& abilities, const MediaTexts& marks) {
   check_request(request);
   const bool uses_tools = holds_tools(request);
   const Missing missing = missing_parts(abilities);
-  place_images(request.messages, abilities.images.user, abilities.images.tool && !missing.results, image_mark);
+  place_images(request.messages, abilities.images.user, abilities.images.tool && !missing.results, marks.image);
+  place_sounds(request.messages, abilities.sounds, marks.sound);
   for (std::size_t i = 0; i < request.messages.size(); ++i) {
     ordered_json& each = request.messages[i];
     if (is_role(each, "developer") && !abilities.developer_role) {

@@ -91,6 +91,15 @@ std::string unused_mark(const ChatRequest& request) {
   return "[" + std::string(longest + 1, repeated) + "]";
 }
 
+/// What the template's texts for images and recordings replace; "" where it needs none.
+MediaTexts marks_of(const ChatRequest& request, const MediaTexts& texts) {
+  if (texts.image.empty() && texts.sound.empty()) {
+    return {};
+  }
+  const std::string mark = unused_mark(request);
+  return {.image = texts.image.empty() ? "" : mark, .sound = texts.sound.empty() ? "" : "[" + mark + "]"};
+}
+
 /// Puts the template's `text` in the place of each mark.
 std::vector<ChatSegment> with_text_for(std::vector<ChatSegment> segments, const std::string& mark, const std::string& text) {
   if (mark.empty()) {
@@ -196,17 +205,20 @@ std::vector<ChatSegment> ChatTemplate::render(const ChatRequest& request, const 
 }
 
 ChatPrompt ChatTemplate::prompt(ChatRequest request) const {
-  const std::string text = abilities_.images.user ? "" : request.image_text;
-  const std::string mark = text.empty() ? "" : unused_mark(request);
-  adapt(request, abilities_, mark);
+  const MediaTexts texts{.image = abilities_.images.user ? "" : request.image_text,
+                         .sound = abilities_.sounds ? "" : request.sound_text};
+  const MediaTexts media = marks_of(request, texts);
+  adapt(request, abilities_, media);
   const ReasoningMarks marks = reasoning_marks();
-  const auto render_images = [&](const ChatRequest& each) { return with_text_for(render(each), mark, text); };
+  const auto render_media = [&](const ChatRequest& each) {
+    return with_text_for(with_text_for(render(each), media.sound, texts.sound), media.image, texts.image);  // the longer one
+  };
   if (continues_answer(request)) {
-    ChatPrompt continued = continue_answer(std::move(request), source_, marks, render_images);
+    ChatPrompt continued = continue_answer(std::move(request), source_, marks, render_media);
     continued.in_channels = has_channels();
     return continued;
   }
-  ChatPrompt prompt{.segments = render_images(request), .reasoning = marks};
+  ChatPrompt prompt{.segments = render_media(request), .reasoning = marks};
   prompt.in_channels = prompt.header_is_open = has_channels();
   prompt.reasoning_is_open = request.add_generation_prompt && ends_inside_reasoning(text_of(prompt.segments), marks);
   return prompt;

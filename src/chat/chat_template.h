@@ -39,6 +39,7 @@ struct ChatRequest {
   /// Stands for an image where the template takes texts alone, as text of the template; "": such a template has no place for
   /// images.
   std::string image_text{};
+  std::string sound_text{};      ///< for a recording, likewise
   WorkBudget* budget = nullptr;  ///< for rendering; null: only the template's own limits apply
 };
 
@@ -70,6 +71,7 @@ struct ChatAbilities {
   struct Images {
     bool user = false, tool = false;
   } images;
+  bool sounds = false;                    ///< writes a mark for a recording of the user
   bool tools = false;                     ///< shows the tools to the model
   bool tool_calls = false;                ///< shows the calls of an assistant
   bool tool_results = false;              ///< has a place for messages of role tool

@@ -13,13 +13,18 @@ using nlohmann::ordered_json;
 constexpr std::array<std::string_view, 5> role_names = {"system", "developer", "user", "assistant", "tool"};
 
 ordered_json json_of(const Part& part) {
-  const auto* text = std::get_if<TextPart>(&part);
-  return text != nullptr ? text_part(text->text) : image_part();
+  if (const auto* text = std::get_if<TextPart>(&part)) {
+    return text_part(text->text);
+  }
+  return std::holds_alternative<ImagePart>(part) ? image_part() : sound_part();
 }
 
 Part part_of_json(const ordered_json& json) {
   if (is_image_part(json)) {
     return ImagePart{.url = string_of(json, "url"), .field = string_of(json, "field")};
+  }
+  if (is_sound_part(json)) {
+    return SoundPart{.url = string_of(json, "url"), .field = string_of(json, "field")};
   }
   return TextPart{string_of(json, "text")};
 }
@@ -44,6 +49,29 @@ MessageCall call_of_json(const ordered_json& json) {
   return {.id = string_of(json, "id"),
           .name = string_of(function, "name"),
           .arguments = arguments == function.end() ? ordered_json() : *arguments};
+}
+
+template <class Kind>
+std::vector<const Kind*> parts_of(const Content& content) {
+  std::vector<const Kind*> found;
+  if (const auto* parts = std::get_if<std::vector<Part>>(&content)) {
+    for (const Part& part : *parts) {
+      if (const auto* held = std::get_if<Kind>(&part)) {
+        found.push_back(held);
+      }
+    }
+  }
+  return found;
+}
+
+template <class Kind>
+std::vector<const Kind*> parts_of(const std::vector<Message>& messages) {
+  std::vector<const Kind*> found;
+  for (const Message& message : messages) {
+    const std::vector<const Kind*> held = parts_of<Kind>(message.content);
+    found.insert(found.end(), held.begin(), held.end());
+  }
+  return found;
 }
 
 /// By the names that templates use.
@@ -81,17 +109,9 @@ std::string text_of(const Content& content) {
   return text;
 }
 
-std::vector<const ImagePart*> images_of(const Content& content) {
-  std::vector<const ImagePart*> images;
-  if (const auto* parts = std::get_if<std::vector<Part>>(&content)) {
-    for (const Part& part : *parts) {
-      if (const auto* image = std::get_if<ImagePart>(&part)) {
-        images.push_back(image);
-      }
-    }
-  }
-  return images;
-}
+std::vector<const ImagePart*> images_of(const Content& content) { return parts_of<ImagePart>(content); }
+
+std::vector<const SoundPart*> sounds_of(const Content& content) { return parts_of<SoundPart>(content); }
 
 std::string_view name(Role role) { return role_names[static_cast<std::size_t>(role)]; }
 
@@ -132,15 +152,16 @@ ordered_json json_of(const Message& message) {
 
 ordered_json stored_json_of(const Message& message) {
   ordered_json json = json_of(message);
-  const std::vector<const ImagePart*> images = images_of(message.content);
-  auto image = images.begin();
-  for (std::size_t i = 0; image != images.end(); ++i) {
-    ordered_json& part = json["content"][i];
-    if (is_image_part(part)) {
-      part["url"] = (*image)->url;
-      part["field"] = (*image)->field;
-      ++image;
-    }
+  const auto* parts = std::get_if<std::vector<Part>>(&message.content);
+  for (std::size_t i = 0; parts != nullptr && i < parts->size(); ++i) {
+    const auto store = [&](const auto* held) {
+      if (held != nullptr) {
+        json["content"][i]["url"] = held->url;
+        json["content"][i]["field"] = held->field;
+      }
+    };
+    store(std::get_if<ImagePart>(&(*parts)[i]));
+    store(std::get_if<SoundPart>(&(*parts)[i]));
   }
   return json;
 }
@@ -168,14 +189,9 @@ Message message_of_json(const ordered_json& json) {
   return message;
 }
 
-std::vector<const ImagePart*> Conversation::images() const {
-  std::vector<const ImagePart*> images;
-  for (const Message& message : messages) {
-    const std::vector<const ImagePart*> held = images_of(message.content);
-    images.insert(images.end(), held.begin(), held.end());
-  }
-  return images;
-}
+std::vector<const ImagePart*> Conversation::images() const { return parts_of<ImagePart>(messages); }
+
+std::vector<const SoundPart*> Conversation::sounds() const { return parts_of<SoundPart>(messages); }
 
 bool Conversation::ends_with_answer() const {
   return !messages.empty() && messages.back().role == Role::assistant && messages.back().calls.empty();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,8 +27,15 @@ struct ImagePart {
   std::string field{};  ///< the request's field that holds it, for messages
   bool operator==(const ImagePart&) const = default;
 };
-/// One part of a content. What a model sees beside text becomes an alternative of it.
-using Part = std::variant<TextPart, ImagePart>;
+/// A recording, likewise.
+struct SoundPart {
+  std::string url;                             ///< "data:;base64,...", or the address of a file
+  std::string field{};                         ///< the request's field that holds it, for messages
+  std::shared_ptr<const std::string> bytes{};  ///< the file itself, in place of `url`; is not stored
+  bool operator==(const SoundPart&) const = default;
+};
+/// One part of a content. What a model takes beside text becomes an alternative of it.
+using Part = std::variant<TextPart, ImagePart, SoundPart>;
 /// None, one text, or parts. Templates distinguish a text from a single part.
 using Content = std::variant<std::monostate, std::string, std::vector<Part>>;
 
@@ -37,6 +45,8 @@ Content content_of(std::vector<Part> parts);
 std::string text_of(const Content& content);
 /// Its images, in their order.
 std::vector<const ImagePart*> images_of(const Content& content);
+/// Its recordings, likewise.
+std::vector<const SoundPart*> sounds_of(const Content& content);
 
 enum class Role : std::uint8_t { system, developer, user, assistant, tool };
 std::string_view name(Role role);
@@ -63,9 +73,9 @@ struct Message {
 
 inline Message text_message(Role role, std::string text) { return {.role = role, .content = std::move(text)}; }
 
-/// In the form of ChatRequest::messages, where an image is a mark of its place alone.
+/// In the form of ChatRequest::messages, where an image or a recording is a mark of its place alone.
 nlohmann::ordered_json json_of(const Message& message);
-/// The same with all that images hold, to be read again by message_of_json().
+/// The same with all that images and recordings hold, to be read again by message_of_json().
 nlohmann::ordered_json stored_json_of(const Message& message);
 /// Reads what stored_json_of() has written of a valid message.
 Message message_of_json(const nlohmann::ordered_json& json);
@@ -110,6 +120,7 @@ struct Conversation {
 
   /// Of all messages, in their order.
   [[nodiscard]] std::vector<const ImagePart*> images() const;
+  [[nodiscard]] std::vector<const SoundPart*> sounds() const;
   /// Whether it ends with an assistant's message that an answer can continue.
   [[nodiscard]] bool ends_with_answer() const;
   /// The text of the last message if the answer continues it, else "".

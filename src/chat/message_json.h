@@ -41,6 +41,13 @@ inline bool is_image_part(const nlohmann::ordered_json& part) {
   return part.is_object() && string_of(part, "type") == "image";
 }
 
+/// The place of a recording among them.
+inline nlohmann::ordered_json sound_part() { return {{"type", "audio"}}; }
+inline bool is_sound_part(const nlohmann::ordered_json& part) {
+  return part.is_object() && string_of(part, "type") == "audio";
+}
+inline bool is_media_part(const nlohmann::ordered_json& part) { return is_image_part(part) || is_sound_part(part); }
+
 /// A tool.
 inline nlohmann::ordered_json wrapped_function(nlohmann::ordered_json function) {
   return {{"type", "function"}, {"function", std::move(function)}};

@@ -60,7 +60,7 @@ SequenceCache::Size cache_size(const EngineParts& parts, const EngineOptions& op
 PieceKey identity_of_model(const EngineParts& parts) {
   std::vector<const GgufFile*> files;
   const GgufFile* const draft = parts.eagle != nullptr ? &parts.eagle->file : nullptr;  // its K and V are in the blocks
-  for (const GgufFile* file : {parts.file.get(), parts.vision_file.get(), draft}) {
+  for (const GgufFile* file : {parts.file.get(), parts.mmproj_file.get(), draft}) {
     if (file != nullptr) {
       files.push_back(file);
     }
@@ -80,17 +80,23 @@ std::optional<MtpDrafts> mtp_drafts(const EngineParts& parts, const EngineOption
              : std::nullopt;
 }
 
-/// Why the images of a request can't be seen; "" if they can.
-std::string image_refusal(const Request& request, const VisionModel* vision) {
-  if (vision == nullptr && !request.spans.empty()) {
-    return "the model sees no images: it was loaded without an image encoder (mmproj)";
-  }
-  if (request.spans.size() != request.images.size()) {
-    return fmt::format("the prompt has places for {} images, {} came with it", request.spans.size(), request.images.size());
+/// Why the images and recordings of a request can't be encoded; "" if they can.
+std::string input_refusal(const Request& request, const EngineParts& parts) {
+  if (request.spans.size() != request.inputs.size()) {
+    return fmt::format("the prompt has places for {} images and pieces of recordings, {} came with it", request.spans.size(),
+                       request.inputs.size());
   }
   for (std::size_t i = 0; i < request.spans.size(); ++i) {
-    if (request.images[i] == nullptr || request.images[i]->tokens != request.spans[i].count) {
-      return fmt::format("image {} has other tokens than the prompt has for it", i);
+    const EncoderInput& input = request.inputs[i];
+    if (tokens_of(input) == 0 || tokens_of(input) != request.spans[i].count) {
+      return fmt::format("image or piece {} has other tokens than the prompt has for it", i);
+    }
+    const bool is_sound = std::holds_alternative<std::shared_ptr<const PreparedSound>>(input);
+    if (is_sound && parts.audio == nullptr) {
+      return "the model hears no recordings: it was loaded without an audio encoder (mmproj)";
+    }
+    if (!is_sound && parts.vision == nullptr) {
+      return "the model sees no images: it was loaded without an image encoder (mmproj)";
     }
   }
   return {};
@@ -103,7 +109,7 @@ Engine::State::State(EngineParts engine_parts, const EngineOptions& options)
       host_memory(host_memory_of(parts, options)),
       cache(cache_size(parts, options, host_memory ? host_memory->sources() : std::vector<HostBlockSource*>())),
       scheduler(scheduler_limits(parts, options), cache),
-      runner(*parts.model, *parts.memory, parts.vision.get(), uses_mtp(parts, options)),
+      runner(*parts.model, *parts.memory, parts.vision.get(), parts.audio.get(), uses_mtp(parts, options)),
       adapters(*parts.model),
       drafts(options.drafts, parts.model->config().vocab, std::move(parts.draft_model), mtp_drafts(parts, options)),
       recovery(static_cast<std::size_t>(scheduler.limits().max_sequences)),
@@ -153,7 +159,7 @@ RequestRefusal Engine::State::refusal(const Request& request, int count) const {
       return invalid(fmt::format("bad_words names token {}, the vocabulary has {} tokens", *token, vocab));
     }
   }
-  if (std::string reason = image_refusal(request, parts.vision.get()); !reason.empty()) {
+  if (std::string reason = input_refusal(request, parts); !reason.empty()) {
     return invalid(std::move(reason));
   }
   if (std::string reason = adapters.refusal(request); !reason.empty()) {
@@ -426,6 +432,7 @@ EngineSlots* Engine::slots() {
 }
 
 const VisionModel* Engine::vision() const { return state_->parts.vision.get(); }
+const AudioModel* Engine::audio() const { return state_->parts.audio.get(); }
 const Model& Engine::model() const { return *state_->parts.model; }
 Model& Engine::model() { return *state_->parts.model; }
 Device& Engine::device() { return *state_->parts.device; }

@@ -103,8 +103,8 @@ struct EngineOptions {
   std::vector<AdapterOptions> adapters{};  ///< loaded with the model
   std::vector<ControlVectorFile> control_vectors{};  ///< added to the outputs of layers, for all requests
   ControlLayers control_layers{};
-  /// The file of the model's image encoder (mmproj); "": it sees no images. A step then has at least the tokens of the
-  /// largest image, beside one of each other sequence.
+  /// The file of the model's encoders of images and recordings (mmproj); "": it reads text alone. A step then has at least
+  /// the tokens of the largest image or piece, beside one of each other sequence.
   std::string mmproj{};
   /// It was found beside the model. One that is not this model's, or can't be computed, is passed over with a warning.
   bool mmproj_is_found = false;
@@ -214,6 +214,7 @@ struct EngineStatus {
 
 struct EngineParts;
 class EngineSlots;
+class AudioModel;
 class VisionModel;
 
 /// Runs a model for several requests at once. Not thread-safe: one thread owns it.
@@ -260,8 +261,10 @@ class Engine {
   /// The slots that name conversations; null without EngineOptions::slots, or where host memory has no room for prompts.
   [[nodiscard]] EngineSlots* slots();
 
-  /// The image encoder, null for a model that sees no images. Requests get images by add_image() (engine/images.h).
+  /// The image encoder, null for a model that sees no images. Requests get images by add_input() (engine/images.h).
   [[nodiscard]] const VisionModel* vision() const;
+  /// The audio encoder, null for a model that hears no recordings.
+  [[nodiscard]] const AudioModel* audio() const;
   [[nodiscard]] const Model& model() const;
   [[nodiscard]] Model& model();
   [[nodiscard]] SequenceMemory& memory();

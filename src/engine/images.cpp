@@ -2,20 +2,34 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 
 namespace rocmforge {
 namespace {
 
-/// The positions that an image takes of those behind it, in multimodal RoPE.
-std::int32_t extent(const PreparedImage& image) { return std::max(image.grid_x, image.grid_y); }
+using ImagePointer = std::shared_ptr<const PreparedImage>;
+using SoundPointer = std::shared_ptr<const PreparedSound>;
+
+/// Null for a recording.
+const PreparedImage* image_of(const EncoderInput& input) {
+  const auto* image = std::get_if<ImagePointer>(&input);
+  return image != nullptr ? image->get() : nullptr;
+}
+
+/// The positions that the tokens take of those behind them, in multimodal RoPE.
+std::int32_t extent(const EncoderInput& input) {
+  const PreparedImage* image = image_of(input);
+  return image != nullptr ? std::max(image->grid_x, image->grid_y) : tokens_of(input);
+}
 
 /// A chunk has all of a span or nothing.
 bool is_whole_in(const TokenSpan& span, const ScheduledChunk& chunk) {
   return span.first >= chunk.first && span.end() <= chunk.first + chunk.count;
 }
 
-/// Walks the positions of a sequence with images, [tokens, 3] of time, row and column: a text counts up on all axes; an
-/// image stays at one time, its rows and columns count from there, and the text behind it goes on behind the longer side.
+/// Walks the positions of a sequence with images, [tokens, 3] of time, row and column: a text and a recording count up on
+/// all axes; an image stays at one time, its rows and columns count from there, and the text behind it goes on behind the
+/// longer side.
 class PositionWalk {
  public:
   explicit PositionWalk(const Request& request) : request_(&request) {}
@@ -23,7 +37,7 @@ class PositionWalk {
   /// The images that end before `cell`, which is in none.
   void skip_to(std::int32_t cell) {
     for (; next_ < request_->spans.size() && request_->spans[next_].end() <= cell; ++next_) {
-      saved_ += request_->spans[next_].count - extent(*request_->images[next_]);
+      saved_ += request_->spans[next_].count - extent(request_->inputs[next_]);
     }
   }
   [[nodiscard]] bool begins_image(std::int32_t cell) const {
@@ -40,14 +54,19 @@ class PositionWalk {
 
 }  // namespace
 
-void add_image(Request& request, std::int32_t first, std::shared_ptr<const PreparedImage> image) {
-  request.spans.push_back({.first = first, .count = image->tokens, .content = image->content});
-  request.images.push_back(std::move(image));
+std::int32_t tokens_of(const EncoderInput& input) {
+  return std::visit([](const auto& held) { return held != nullptr ? held->tokens : 0; }, input);
+}
+
+void add_input(Request& request, std::int32_t first, EncoderInput input) {
+  const auto content = std::visit([](const auto& held) { return held->content; }, input);
+  request.spans.push_back({.first = first, .count = tokens_of(input), .content = content});
+  request.inputs.push_back(std::move(input));
 }
 
 void StepImages::add(const ScheduledChunk& chunk, BatchPlan& batch) {
   const Request& request = chunk.sequence->request;
-  if (request.images.empty()) {
+  if (request.inputs.empty()) {
     return;
   }
   if (text_->position_axes > 1) {
@@ -63,19 +82,20 @@ void StepImages::add(const ScheduledChunk& chunk, BatchPlan& batch) {
       batch.given_rows.push_back(static_cast<std::int32_t>(batch.given_rows.size()));
       batch.overwritten_rows.push_back(row_of_cell_0 + span.first + token);
     }
-    if (vision_->config().both_directions) {
+    if (image_of(request.inputs[i]) != nullptr && vision_->config().both_directions) {
       batch.add_span(span.first - chunk.first, span.count);
     }
-    images_.push_back(request.images[i].get());
+    inputs_.push_back(&request.inputs[i]);
   }
 }
 
 double StepImages::flops(const ScheduledChunk& chunk) const {
   const Request& request = chunk.sequence->request;
   double sum = 0.0;
-  for (std::size_t i = 0; i < request.images.size(); ++i) {
+  for (std::size_t i = 0; i < request.inputs.size(); ++i) {
     if (is_whole_in(request.spans[i], chunk)) {
-      sum += vision_->flops(*request.images[i]);
+      const PreparedImage* image = image_of(request.inputs[i]);
+      sum += image != nullptr ? vision_->flops(*image) : audio_->flops(*std::get<SoundPointer>(request.inputs[i]));
     }
   }
   return sum;
@@ -96,24 +116,48 @@ void StepImages::set_positions(const ScheduledChunk& chunk, BatchPlan& batch) {
       ++cell;
       continue;
     }
-    const PreparedImage& image = *request.images[walk.next_image()];
-    for (std::int32_t token = 0; token < image.tokens; ++token, ++cell) {
-      positions_.insert(positions_.end(), {position, position + token / image.grid_x, position + token % image.grid_x});
+    const EncoderInput& input = request.inputs[walk.next_image()];
+    const PreparedImage* image = image_of(input);
+    for (std::int32_t token = 0; token < tokens_of(input); ++token, ++cell) {
+      if (image != nullptr) {
+        positions_.insert(positions_.end(), {position, position + token / image->grid_x, position + token % image->grid_x});
+      } else {
+        positions_.insert(positions_.end(), static_cast<std::size_t>(axes), position + token);
+      }
     }
     walk.skip_to(cell);
   }
   batch.set_positions(positions_, axes);
 }
 
-void StepImages::encode(BatchPlan& batch) {
-  if (images_.empty()) {
-    return;
-  }
-  batch.given = vision_->encode_rows(images_);
-  if (on_host_) {
-    batch.given.on_host = vision_->read_rows(batch.given).data();
+std::size_t StepImages::encode_alike(std::size_t begin, std::optional<GivenRows>& rows) {
+  if (const auto* sound = std::get_if<SoundPointer>(inputs_[begin])) {
+    const PreparedSound* const piece = sound->get();
+    rows = audio_->encode_rows({&piece, 1}, rows);
+    return begin + 1;
   }
   images_.clear();
+  std::size_t end = begin;
+  for (const PreparedImage* image = nullptr; end < inputs_.size() && (image = image_of(*inputs_[end])) != nullptr; ++end) {
+    images_.push_back(image);
+  }
+  rows = vision_->encode_rows(images_, rows);
+  return end;
+}
+
+void StepImages::encode(BatchPlan& batch) {
+  if (inputs_.empty()) {
+    return;
+  }
+  std::optional<GivenRows> rows;
+  for (std::size_t begin = 0; begin < inputs_.size();) {
+    begin = encode_alike(begin, rows);
+  }
+  batch.given = *rows;
+  if (on_host_) {
+    batch.given.on_host = (vision_ != nullptr ? vision_->read_rows(batch.given) : audio_->read_rows(batch.given)).data();
+  }
+  inputs_.clear();
 }
 
 }  // namespace rocmforge

@@ -20,6 +20,19 @@ namespace rocmforge {
 
 namespace {
 
+/// Both put rows into the same memory, so that those of a step follow each other.
+void load_encoders(PlannedModel& planned, EngineParts& parts) {
+  parts.mmproj_file = std::move(planned.mmproj_file);
+  parts.vision = std::move(planned.vision);
+  parts.audio = std::move(planned.audio);
+  if (parts.vision != nullptr) {
+    parts.vision->load(*parts.device, *parts.pool);
+  }
+  if (parts.audio != nullptr) {
+    parts.audio->load(*parts.device, *parts.pool, parts.vision != nullptr ? parts.vision->row_memory() : nullptr);
+  }
+}
+
 EngineParts load_parts(PlannedModel planned, const EngineOptions& options) {
   if (planned.placement) {
     log_warning("{}: {}", planned.file->path().string(), planned.placement->describe());
@@ -54,10 +67,8 @@ EngineParts load_parts(PlannedModel planned, const EngineOptions& options) {
   parts.memory =
       std::make_unique<SequenceMemory>(devices, parts.model->of_rank(0).kv_groups(),
                                        memory_size(*parts.model, planned.memory.blocks, planned.memory.state_slots));
-  if (planned.vision != nullptr && leads(options)) {
-    parts.vision_file = std::move(planned.vision_file);
-    parts.vision = std::move(planned.vision);
-    parts.vision->load(*parts.device, *parts.pool);
+  if (planned.mmproj_file != nullptr && leads(options)) {
+    load_encoders(planned, parts);
   }
   return parts;
 }

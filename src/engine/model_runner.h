@@ -32,12 +32,13 @@ void add_tokens(const ScheduledChunk& chunk, std::span<const std::int32_t> token
 /// Turns the scheduler's chunks into a flat batch and runs the model on it, including the draw of the next tokens.
 class ModelRunner {
  public:
-  /// `vision` encodes the images of sequences that have some; it may be null. `wants_states`: the hidden states of all rows
-  /// are wanted in every step (MtpDrafts).
-  ModelRunner(Model& model, SequenceMemory& memory, VisionModel* vision = nullptr, bool wants_states = false)
+  /// `vision` encodes the images of sequences that have some, `audio` their recordings; both may be null. `wants_states`:
+  /// the hidden states of all rows are wanted in every step (MtpDrafts).
+  ModelRunner(Model& model, SequenceMemory& memory, VisionModel* vision = nullptr, AudioModel* audio = nullptr,
+              bool wants_states = false)
       : model_(&model),
         memory_(&memory),
-        images_(model.config(), vision, model.parts_on_host()),
+        images_(model.config(), vision, audio, model.parts_on_host()),
         wants_states_(wants_states) {}
 
   /// How the next token of a chunk's sequence is drawn, for each row that it draws; first appends its adjustments and its

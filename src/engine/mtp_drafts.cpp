@@ -7,7 +7,7 @@
 namespace rocmforge {
 
 MtpDrafts::MtpDrafts(Model& model, SequenceMemory& memory, bool has_keys)
-    : model_(&model), memory_(&memory), has_keys_(has_keys), positions_(model.config(), nullptr, false) {}
+    : model_(&model), memory_(&memory), has_keys_(has_keys), positions_(model.config(), nullptr, nullptr, false) {}
 
 void MtpDrafts::begin_pass(const BatchPlan& plan) {
   pass_ = plan;

@@ -16,6 +16,7 @@
 #include "base/thread_pool.h"
 #include "device/device_label.h"
 #include "device/peers.h"
+#include "engine/plan_encoders.h"
 #include "engine/plan_stages.h"
 #include "kernels/register_all.h"
 #include "memory/kv_group.h"
@@ -37,8 +38,6 @@ CpuIsa isa_limit(const std::string& wanted) {
   }
   throw Error(fmt::format("instruction set '{}' is not one of generic, neon, avx2, avxvnni, avx512", wanted));
 }
-
-bool names_several(std::string_view device) { return device.find(',') != std::string_view::npos; }
 
 void check_options(const EngineOptions& options) {
   const auto at_least = [](const char* option, std::int64_t value, std::int64_t least) {
@@ -264,51 +263,6 @@ void open_draft(PlannedModel& planned, const EngineOptions& options, const Model
   }
 }
 
-std::int32_t image_tokens(const EngineOptions& options) {
-  return options.image_tokens > 0 ? options.image_tokens : default_image_tokens;
-}
-
-/// An image is computed whole, beside one token of each other sequence.
-void make_room_for_images(EngineOptions& options, const VisionConfig& vision) {
-  options.max_batch_tokens = std::max(options.max_batch_tokens, vision.max_tokens + options.max_sequences - 1);
-  options.model.given_rows = true;
-  options.model.spans = options.model.spans || vision.both_directions;
-}
-
-/// Opens the image encoder's file. An image's rows lie in the memory of one GPU, and no other rank waits for them.
-void open_vision(PlannedModel& planned, const ModelConfig& text, EngineOptions& options) {
-  try {
-    if (names_several(options.device)) {
-      throw Error(options.mmproj + ": a model that GPUs share reads no images");
-    }
-    auto file = std::make_unique<const GgufFile>(options.mmproj);
-    make_room_for_images(options, VisionConfig::from_gguf(*file, text, image_tokens(options)));
-    planned.vision_file = std::move(file);
-  } catch (const Error& error) {
-    if (!options.mmproj_is_found) {
-      throw;
-    }
-    log_warning("images are not seen: {}", error.what());
-  }
-}
-
-/// The encoder, on the model's device.
-void plan_vision(PlannedModel& planned, const ModelConfig& text, const EngineOptions& options, bool small_weights) {
-  planned.vision = VisionModel::plan(*planned.vision_file, text, *planned.registry, planned.device->info(), planned.threads,
-                                     {.max_tokens = image_tokens(options),
-                                      .max_rows = options.max_batch_tokens,
-                                      .overlap = options.model.overlap,
-                                      .small_weights = small_weights});
-}
-
-void count_vision(PlannedModel& planned) {
-  if (planned.vision == nullptr) {
-    return;
-  }
-  planned.memory.weight_bytes += encoder_weight_bytes(planned);
-  planned.memory.workspace_bytes += static_cast<std::int64_t>(planned.vision->workspace_bytes());
-}
-
 /// Whether memory decides the context.
 bool chooses_context(const EngineOptions& options, const ModelConfig& config) {
   return options.context_length == 0 && options.fitting_contexts > 0 && !config.encoder.is_encoder &&
@@ -369,15 +323,6 @@ std::int64_t PlannedModel::device_bytes() const {
   return bytes;
 }
 
-std::int64_t encoder_weight_bytes(const PlannedModel& planned) {
-  if (planned.vision == nullptr) {
-    return 0;
-  }
-  const std::size_t packed = planned.vision->packed_bytes();
-  const bool on_gpu = planned.device->is_gpu();
-  return static_cast<std::int64_t>(on_gpu ? packed : std::max<std::size_t>(packed, planned.vision_file->file_bytes()));
-}
-
 PlannedModel plan_model(const std::string& path, const EngineOptions& wanted, std::unique_ptr<Device> device) {
   check_options(wanted);
   PlannedModel planned;
@@ -385,7 +330,7 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& wanted, st
   const ModelConfig config = ModelConfig::from_gguf(*planned.file);
   EngineOptions options = wanted;
   if (!options.mmproj.empty()) {
-    open_vision(planned, config, options);
+    open_encoders(planned, config, options);
   }
   planned.max_batch_tokens = options.max_batch_tokens;
   decide_mtp(options.drafts, *planned.file, config);
@@ -433,9 +378,7 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& wanted, st
     planned.model = naming_file(path, [&] {
       return Model::plan(*planned.file, *planned.registry, planned.device->info(), planned.threads, model_options);
     });
-    if (planned.vision_file != nullptr) {
-      plan_vision(planned, config, options, model_options.small_weights);
-    }
+    plan_encoders(planned, config, options, model_options.small_weights);
     const GgufFile* const draft = planned.draft_file();
     const std::uint64_t draft_bytes = draft != nullptr ? draft->file_bytes() : 0;
     planned.memory = memory_needs(planned.file->file_bytes() + draft_bytes, *planned.model, planned.devices(),
@@ -446,7 +389,7 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& wanted, st
       planned.stage_memory = stage_memory_needs(*planned.model, planned.devices(), planned.memory);
     }
     count_processes(planned, options.model.processes);
-    count_vision(planned);
+    count_encoders(planned);
     limit_memory(planned, options.placement);
   };
   const auto plan = [&] {

@@ -14,6 +14,7 @@
 #include "engine/engine_parts.h"
 #include "engine/memory_needs.h"
 #include "engine/place_model.h"
+#include "models/audio/audio_model.h"
 #include "models/config/assistant_file.h"
 #include "models/config/eagle_file.h"
 #include "models/model.h"
@@ -22,6 +23,9 @@
 #include "weights/gguf_file.h"
 
 namespace rocmforge {
+
+/// Whether EngineOptions::device names several, which share the model.
+inline bool names_several(std::string_view device) { return device.find(',') != std::string_view::npos; }
 
 /// Whether launches are merged (MergeLaunches).
 struct LaunchMerging {
@@ -39,8 +43,11 @@ struct PlannedModel {
   std::unique_ptr<Device> device;
   std::vector<std::unique_ptr<Device>> further{};  ///< the devices behind the first, where several share the model
   std::unique_ptr<Model> model;
-  std::unique_ptr<const GgufFile> vision_file{};     ///< null for a model that sees no images
-  std::unique_ptr<VisionModel> vision{};             ///< likewise
+  std::unique_ptr<const GgufFile> mmproj_file{};     ///< null for a model that reads text alone
+  bool sees = false;                                 ///< images, by that file
+  bool hears = false;                                ///< recordings, likewise
+  std::unique_ptr<VisionModel> vision{};             ///< null for one that sees no images
+  std::unique_ptr<AudioModel> audio{};               ///< null for one that hears no recordings
   std::shared_ptr<const ControlVectors> control{};   ///< of the model; null without any
   std::shared_ptr<const EagleFile> eagle{};          ///< DraftOptions::model, where it is an EAGLE3 draft
   std::shared_ptr<const AssistantFile> assistant{};  ///< the same, where it is an assistant
@@ -57,6 +64,8 @@ struct PlannedModel {
   LaunchMerging merging;
   double product_groups = 1.0;  ///< of product_group_choices(): what the saved check found fastest
 
+  /// Those that there are.
+  [[nodiscard]] std::vector<const MediaEncoder*> encoders() const;
   /// All devices, or the only one, with the host beside them.
   [[nodiscard]] Devices devices() const { return devices_of(*device, host.get(), further); }
   /// That of DraftOptions::model, where it is a part of the model and no model of its own; else null.
@@ -71,8 +80,9 @@ struct PlannedModel {
   }
 };
 
-/// Bytes of the image encoder's weights, as MemoryNeeds::weight_bytes counts them; 0 without one.
+/// Bytes of the encoders' weights, as MemoryNeeds::weight_bytes counts them, and of their workspaces; 0 without one.
 std::int64_t encoder_weight_bytes(const PlannedModel& planned);
+std::int64_t encoder_workspace_bytes(const PlannedModel& planned);
 
 /// Returns what `body` returns. Adds the file's name to an Error that does not begin with it: errors in the file already
 /// name it, errors of the machine do not.

@@ -42,6 +42,9 @@ struct ModelOptions {
   bool small_weights =
       false;               ///< no layout of weights that takes more than 9/8 of the file's bytes, where there is a choice
   std::int32_t ranks = 1;  ///< that share each layer, see TensorParallel
+  /// Prompts' steps of so many rows are computed in halves, so that their sums over the ranks cross the links beside
+  /// products (StepHalves); 0: where it pays.
+  std::int64_t halves_from = 0;
   RankProcesses* processes = nullptr;  ///< that share each layer, this one among them: see ProcessRank; outlives the model
   /// Each device has some of the layers (LayerPipeline): the ends of those of each, ascending, the last one the number of
   /// layers. Empty: one device, or one of several ranks, has all.

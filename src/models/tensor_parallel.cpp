@@ -60,13 +60,17 @@ void TensorParallel::load(const Devices& devices, ThreadPool& pool) {
     for (std::int32_t rank = 0; rank < ranks(); ++rank) {
       each.push_back(&devices.of_rank(static_cast<std::size_t>(rank)).at(Side::device));
     }
-    devices_->open(std::move(each));
+    devices_->open(std::move(each), {}, half_elements());
   }
   on_all_ranks([&](std::size_t rank) { models_[rank]->load(devices.of_rank(rank), *pools_[rank]); });
 }
 
+std::int64_t TensorParallel::half_elements() const {
+  return first().halves_from() > 0 ? first().most_half_rows() * config().hidden : 0;
+}
+
 std::vector<RankBytes> TensorParallel::rank_bytes() const {
-  const std::size_t exchanged = devices_ != nullptr ? DeviceRanks::device_bytes(ranks()) : 0;
+  const std::size_t exchanged = devices_ != nullptr ? DeviceRanks::device_bytes(ranks(), half_elements()) : 0;
   std::vector<RankBytes> bytes;
   for (const auto& model : models_) {
     bytes.push_back({.weights = model->device_weight_bytes(), .workspace = model->workspace_bytes() + exchanged});

@@ -56,6 +56,8 @@ class TensorParallel final : public Model {
 
  private:
   [[nodiscard]] const Transformer& first() const { return *models_[0]; }
+  /// The most elements of a sum of half a step; 0 where none is computed in halves.
+  [[nodiscard]] std::int64_t half_elements() const;
   /// Calls work(rank) on the thread of each rank.
   void on_all_ranks(const std::function<void(std::size_t)>& work);
 

@@ -71,6 +71,18 @@ Transformer::Transformer(ModelConfig config, const GgufFile& file, const KernelR
   plan_draft(planner);
   kv_groups_ = plan_.memory.groups();
   plan_.position_axes = config_.position_axes;
+  plan_.halves_from = choose_halves_from();
+}
+
+std::int64_t Transformer::choose_halves_from() const {
+  const bool any_states = plan_.memory.state_bytes(Side::device) > 0 || plan_.states_elsewhere;
+  // A draft's features are rows of all its layers, of another width than other buffers' for each token.
+  if (options_.communicator == nullptr || any_states || options_.eagle != nullptr || config_.encoder.is_encoder) {
+    return 0;
+  }
+  const std::int64_t rows =
+      options_.halves_from > 0 ? options_.halves_from : options_.communicator->halves_from(config_.hidden);
+  return rows <= options_.max_batch_tokens ? rows : 0;
 }
 
 void Transformer::check_context(const GgufFile& file) const {
@@ -236,6 +248,7 @@ void Transformer::load(const Devices& devices, ThreadPool& pool) {
   if (plan_.host) {
     host_rank_.emplace(plan_, options_, devices, Side::host, pool, progress(0.0, share));
   }
+  plan_.halves_from = choose_halves_from();
   rank_.emplace(plan_, options_, devices, Side::device, pool, progress(share, 1.0));
   if (is_first_rank(options_.communicator) && ends()) {  // once for all ranks and stages
     plan_.weights.warn_of_unused();
@@ -310,6 +323,7 @@ Pass Transformer::layers_pass() const {
           .gathers = output_.has_value() && config_.per_layer_width == 0,
           .begin_side = options_.placement.embedding,
           .output_side = options_.placement.output,
+          .halves_from = plan_.halves_from,
           .hands_on = !ends(),
           .crossing = crossing_ ? &*crossing_ : nullptr};
 }
@@ -375,6 +389,7 @@ Pass Transformer::mtp_pass(std::size_t block) const {
   pass.output = &own.output();
   pass.begin_side = options_.placement.output;
   pass.hands_on = false;
+  pass.halves_from = 0;
   return pass;
 }
 
@@ -428,13 +443,35 @@ void Transformer::run_step(const Pass& pass, const BatchPlan& batch, SequenceMem
     if (options_.communicator != nullptr) {
       options_.communicator->begin_work();
     }
-    compute(pass, arrays, host ? &*host : nullptr, memory, run);
+    compute(pass, arrays, host ? &*host : nullptr, cut(pass, batch), memory, run);
   });
 }
 
-void Transformer::compute(const Pass& pass, const StepArrays& arrays, const StepArrays* host, SequenceMemory& memory,
-                          const RunOperations& run) {
+StepHalves* Transformer::cut(const Pass& pass, const BatchPlan& batch) {
+  halves_.row = pass.halves_from > 0 && batch.num_tokens() >= pass.halves_from ? cut_row(batch) : 0;
+  if (halves_.row == 0) {
+    return nullptr;
+  }
+  take_rows(batch, 0, halves_.row, halves_.plans[0]);
+  take_rows(batch, halves_.row, batch.num_tokens(), halves_.plans[1]);
+  for (std::size_t half = 0; half < halves_.plans.size(); ++half) {
+    halves_.arrays[half] = rank_->arrays_of_half(half, halves_.plans[half]);
+  }
+  return &halves_;
+}
+
+void Transformer::compute(const Pass& pass, const StepArrays& arrays, const StepArrays* host, const StepHalves* halves,
+                          SequenceMemory& memory, const RunOperations& run) {
   SideSteps steps{begin_step(arrays, memory.states(), *rank_)};
+  if (halves != nullptr) {
+    steps.halves.emplace();
+    for (std::size_t half = 0; half < halves->arrays.size(); ++half) {
+      Step& step = (*steps.halves)[half];
+      step = begin_step(halves->arrays[half], memory.states(), *rank_);
+      step.half = half;
+      step.buffers = plan_.buffers.behind(step.buffers, half == 0 ? 0 : halves->row);
+    }
+  }
   HostStep beside;
   if (host != nullptr) {
     steps.host = begin_step(*host, memory.states(Side::host), *host_rank_);

@@ -19,6 +19,7 @@
 #include "models/plan/model_plan.h"
 #include "models/step/pass.h"
 #include "models/step/rank.h"
+#include "models/step/step_halves.h"
 #include "models/step/step_link.h"
 #include "models/step/step_results.h"
 
@@ -60,6 +61,9 @@ class Transformer final : public Model {
   [[nodiscard]] std::size_t drawn_bytes() const;
   /// Gives all planes of K and V blocks of that many positions, as those of the other stages have.
   void set_block_tokens(std::int32_t block_tokens) { rocmforge::set_block_tokens(kv_groups_, block_tokens); }
+  /// ModelPlan::halves_from, and the most rows of such a half.
+  [[nodiscard]] std::int64_t halves_from() const { return plan_.halves_from; }
+  [[nodiscard]] std::int64_t most_half_rows() const { return rocmforge::most_half_rows(options_.max_batch_tokens); }
   /// Whether a product of this model takes the adapter's pair for tensor `base`.
   [[nodiscard]] bool takes_adapter(std::string_view base) const;
 
@@ -126,15 +130,19 @@ class Transformer final : public Model {
   /// Plans the blocks of ModelOptions::eagle or assistant, if there are any.
   void plan_draft(Planner& planner);
   void plan_assistant(Planner& planner, const AssistantFile& assistant);
+  /// ModelPlan::halves_from, as the communicator sees it now.
+  [[nodiscard]] std::int64_t choose_halves_from() const;
 
   [[nodiscard]] Pass layers_pass() const;
   [[nodiscard]] Pass mtp_pass(std::size_t block) const;
   /// `goes_on`: from its own states in place of what the model has computed.
   [[nodiscard]] Pass draft_pass(bool goes_on) const;
   [[nodiscard]] Rank& output_rank() { return options_.placement.output == Side::host ? *host_rank_ : *rank_; }
-  /// `host`: the arrays for the host's part of a split model.
-  void compute(const Pass& pass, const StepArrays& arrays, const StepArrays* host, SequenceMemory& memory,
-               const RunOperations& run);
+  /// `host`: the arrays for the host's part of a split model. `halves`: of a step that is computed in two.
+  void compute(const Pass& pass, const StepArrays& arrays, const StepArrays* host, const StepHalves* halves,
+               SequenceMemory& memory, const RunOperations& run);
+  /// Cuts the step of `batch`, if it is to be computed in halves. Null if not.
+  [[nodiscard]] StepHalves* cut(const Pass& pass, const BatchPlan& batch);
   void run_step(const Pass& pass, const BatchPlan& batch, SequenceMemory& memory, bool recorded);
   /// Keeps the tokens that the step of `batch` has drawn, and hands them to the first stage.
   void keep_draws(const BatchPlan& batch);
@@ -166,6 +174,7 @@ class Transformer final : public Model {
   std::size_t layer_operations_ = 0;    ///< of the plan, before those of MTP blocks
   KvGroups kv_groups_;
   StepResults results_;
+  StepHalves halves_;                       ///< of the last step that was cut
   const ModelConfig* computed_ = &config_;  ///< of the last step: the model's, or the draft's
   std::int32_t step_tokens_ = 0;            ///< of the model's last step
   bool draft_drew_ = false;                 ///< the newest draws are the draft's

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "grammar/token_constraint.h"
@@ -17,6 +18,10 @@ namespace rocmforge {
 
 using RequestId = std::uint64_t;
 struct PreparedImage;  // of the models
+struct PreparedSound;  // likewise
+
+/// What an encoder makes the rows of some tokens of.
+using EncoderInput = std::variant<std::shared_ptr<const PreparedImage>, std::shared_ptr<const PreparedSound>>;
 
 enum class FinishReason {
   none,     ///< still running
@@ -59,8 +64,8 @@ struct AdapterScale {
 
 struct Request {
   std::vector<std::int32_t> prompt{};
-  std::vector<TokenSpan> spans{};                              ///< of the prompt, ascending: tokens of images
-  std::vector<std::shared_ptr<const PreparedImage>> images{};  ///< [spans]
+  std::vector<TokenSpan> spans{};      ///< of the prompt, ascending: tokens of images and recordings
+  std::vector<EncoderInput> inputs{};  ///< [spans]
   SamplingParams sampling{};
   std::int32_t max_tokens = -1;             ///< -1: until an end token or the context's end; 0: only the prompt is computed
   std::vector<std::string> stop{};          ///< text at which the answer ends (the text itself is not part of the answer)

@@ -18,6 +18,10 @@ ChatCall render_chat(Conversation conversation, const ServedModel& model, Readin
     throw ServiceError(ServiceError::Kind::unsupported, "the model reads text alone and can't see images",
                        images.front()->field);
   }
+  if (const auto sounds = conversation.sounds(); !sounds.empty() && !model.sounds) {
+    throw ServiceError(ServiceError::Kind::unsupported, "the model reads text alone and can't hear recordings",
+                       sounds.front()->field);
+  }
   if (templates == nullptr) {
     templates = model.templates.get();
   }
@@ -27,6 +31,7 @@ ChatCall render_chat(Conversation conversation, const ServedModel& model, Readin
   ChatRequest request = conversation.request();
   request.budget = &reading.budget;
   request.image_text = model.images ? model.images->text : "";
+  request.sound_text = model.sounds ? model.sounds->text : "";
   // The model's own names are few: searching all given ones for each would take quadratic time.
   for (const auto& [name, value] : model.template_arguments.items()) {
     if (!request.arguments.contains(name)) {

@@ -28,8 +28,9 @@ std::string bytes_of_data(std::string_view url) {
   return *std::move(bytes);
 }
 
-/// The file's bytes, which are counted.
-std::string bytes_of(std::string_view url, const ImageSources& sources, std::size_t most_bytes, Reading& reading) {
+}  // namespace
+
+std::string bytes_of_url(std::string_view url, const ImageSources& sources, std::size_t most_bytes, Reading& reading) {
   if (url.starts_with("data:")) {
     reading.hold(static_cast<std::int64_t>(url.size()));
     spend(&reading.budget, url.size() / 8);
@@ -53,10 +54,12 @@ std::string bytes_of(std::string_view url, const ImageSources& sources, std::siz
   return bytes;
 }
 
+namespace {
+
 Image read_image(const ImagePart& part, const ImageSources& sources, std::int64_t most_pixels, Reading& reading) {
   ImageLimits limits;
   limits.pixels = std::min(limits.pixels, most_pixels);
-  const std::string bytes = bytes_of(part.url, sources, limits.bytes, reading);
+  const std::string bytes = bytes_of_url(part.url, sources, limits.bytes, reading);
   const DecodeCost cost{.budget = &reading.budget, .hold = [&reading](std::int64_t more) { reading.hold(more); }};
   return decode_image({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()}, limits, cost);
 }
@@ -93,12 +96,12 @@ std::vector<Image> read_images(std::span<const ImagePart* const> parts, const Im
 
 std::vector<std::int32_t> places_of_images(std::size_t count, const ImageInput& input, const Tokenizer& tokenizer,
                                            std::span<const ChatSegment> segments, std::span<const std::int32_t> ids,
-                                           const std::string& field) {
+                                           const std::string& field, const MediaWords& words) {
   const std::int32_t placeholder = tokenizer.find(input.placeholder);
   if (placeholder < 0) {
     throw ServiceError(
         ServiceError::Kind::unsupported,
-        fmt::format("the model's vocabulary has no token '{}', which stands for an image", input.placeholder));
+        fmt::format("the model's vocabulary has no token '{}', which stands for {}", input.placeholder, words.one));
   }
   std::size_t written = 0;
   for (const ChatSegment& segment : segments) {
@@ -106,7 +109,7 @@ std::vector<std::int32_t> places_of_images(std::size_t count, const ImageInput& 
   }
   if (written != count) {
     throw ServiceError(ServiceError::Kind::invalid,
-                       fmt::format("the chat template writes {} marks for {} images", written, count), field);
+                       fmt::format("the chat template writes {} marks for {} {}", written, count, words.several), field);
   }
   std::vector<std::int32_t> places;
   for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -115,9 +118,9 @@ std::vector<std::int32_t> places_of_images(std::size_t count, const ImageInput& 
     }
   }
   if (places.size() != count) {
-    throw ServiceError(ServiceError::Kind::invalid,
-                       fmt::format("a text of the conversation holds '{}', which stands for an image", input.placeholder),
-                       field);
+    throw ServiceError(
+        ServiceError::Kind::invalid,
+        fmt::format("a text of the conversation holds '{}', which stands for {}", input.placeholder, words.one), field);
   }
   return places;
 }

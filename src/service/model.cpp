@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "models/audio/audio_model.h"
 #include "models/vision/vision_model.h"
 #include "service/service_error.h"
 
@@ -79,6 +80,11 @@ std::string_view vocabulary_kind(const ServedModel& model) {
   return "bpe";
 }
 
+ImageInput input_of(const MediaMarks& marks) {
+  return {.placeholder = marks.placeholder,
+          .text = marks.printed ? marks.before + marks.placeholder + marks.after : marks.placeholder};
+}
+
 /// Throws Error for a template that can't be read.
 ServedModel describe_model(const Engine& engine, const ServiceOptions& options) {
   ServedModel model;
@@ -99,9 +105,11 @@ ServedModel describe_model(const Engine& engine, const ServiceOptions& options) 
   model.images = options.images;
   model.vision = engine.vision();
   if (model.vision != nullptr) {
-    const MediaMarks& marks = model.vision->marks();
-    model.images = ImageInput{.placeholder = marks.placeholder,
-                              .text = marks.printed ? marks.before + marks.placeholder + marks.after : marks.placeholder};
+    model.images = input_of(model.vision->marks());
+  }
+  model.audio = engine.audio();
+  if (model.audio != nullptr) {
+    model.sounds = input_of(model.audio->config().marks);
   }
   model.image_sources = options.image_sources;
   model.salt_secret = engine.salt_secret();

@@ -44,6 +44,8 @@ struct ServedModel {
   std::optional<ImageInput> images{};                ///< empty: it reads text alone
   const VisionModel* vision = nullptr;               ///< its image encoder, of the engine
   ImageSources image_sources{};
+  std::optional<ImageInput> sounds{};          ///< as `images`, of recordings; empty: it hears none
+  const AudioModel* audio = nullptr;           ///< its audio encoder, of the engine
   std::string salt_secret{};                   ///< of its prompts (Engine::salt_secret), part of each salt
   std::shared_ptr<ServedAdapters> adapters{};  ///< the only part that changes; null for a model outside of an engine
 

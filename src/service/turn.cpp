@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -65,16 +67,34 @@ Constraint choose_constraint(std::optional<AnswerGrammar> grammar, const ToolUse
              : make_call_or_answer(wanted->clone(), use.calls, use.trigger, waits ? after_reasoning.text : "");
 }
 
-/// Decodes the images of a prompt and gives them to the request, or without an encoder to the turn.
-void add_images(Turn& turn, const ChatCall& call, const ServedModel& model, Reading& reading) {
-  const std::vector<const ImagePart*> parts = call.conversation.images();
-  if (parts.empty() || !model.images) {  // render_chat() has refused images where the model sees none
-    return;
-  }
-  const std::vector<std::int32_t> places = places_of_images(parts.size(), *model.images, model.text(), call.prompt.segments,
-                                                            turn.request.prompt, parts.front()->field);
+/// Decodes the images and recordings of a prompt and gives them to the request; images without an encoder to the turn.
+void add_media(Turn& turn, const ChatCall& call, const ServedModel& model, Reading& reading) {
+  std::vector<PlacedInput> inputs;
+  const auto places_of = [&](const auto& parts, const ImageInput& input, const MediaWords& words) {
+    return places_of_images(parts.size(), input, model.text(), call.prompt.segments, turn.request.prompt,
+                            parts.front()->field, words);
+  };
   ImageAllowance allowance;
-  turn.images = give_images(turn.request, parts, places, MarksAround::by_template, model, allowance, reading);
+  // render_chat() has refused what the model does not take.
+  if (const std::vector<const ImagePart*> parts = call.conversation.images(); !parts.empty()) {
+    const std::vector<std::int32_t> places = places_of(parts, *model.images, image_words);
+    if (model.vision == nullptr) {
+      turn.images = read_for_others(parts, places, model, allowance, reading);
+    } else {
+      inputs = prepare_images(parts, places, MarksAround::by_template, model, allowance, reading);
+    }
+  }
+  if (const std::vector<const SoundPart*> parts = call.conversation.sounds(); !parts.empty()) {
+    const std::vector<std::int32_t> places = places_of(parts, *model.sounds, sound_words);
+    std::ranges::move(prepare_sounds(parts, places, MarksAround::by_template, model, allowance, reading),
+                      std::back_inserter(inputs));
+  }
+  for (const PlacedInput& input : inputs) {
+    turn.sound_seconds += input.seconds;
+  }
+  if (!inputs.empty()) {
+    put_inputs(turn.request, std::move(inputs));
+  }
 }
 
 }  // namespace
@@ -85,7 +105,7 @@ Turn make_turn(TurnRequest asked, ModelInstance& model, Reading& reading) {
   ToolUse use = prepare_tools(call, asked.splits_reasoning, facts.text(), model.grammars(), reading);
   Turn turn{.request = std::move(asked.request)};
   turn.request.prompt = encode_prompt(reading, facts.text(), call.prompt.segments);
-  add_images(turn, call, facts, reading);
+  add_media(turn, call, facts, reading);
   turn.request.constraint = limit_reasoning(call.conversation.reasoning, use, facts,
                                             choose_constraint(std::move(asked.grammar), use, model.grammars(), reading));
   turn.conversation = std::move(call.conversation);

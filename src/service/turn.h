@@ -29,6 +29,7 @@ struct Turn {
   Request request{};
   /// Of the prompt, in the order of their places; empty where the model's own encoder takes them: then the request has them.
   std::vector<PromptImage> images{};
+  double sound_seconds = 0.0;          ///< of its recordings
   AnswerFormat format{};               ///< for AnswerParser
   std::string opening{};               ///< the beginning of a required call, which ends the prompt; the parser gets it first
   std::vector<std::string> relaxed{};  ///< the names of tools whose schema or syntax does not bind the answer

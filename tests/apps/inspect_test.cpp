@@ -65,6 +65,21 @@ TEST(Inspect, ThePlanHasTheImageEncodersMemoryAndKernels) {
             blind.at("memory").at("weights_bytes").get<std::int64_t>() + encoder.at("weight_bytes").get<std::int64_t>());
 }
 
+TEST(Inspect, ThePlanHasTheAudioEncodersMemoryAndKernels) {
+  const std::string folder = test::test_data("golden/models/audio/");
+  const auto with = [&](const std::string& form) {
+    return run_program(
+               {"inspect", folder + "qwen2a.gguf", "--device", "cpu", form, "--mmproj", folder + "mmproj-qwen2a.gguf"})
+        .out;
+  };
+  const std::string shown = with("--plan");
+  EXPECT_THAT(shown, testing::HasSubstr("mmproj-qwen2a.gguf, pieces of 0.64 s, of up to 16 tokens, weights "));
+  EXPECT_THAT(shown, testing::HasSubstr("a.conv1d.1"));
+  const json heard = json::parse(with("--json"));
+  EXPECT_FALSE(heard.contains("image_encoder"));
+  EXPECT_GT(heard.at("audio_encoder").at("workspace_bytes"), 0);
+}
+
 /// `inspect --plan` of the demo model on a card that is not there.
 class InspectOnACard : public testing::Test {
  protected:

@@ -136,24 +136,31 @@ void expect_all(const typename Op::Spec& spec, std::int64_t width, const std::st
   std::printf("%s: %lld elements compared\n", name.c_str(), static_cast<long long>(elements));
 }
 
-// Of Qwen3.5-35B-A3B and Qwen3-Next-80B-A3B.
+// Of Qwen3.5-35B-A3B and Qwen3-Next-80B-A3B; with decays of each key of Kimi Linear 48B-A3B, and with their floor of Ling 3.
 TEST(HugeRecurrentLayers, DeltaNet) {
-  for (const GatedDeltaNet::Spec& spec : {GatedDeltaNet::Spec{16, 32, 128, 128, true}, {16, 32, 128, 128, false}}) {
+  for (const GatedDeltaNet::Spec& spec : {GatedDeltaNet::Spec{16, 32, 128, 128, true},
+                                          {16, 32, 128, 128, false},
+                                          {32, 32, 128, 128, false, true},
+                                          {32, 32, 128, 128, false, true, -5.0f}}) {
     Random random(3);
     std::vector<float> rates = random.normals(spec.value_heads);
-    std::ranges::transform(rates, rates.begin(), [](float rate) { return -0.02f - 0.2f * rate * rate; });
+    std::ranges::transform(rates, rates.begin(), [&](float rate) {
+      const float size = 0.02f + 0.2f * rate * rate;
+      return spec.decay_floor < 0.0f ? size : -size;
+    });
+    const std::int64_t gates_of_row = spec.value_heads * (1 + spec.gates_of_head());
     const DeviceBuffer rate = uploaded(rates);
-    const DeviceBuffer step_bias = uploaded(random.normals(spec.value_heads));
+    const DeviceBuffer step_bias = uploaded(random.normals(spec.value_heads * spec.gates_of_head()));
     expect_all<GatedDeltaNet>(spec, spec.values(), to_string(spec), [&](const RecurrentStep& step) {
       auto qkv = std::make_shared<DeviceBuffer>(random_floats(step.tokens() * spec.input_width(), 81));
-      auto gates = std::make_shared<DeviceBuffer>(random_floats(step.tokens() * 2 * spec.value_heads, 82));
-      return [&, qkv, gates] {
+      auto gates = std::make_shared<DeviceBuffer>(random_floats(step.tokens() * gates_of_row, 82));
+      return [&, gates_of_row, qkv, gates] {
         GatedDeltaNet::Args args;
         args.qkv = qkv->as<float>();
         args.qkv_stride = spec.input_width();
         args.beta = gates->as<float>();
         args.alpha = args.beta + spec.value_heads;
-        args.gate_stride = std::int64_t{2} * spec.value_heads;
+        args.gate_stride = gates_of_row;
         args.rate = rate.as<float>();
         args.step_bias = step_bias.as<float>();
         args.out_stride = spec.values();
@@ -188,7 +195,34 @@ TEST(HugeRecurrentLayers, SsmScan) {
   }
 }
 
-// Of the same, and with gates of LFM2.
+// Of Jamba 1.5 Mini, Mamba 2.8B and Mamba 130M.
+TEST(HugeRecurrentLayers, SelectiveScan) {
+  for (const SelectiveScan::Spec& spec : {SelectiveScan::Spec{8192, 16}, {5120, 16}, {1536, 16}}) {
+    Random random(6);
+    const DeviceBuffer a = uploaded(random.uniforms(spec.state_elems(), -1.5f, -0.2f));
+    const DeviceBuffer d = uploaded(random.normals(spec.channels));
+    expect_all<SelectiveScan>(spec, spec.channels, to_string(spec), [&](const RecurrentStep& step) {
+      auto x = std::make_shared<DeviceBuffer>(random_floats(step.tokens() * spec.channels, 86));
+      auto gates = std::make_shared<DeviceBuffer>(random_floats(step.tokens() * 2 * spec.channels, 87));
+      auto bc = std::make_shared<DeviceBuffer>(random_floats(step.tokens() * 2 * spec.state_size, 88));
+      return [&, x, gates, bc] {
+        SelectiveScan::Args args;
+        args.x = x->as<float>();
+        args.dt = gates->as<float>();
+        args.z = args.dt + spec.channels;
+        args.stride = 2 * spec.channels;
+        args.b = bc->as<float>();
+        args.c = args.b + spec.state_size;
+        args.bc_stride = std::int64_t{2} * spec.state_size;
+        args.a = a.as<float>();
+        args.d = d.as<float>();
+        return args;
+      };
+    });
+  }
+}
+
+// Of the models with recurrent layers above, and with gates of LFM2.
 TEST(HugeRecurrentLayers, CausalConv) {
   for (const CausalConv::Spec& spec :
        {CausalConv::Spec{8192, 4, false, true}, {8448, 4, false, true}, {2048, 3, true, false}}) {

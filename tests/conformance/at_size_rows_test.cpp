@@ -204,5 +204,84 @@ TEST(HugeRows, Embedding) {
   print_elements("embedding", elements);
 }
 
+// Blocks of weights, and latent rows of a KV cache.
+TEST(HugeRows, Dequantize) {
+  std::int64_t elements = 0;
+  std::int64_t normed = 0;
+  constexpr std::int64_t width = 4096;
+  for (const DType type : computing_types()) {
+    Random random(7);
+    for (const std::int64_t rows : {1, 32, 2048}) {
+      const DeviceBuffer blocks = uploaded(random_weight(type, rows, width, random));
+      elements += compare_rows<Dequantize>({type}, rows, width, [&](float* out) {
+        return Dequantize::Args{.rows = blocks.data(), .count = rows * width, .out = out};
+      });
+      const DeviceBuffer weight = random_floats(width, 8);
+      normed += compare_rows<DequantizeRmsNorm>({type, width, 1e-5f}, rows, width, [&](float* out) {
+        return DequantizeRmsNorm::Args{
+            .rows = blocks.data(), .num_rows = rows, .weight = weight.as<float>(), .out = out};
+      });
+    }
+  }
+  print_elements("dequantize", elements);
+  print_elements("dequantize_rms_norm", normed);
+}
+
+// Of Gemma 3n E2B and E4B.
+TEST(HugeRows, CutRows) {
+  std::int64_t elements = 0;
+  for (const CutRows::Spec& spec : {CutRows::Spec{8192, 1.6448536f}, {16384, 1.6448536f}}) {
+    for (const std::int64_t tokens : {1, 3, 32, 257, 2048}) {
+      // Gates with their values behind them, which stay.
+      const DeviceBuffer before = random_floats(tokens * 2 * spec.width, 1, 2.0f);
+      elements += compare_rows<CutRows>(
+          spec, 2 * tokens, spec.width,
+          [&](float* out) { return CutRows::Args{.x = out, .rows = tokens, .stride = 2 * spec.width}; }, &before);
+    }
+  }
+  print_elements("cut_rows", elements);
+}
+
+TEST(HugeRows, MixStreams) {
+  std::int64_t elements = 0;
+  constexpr std::int64_t dim = 2048;
+  constexpr std::int64_t streams = MixStreams::streams;
+  for (const MixStreams::Inputs inputs :
+       {MixStreams::Inputs::streams, MixStreams::Inputs::and_row, MixStreams::Inputs::matched}) {
+    const MixStreams::Spec spec{dim, inputs};
+    const DeviceBuffer base = random_floats(streams * spec.columns(), 2);
+    const DeviceBuffer coefs = random_floats(streams * spec.columns() * streams, 3);
+    const DeviceBuffer factors = random_floats(dim, 4);
+    for (const std::int64_t tokens : {1, 3, 32, 257, 2048}) {
+      const DeviceBuffer x = random_floats(tokens * streams * dim, 5);
+      const DeviceBuffer row = random_floats(tokens * dim, 6, 3.0f);
+      const DeviceBuffer logits = random_floats(tokens * streams, 7);
+      const auto make = [&] {
+        std::vector<Output> outputs;
+        outputs.emplace_back(DType::f32, tokens * streams, dim, &x);
+        outputs.emplace_back(DType::f32, tokens, dim);
+        return outputs;
+      };
+      const auto call = [&](const OpKernel<MixStreams>& kernel, const std::vector<Output>& outputs) {
+        const MixStreams::Args args{.x = outputs[0].memory.as<float>(),
+                                    .row = spec.has_row() ? row.as<float>() : nullptr,
+                                    .logits = logits.as<float>(),
+                                    .base = base.as<float>(),
+                                    .coefs = coefs.as<float>(),
+                                    .tokens = tokens,
+                                    .first = outputs[1].memory.as<float>(),
+                                    .factors = factors.as<float>()};
+        return [&kernel, spec, args] { kernel.run(spec, args, harness().target.context); };
+      };
+      elements += compare_with_plain<MixStreams>(spec, make, call, [&](const auto& actual, const auto& expected, auto kernel) {
+        expect_rows(actual[0], expected[0], tolerance(DType::f32), kernel);
+        expect_rows(actual[1], expected[1], tolerance(DType::f32), kernel);
+        return tokens * (streams + 1) * dim;
+      });
+    }
+  }
+  print_elements("mix_streams", elements);
+}
+
 }  // namespace
 }  // namespace rocmforge::test::at_size_rows_test

@@ -67,7 +67,7 @@ class Images : public ::testing::TestWithParam<std::string> {
       const bool begins = request.prompt[i] == VisionGolden::image_token &&
                           (request.spans.empty() || static_cast<std::int32_t>(i) >= request.spans.back().end());
       if (begins) {
-        add_image(request, static_cast<std::int32_t>(i), tiles[next++]);
+        add_input(request, static_cast<std::int32_t>(i), tiles[next++]);
       }
     }
     EXPECT_EQ(next, tiles.size());
@@ -137,7 +137,7 @@ TEST_P(Images, TheAnswerIsTheSameInPiecesBesideOthersAndBehindAKnownPrefix) {
   Request text = prompt(*busy);
   std::erase(text.prompt, VisionGolden::image_token);
   text.spans.clear();
-  text.images.clear();
+  text.inputs.clear();
   text.max_tokens = 20;
   const RequestId first = busy->submit(text);
   busy->step();
@@ -158,12 +158,13 @@ TEST_P(Images, WrongOnesAreRefused) {
     return output.text;
   };
   Request missing = prompt(*engine);
-  missing.images.pop_back();
-  EXPECT_EQ(refused(*engine, missing), fmt::format("the prompt has places for {} images, {} came with it",
-                                                   missing.spans.size(), missing.images.size()));
+  missing.inputs.pop_back();
+  EXPECT_EQ(refused(*engine, missing), fmt::format("the prompt has places for {} images and pieces of recordings, {} came "
+                                                   "with it",
+                                                   missing.spans.size(), missing.inputs.size()));
   Request shorter = prompt(*engine);
   --shorter.spans[1].count;
-  EXPECT_EQ(refused(*engine, shorter), "image 1 has other tokens than the prompt has for it");
+  EXPECT_EQ(refused(*engine, shorter), "image or piece 1 has other tokens than the prompt has for it");
   EngineOptions blind = options();
   blind.mmproj.clear();
   EXPECT_EQ(refused(*load(blind), prompt(*engine)),

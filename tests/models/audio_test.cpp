@@ -2,55 +2,21 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "kernels/register_all.h"
 #include "models/audio/audio_model.h"
+#include "models/audio_golden.h"
 #include "models/error_text.h"
 #include "models/model_file.h"
 #include "models/runner.h"
-#include "paths.h"
 #include "sound_signal.h"
 
 // Audio encoders beside transformers: from samples to rows.
 namespace rocmforge::testing {
 namespace {
-
-struct AudioGolden {
-  struct Heard {
-    std::vector<float> samples;
-    std::vector<float> rows;
-  };
-  std::vector<Heard> recordings;
-  std::uint32_t width = 0;
-};
-
-std::string audio_path(const std::string& file) { return test::source_path("tests/golden/models/audio/" + file); }
-
-AudioGolden read_audio_golden(const std::string& name) {
-  std::ifstream file(audio_path(name + ".rows"), std::ios::binary);
-  const auto number = [&] {
-    std::uint32_t value = 0;
-    file.read(reinterpret_cast<char*>(&value), sizeof value);
-    return value;
-  };
-  AudioGolden golden;
-  golden.recordings.resize(number());
-  golden.width = number();
-  for (AudioGolden::Heard& heard : golden.recordings) {
-    const std::uint32_t seed = number();
-    heard.samples = test::signal(seed, number());
-    heard.rows.resize(std::size_t{number()} * golden.width);
-    file.read(reinterpret_cast<char*>(heard.rows.data()), static_cast<std::streamsize>(heard.rows.size() * sizeof(float)));
-  }
-  EXPECT_TRUE(file.good()) << name;
-  return golden;
-}
 
 ModelConfig text_of(const AudioGolden& golden) {
   ModelConfig text;

@@ -88,5 +88,26 @@ TEST_F(CollectiveLibraryTest, LargeSumsAreTheLibrarys) {
   EXPECT_EQ(sum(large, true), std::vector<std::string>{"all_reduce"});
 }
 
+/// Before the GPUs are opened, the plan counts the memory that they take then.
+TEST_F(CollectiveLibraryTest, StepsAreComputedInHalvesWhereSumsAreLarge) {
+  KernelRegistry registry;
+  register_all_kernels(registry);
+  const DeviceInfo& info = devices_[0]->info();
+  DeviceRanks ranks(2, registry, info);
+  EXPECT_EQ(ranks.halves_from(4096), 1024);
+  EXPECT_EQ(ranks.halves_from(8192), 1024);
+  EXPECT_EQ(ranks.halves_from(1024), 4096);
+  constexpr std::int64_t elements = 1000;
+  const std::size_t before = devices_[0]->allocated_bytes();
+  ranks.open(addresses_, fake, elements);
+  EXPECT_EQ(ranks.halves_from(4096), 1024);
+  EXPECT_EQ(devices_[0]->allocated_bytes() - before,
+            PeerSums::device_bytes(2, elements) + RankExchange::groups * sizeof(std::uint32_t));
+  EXPECT_EQ(DeviceRanks::device_bytes(2, elements) - DeviceRanks::device_bytes(2, 0), PeerSums::device_bytes(2, elements));
+  DeviceRanks without(2, registry, info);
+  without.open(addresses_, fake);
+  EXPECT_EQ(without.halves_from(4096), 0) << "no room for sums of halves";
+}
+
 }  // namespace
 }  // namespace rocmforge::testing

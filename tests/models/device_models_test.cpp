@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "models/opened_devices.h"
 #include "models/model_file.h"
+#include "models/opened_devices.h"
 #include "models/runner.h"
 
 namespace rocmforge::testing {
@@ -61,6 +61,14 @@ class DeviceModelsTest : public ::testing::TestWithParam<std::string> {
 TEST_P(DeviceModelsTest, TwoGiveTheLogitsOfTheReferenceImplementation) {
   const auto runner = pair();
   EXPECT_LE(relative_error(runner->whole(golden_.tokens), golden_.logits), logit_tolerance("gpu"));
+}
+
+/// A prompt's sums cross from GPU to GPU beside its other half's products.
+TEST_P(DeviceModelsTest, TwoInHalvesGiveTheLogitsOfTheReferenceImplementation) {
+  ModelOptions options = on_two();
+  options.halves_from = 20;
+  Runner halves(file_, opened_devices().pair(), options);
+  EXPECT_LE(relative_error(halves.whole(golden_.tokens), golden_.logits), logit_tolerance("gpu"));
 }
 
 TEST_P(DeviceModelsTest, TwoDrawTheSameGreedyTokens) { EXPECT_EQ(greedy(*pair()), greedy(*one())); }

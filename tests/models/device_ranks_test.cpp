@@ -84,7 +84,7 @@ class DeviceRanksTest : public ::testing::TestWithParam<std::int32_t> {
     for (std::int32_t rank = 0; rank < count_; ++rank) {
       addresses.push_back(&device(rank));
     }
-    ranks_->open(addresses);
+    ranks_->open(addresses, {}, half_elements());
     for (std::int32_t rank = 0; rank < count_; ++rank) {
       communicators_.push_back(ranks_->communicator(rank));
     }
@@ -92,6 +92,8 @@ class DeviceRanksTest : public ::testing::TestWithParam<std::int32_t> {
   }
   [[nodiscard]] static Device& device(int rank) { return *opened_devices().devices[rank]; }
   [[nodiscard]] static bool emulated() { return !device(0).info().vendor_runtime; }
+  /// The most of a sum of half a step.
+  [[nodiscard]] static std::int64_t half_elements() { return emulated() ? 66'001 : (std::int64_t{4} << 20) + 77; }
   Communicator& of(int rank) { return *communicators_[static_cast<std::size_t>(rank)]; }
 
   void sum(int rank, const float* part, std::int64_t count, float* out, bool add) {
@@ -182,6 +184,62 @@ TEST_P(DeviceRanksTest, VeryLargeSumsOfTheLibraryAreTheSame) {
   }
   expect_sum(count, false, 5);
   expect_sum(count, true, 6);
+}
+
+/// Two sums are under way at a time; a product would run between begin and finish. The parts change from round to round, in
+/// the same memory.
+TEST_P(DeviceRanksTest, SumsOfHalvesHaveTheBitsOfTheOrderOfTheRanks) {
+  ASSERT_NE(ranks_->half_sums(), nullptr);
+  const std::int64_t counts[2] = {half_elements(), half_elements() / 2 + 1};
+  const int rounds = emulated() ? 2 : 20;
+  std::vector<Floats> parts;  ///< of each rank, for both halves
+  std::vector<Floats> before;
+  Floats sums;
+  for (int rank = 0; rank < count_; ++rank) {
+    parts.push_back(normals(counts[0], 40 + static_cast<unsigned>(rank)));
+    if (rank == 0) {
+      sums = parts[0];
+    } else {
+      std::ranges::transform(sums, parts.back(), sums.begin(), std::plus<>());
+    }
+  }
+  for (const std::int64_t count : counts) {
+    before.push_back(normals(count, static_cast<unsigned>(count)));
+    before.back().resize(before.back().size() + guard, poison);
+  }
+  const auto one = on_each([&](int rank) { return parts[rank]; });
+  const auto two = on_each([&](int rank) { return parts[rank]; });
+  const auto added = on_each([&](int) { return before[0]; });
+  const auto written = on_each([&](int) { return before[1]; });
+  on_all([&](int rank) {
+    ExecutionContext context{.stream = &device(rank).stream()};
+    const auto begin = [&](std::size_t half) {
+      of(rank).begin_sum(half, {.spec = {count_},
+                                .kernel = all_reduce_,
+                                .sum = {.part = (half == 0 ? one : two)[rank].data(),
+                                        .count = counts[half],
+                                        .out = (half == 0 ? added : written)[rank].data(),
+                                        .add = half == 0}});
+    };
+    begin(0);
+    for (int round = 0; round < rounds; ++round) {
+      begin(1);
+      of(rank).finish_sum(0, context);
+      if (round + 1 < rounds) {
+        begin(0);
+      }
+      of(rank).finish_sum(1, context);
+    }
+  });
+  for (int round = 0; round < rounds; ++round) {
+    std::transform(sums.begin(), sums.end(), before[0].begin(), before[0].begin(),
+                   [](float sum, float x) { return x + sum; });
+  }
+  std::copy_n(sums.begin(), counts[1], before[1].begin());
+  for (int rank = 0; rank < count_; ++rank) {
+    EXPECT_EQ(bits(added[rank].read()), bits(before[0])) << "rank " << rank;
+    EXPECT_EQ(bits(written[rank].read()), bits(before[1])) << "rank " << rank;
+  }
 }
 
 TEST_P(DeviceRanksTest, RowsAreGatheredWhereTheyAreWanted) {

@@ -242,12 +242,7 @@ TEST_P(DevicePipelineTest, PartsOfAPromptThatOverlapHaveTheSameBits) {
   const auto runner = pair();
   const auto logits = [&](bool waits) {
     for (std::int32_t first = 0; first < 40; first += 8) {
-      const Tokens part(golden_.tokens.begin() + first, golden_.tokens.begin() + first + 8);
-      BatchPlan plan;
-      plan.clear();
-      plan.add_sequence(part, first, Tokens{5, 11, 2}, false);
-      plan.finish();
-      runner->model().forward(plan, runner->memory());
+      runner->advance({{golden_.tokens.begin() + first, golden_.tokens.begin() + first + 8}, first, {5, 11, 2}});
       if (waits) {
         runner->model().wait();
       }

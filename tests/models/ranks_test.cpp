@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "device/launch_trace.h"
 #include "kernels/register_all.h"
 #include "models/error_text.h"
 #include "models/model_file.h"
@@ -70,6 +72,39 @@ TEST_P(RanksTest, TwoGiveTheLogitsOfTheReferenceImplementationInStepsOfAnySize) 
   expect_same_logits(logits, whole, fastest_set());
   const std::int32_t last = length - 1;
   expect_same_logits(runner->rows(golden_.tokens, {last}), {whole.end() - golden_.vocab, whole.end()}, fastest_set());
+}
+
+/// Operations of the first rank so far.
+std::uint64_t operations() { return launch_trace().count(); }
+
+/// What a half has not got from the others yet is summed as late as can be, see Communicator::finish_sum. Steps of models
+/// with recurrent states are not cut.
+TEST_P(RanksTest, StepsInHalvesGiveTheSameBits) {
+  ModelOptions options = shared_by(2);
+  options.halves_from = 20;
+  Runner halves(file_, fastest_set(), options, 2);
+  const auto whole = on(2);
+  const auto operations_of = [](const auto& step) {
+    const std::uint64_t before = operations();
+    step();
+    return operations() - before;
+  };
+  std::vector<float> expected;
+  std::vector<float> logits;
+  const std::uint64_t of_whole = operations_of([&] { expected = whole->whole(golden_.tokens); });
+  const std::uint64_t of_halves = operations_of([&] { logits = halves.whole(golden_.tokens); });
+  EXPECT_EQ(logits, expected);
+  EXPECT_EQ(of_halves > of_whole, halves.model().state_bytes() == 0) << of_halves << " operations, not " << of_whole;
+  const auto last = static_cast<std::int32_t>(golden_.tokens.size()) - 1;
+  EXPECT_EQ(halves.rows(golden_.tokens, {last}), whole->rows(golden_.tokens, {last}));
+  // Behind a first part that is computed whole, beside a sequence of one row.
+  const Tokens first(golden_.tokens.begin(), golden_.tokens.begin() + 9);
+  const Tokens rest(golden_.tokens.begin() + 9, golden_.tokens.end());
+  for (Runner* runner : {&halves, whole.get()}) {
+    runner->step({{first, 0, {17, 3, 9}}});
+  }
+  const std::vector<Piece> both{{{golden_.tokens[0]}, 0, {4}}, {rest, 9, {17, 3, 9}}, {rest, 0, {5, 11, 2}}};
+  EXPECT_EQ(halves.step(both), whole->step(both));
 }
 
 TEST_P(RanksTest, TwoDrawTheSameGreedyTokens) { EXPECT_EQ(greedy(*on(2)), greedy(*on(1))); }

@@ -291,6 +291,16 @@ std::vector<float> Runner::step(const std::vector<Piece>& pieces, BatchPlan& pla
   return {logits.begin(), logits.end()};
 }
 
+void Runner::advance(const Piece& piece) {
+  BatchPlan plan;
+  plan.clear();
+  plan.add_sequence(piece.tokens, piece.first_position, piece.blocks, false);
+  add_windows(plan, piece);
+  add_state(plan, piece);
+  plan.finish();
+  model_->forward(plan, *memory_);
+}
+
 std::vector<float> Runner::predict(const std::vector<Predicted>& parts, std::int32_t ahead) {
   BatchPlan plan;
   plan.clear();

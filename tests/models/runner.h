@@ -68,6 +68,8 @@ class Runner {
   std::vector<float> step(const std::vector<Piece>& pieces, std::int32_t most_rows = 0);
   /// The same in a plan without sequences so far.
   std::vector<float> step(const std::vector<Piece>& pieces, BatchPlan& plan);
+  /// A part of a prompt of which no logits are wanted. Does not wait for the device.
+  void advance(const Piece& piece);
   /// The whole sequence in one step.
   std::vector<float> whole(const std::vector<std::int32_t>& tokens);
   /// The whole sequence in one step of which only the logits of `rows`, ascending, are wanted: [rows, vocab].

@@ -1,5 +1,6 @@
 #include "models/vision/vision_config.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -32,7 +33,7 @@ TEST(VisionConfig, WhatCantBeComputedIsRefused) {
   EXPECT_EQ(refused("qwen3vl", set("clip.projector_type", std::string("ldp"))),
             "tiny.gguf: the projector 'ldp' is not supported, those supported are qwen3vl_merger, gemma4v, gemma4uv, "
             "gemma3, pixtral, "
-            "qwen2.5vl_merger, qwen2.5o, qwen2vl_merger, internvl, idefics3, glm4v");
+            "qwen2.5vl_merger, qwen2.5o, qwen2vl_merger, internvl, idefics3, glm4v, lfm2");
   EXPECT_EQ(refused("qwen3vl", set("general.architecture", std::string("llama"))),
             "tiny.gguf: this is no image encoder (mmproj) but a model of architecture 'llama'");
   EXPECT_EQ(refused("qwen3vl", set("clip.has_vision_encoder", false)), "tiny.gguf: has no image encoder");
@@ -60,6 +61,12 @@ TEST(VisionConfig, WhatCantBeComputedIsRefused) {
             "tiny.gguf: tensor 'v.position_embd.weight' has no positions for columns and rows");
   EXPECT_EQ(refused("pixtral", set("clip.use_silu", false)),
             "tiny.gguf: key 'clip.use_silu' and 'clip.use_gelu' must say which of both the layers have");
+  EXPECT_EQ(refused("lfm2", set("clip.vision.preproc_tile_size", std::uint64_t{40})),
+            "tiny.gguf: key 'clip.vision.preproc_tile_size' is 40, no multiple of 32 up to 2048");
+  EXPECT_EQ(refused("lfm2", set("clip.vision.projector.scale_factor", std::uint64_t{1} << 30)),
+            "tiny.gguf: key 'clip.vision.projector.scale_factor' is 1073741824");
+  EXPECT_EQ(refused("lfm2", [](ModelFile& model) { model.remove_weight("mm.1.weight"); }),
+            "tiny.gguf: tensor 'mm.1.weight' is no linear layer");
 }
 
 TEST(VisionConfig, QwenOmniHasTheImageEncoderOfQwen25) {
@@ -273,6 +280,35 @@ TEST(ImageTiles, OfIdefics3SayWhereTheyAre) {
   EXPECT_EQ(texts(8, 8), "<fake><global-img>#");
 }
 
+/// LFM2-VL: an image of more than twice the pixels of max_tokens is cut, others are not.
+TEST(ImageTiles, OfLargeImagesSayWhereTheyAre) {
+  VisionConfig config;
+  config.patch_size = 1;
+  config.merge = 2;
+  config.tile_side = 4;
+  config.min_tokens = 1;
+  config.max_tokens = 4;
+  config.tile_grid = TileGrid::of_large;
+  config.least_tiles = 2;
+  config.most_tiles = 6;
+  const auto texts = [&](int width, int height) {
+    std::string all;
+    for (const ImageTile& tile :
+         tiles_of(config,
+                  {.width = width, .height = height, .rgb = std::vector<std::uint8_t>(std::size_t{3} * width * height)})
+             .tiles) {
+      all += fmt::format("{}{}x{} ", tile.before, tile.image.width, tile.image.height);
+    }
+    return all;
+  };
+  EXPECT_EQ(texts(8, 4), "4x2 ");
+  EXPECT_EQ(texts(4, 1), "4x2 ") << "a side has at least a square";
+  EXPECT_EQ(texts(12, 4), "<|img_row_1_col_1|>4x4 <|img_row_1_col_2|>4x4 <|img_row_1_col_3|>4x4 <|img_thumbnail|>6x2 ");
+  EXPECT_EQ(texts(8, 8),
+            "<|img_row_1_col_1|>4x4 <|img_row_1_col_2|>4x4 <|img_row_2_col_1|>4x4 <|img_row_2_col_2|>4x4 "
+            "<|img_thumbnail|>4x4 ");
+}
+
 /// With the whole image behind them: 4 rows each.
 TEST(VisionConfig, ALimitLeavesFewerTiles) {
   const auto tiles = [](const std::string& name, std::int32_t wanted) {
@@ -290,6 +326,21 @@ TEST(VisionConfig, ALimitLeavesFewerTiles) {
   EXPECT_EQ(tiles("idefics3", 0), 64);
   EXPECT_EQ(tiles("idefics3", 40), 48);
   EXPECT_EQ(tiles("idefics3", 4), 16);
+}
+
+/// LFM2-VL: a tile has one row here, the whole image two.
+TEST(VisionConfig, ALimitLeavesLargeImagesWhole) {
+  const GgufFile file{vision_path("mmproj-lfm2.gguf")};
+  const ModelConfig text = ModelConfig::from_gguf(GgufFile{vision_path("lfm2.gguf")});
+  const auto tiles = [&](std::int32_t wanted) {
+    const VisionConfig config = VisionConfig::from_gguf(file, text, wanted);
+    return config.tile_grid == TileGrid::none ? 0 : config.most_tiles;
+  };
+  EXPECT_EQ(tiles(0), 4);
+  EXPECT_EQ(tiles(5), 3);
+  EXPECT_EQ(tiles(4), 2);
+  EXPECT_EQ(tiles(3), 0);
+  EXPECT_EQ(tiles(1), 0);
 }
 
 TEST(ImageSides, OfAnImageThatIsAlmostALineAreRefused) {

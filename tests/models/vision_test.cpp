@@ -238,7 +238,7 @@ TEST_P(VisionTest, LogitsBehindImagesAreThoseOfTheReferenceImplementation) {
 
 INSTANTIATE_TEST_SUITE_P(Golden, VisionTest,
                          ::testing::Values("qwen3vl", "gemma3", "pixtral", "qwen2vl", "qwen25vl", "gemma4", "gemma4-e",
-                                           "gemma4-u", "internvl", "internvl-6b", "idefics3", "glm4v"));
+                                           "gemma4-u", "internvl", "internvl-6b", "idefics3", "glm4v", "lfm2"));
 
 }  // namespace
 }  // namespace rocmforge::testing

@@ -194,7 +194,8 @@ TEST(ImageParts, ImagesOfPromptsThatAreContinuedAreRefusedByTheirField) {
   const LocalServer server(options_that_see());
   for (const char* path : {"/completion", "/v1/completions"}) {
     const auto refused = [&](const Json& prompt) { return post(server, path, {{"prompt", prompt}}).body; };
-    EXPECT_THAT(refused(prompt_of("q", {png})), HasSubstr("prompt.multimodal_data has 1 images, the text has 0 marks"));
+    EXPECT_THAT(refused(prompt_of("q", {png})),
+                HasSubstr("prompt.multimodal_data has 1 images and recordings, the text has 0 marks"));
     EXPECT_THAT(refused(Json::array({prompt_of("<__media__>", {"AAAA"})})),
                 HasSubstr("prompt[0].multimodal_data[0]: the image is of an unknown format"));
     EXPECT_THAT(refused({{"multimodal_data", {png}}}), HasSubstr("prompt.prompt_string"));

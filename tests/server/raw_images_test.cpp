@@ -46,8 +46,11 @@ TEST(RawImages, ArePromptsLikeThoseOfAConversation) {
   EXPECT_EQ(request.spans[0].first, expected.spans[0].first);
   EXPECT_EQ(request.spans[0].count, expected.spans[0].count);
   EXPECT_EQ(request.spans[0].content, expected.spans[0].content);
-  ASSERT_EQ(request.images.size(), 1u);
-  EXPECT_EQ(request.images[0]->pixels, expected.images[0]->pixels);
+  ASSERT_EQ(request.inputs.size(), 1u);
+  const auto pixels_of = [](const Request& each) {
+    return std::get<std::shared_ptr<const PreparedImage>>(each.inputs.at(0))->pixels;
+  };
+  EXPECT_EQ(pixels_of(request), pixels_of(expected));
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ Converted of_anthropic(const Json& body) {
   Fields fields(body);
   FreeReading reading;
   Conversation read = read_anthropic(fields, reading);
-  show_images(fields, read, {});
+  show_media(fields, read, {});
   ChatRequest chat = read.request();
   return {std::move(read), std::move(chat), fields.unknown().names};
 }
@@ -36,7 +36,7 @@ Converted of_responses(const Json& body) {
   OfferedTools tools;
   FreeReading reading;
   Conversation read = read_responses(fields, {}, tools, reading);
-  show_images(fields, read, {});
+  show_media(fields, read, {});
   ChatRequest chat = read.request();
   return {std::move(read), std::move(chat), fields.unknown().names};
 }

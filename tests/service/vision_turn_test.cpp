@@ -58,7 +58,7 @@ TEST_F(VisionTurn, ImagesBecomeSpansOfThePrompt) {
   const Turn asked = turn({TextPart{"ab"}, image("rgb.png"), TextPart{"<|image_pad|>"}, image("photo.jpg")});
   const Request& request = asked.request;
   ASSERT_EQ(request.spans.size(), 2u);
-  ASSERT_EQ(request.images.size(), 2u);
+  ASSERT_EQ(request.inputs.size(), 2u);
   EXPECT_TRUE(asked.images.empty());
   const std::int32_t pad = model_->facts().text().find("<|image_pad|>");
   std::size_t pads = 0;
@@ -67,7 +67,7 @@ TEST_F(VisionTurn, ImagesBecomeSpansOfThePrompt) {
   }
   EXPECT_EQ(pads, static_cast<std::size_t>(request.spans[0].count + request.spans[1].count)) << "no text is an image";
   for (std::size_t i = 0; i < request.spans.size(); ++i) {
-    EXPECT_EQ(request.spans[i].count, request.images[i]->tokens);
+    EXPECT_EQ(request.spans[i].count, tokens_of(request.inputs[i]));
     EXPECT_EQ(request.prompt[static_cast<std::size_t>(request.spans[i].first)], pad);
     EXPECT_NE(request.prompt[static_cast<std::size_t>(request.spans[i].first) - 1], pad)
         << "the template's mark is before it";

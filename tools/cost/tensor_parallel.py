@@ -5,6 +5,7 @@ usage: tensor_parallel.py
 
 A token on R cards takes at least   W / (R B) + 2 L t(4 H)          W: bytes of the weights that it reads, B: of memory in a second
 a prompt of n tokens at least       2 P n / (R F) + 2 L t(4 H n)    L: layers, H: width, P: weights, F: peak operations in a second
+  in halves                         the larger of both              one half's sums beside the other's products
 the sum of m bytes over R cards     t(m) = a + 2 (R - 1) / R m / b  a: its shortest time, b: bytes in a second to and from a card
 """
 from dataclasses import dataclass
@@ -51,9 +52,18 @@ def token_seconds(model, cards, count):
     return model.weights / (count * cards.memory) + 2 * model.layers * sum_seconds(cards, count, 4 * model.width)
 
 
-def prompt_seconds(model, cards, count):
+def prompt_parts(model, cards, count):
+    """Of products, and of sums."""
     compute = 2 * model.parameters * PROMPT / (count * cards.peak)
-    return compute + 2 * model.layers * sum_seconds(cards, count, 4 * model.width * PROMPT)
+    return compute, 2 * model.layers * sum_seconds(cards, count, 4 * model.width * PROMPT)
+
+
+def prompt_seconds(model, cards, count):
+    return sum(prompt_parts(model, cards, count))
+
+
+def halves_seconds(model, cards, count):
+    return max(prompt_parts(model, cards, count))
 
 
 def gains(seconds, model, cards):
@@ -61,12 +71,12 @@ def gains(seconds, model, cards):
 
 
 def main():
-    print("| model | cards | link | a token: 2 | 4 | 8 cards | a prompt of 2,048: 2 | 4 | 8 cards |")
-    print("|---|---|---|---:|---:|---:|---:|---:|---:|")
+    print("| model | cards | link | a token: 2 | 4 | 8 cards | a prompt of 2,048: 2 | 4 | 8 cards | in halves: 2 | 4 | 8 cards |")
+    print("|---|---|---|" + "---:|" * 9)
     for model in MODELS:
         for cards in CARDS:
             print(f"| {model.name} | {cards.name} | {cards.link} | {gains(token_seconds, model, cards)} | "
-                  f"{gains(prompt_seconds, model, cards)} |")
+                  f"{gains(prompt_seconds, model, cards)} | {gains(halves_seconds, model, cards)} |")
 
 
 if __name__ == "__main__":

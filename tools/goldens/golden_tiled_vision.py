@@ -2,9 +2,11 @@
 import json
 import pathlib
 
+import gguf
 import numpy
 import torch
 import transformers
+from PIL import Image
 from safetensors.torch import save_file
 
 MEAN, STD = [0.48, 0.45, 0.41], [0.27, 0.26, 0.28]
@@ -102,8 +104,73 @@ def marked(pad, count, tiles):
     return [token for tile in range(tiles) for token in (105, 106 + tile, *[pad] * (count // tiles))]
 
 
+# The converter takes patches of 16 pixels alone. Limits that are small enough for tests are written into the file behind it.
+LFM2 = {"unit": 32, "least": 1, "most": 2, "tile": 32, "tiles": 4}
+
+
+def by_pillow(_, images, size, resample=None, **__):
+    """Images of one size [n, 3, height, width] in another."""
+    found = [Image.fromarray(image.permute(1, 2, 0).numpy()).resize((size.width, size.height), Image.Resampling.BILINEAR)
+             for image in images]
+    return torch.stack([torch.from_numpy(numpy.array(image)).permute(2, 0, 1) for image in found])
+
+
+def lfm2_processor():
+    """transformers has no processor of LFM2-VL that uses Pillow; this one does in its place."""
+    transformers.image_processing_backends.TorchvisionBackend.resize = by_pillow
+    return transformers.models.lfm2_vl.image_processing_lfm2_vl.Lfm2VlImageProcessor(
+        min_image_tokens=LFM2["least"], max_image_tokens=LFM2["most"], tile_size=LFM2["tile"], max_tiles=LFM2["tiles"],
+        image_mean=MEAN, image_std=STD)
+
+
+def lfm2_tiles(processor, images):
+    found = [processor([image], return_row_col_info=True, return_tensors="pt") for image in images]
+    counts = [int(each["image_rows"][0]) * int(each["image_cols"][0]) for each in found]
+    return [count + (count > 1) for count in counts]
+
+
+def lfm2_inputs(processor, images):
+    found = processor(images, return_tensors="pt")
+    return {key: found[key] for key in ("pixel_values", "spatial_shapes", "pixel_attention_mask")}
+
+
+def lfm2_rows(model, inputs):
+    found = model.model.get_image_features(**inputs, return_dict=True).pooler_output
+    return torch.cat(list(found)), [(int(x) // MERGE, int(y) // MERGE) for y, x in inputs["spatial_shapes"]]
+
+
+def lfm2_pixels(tiles):
+    """The pixels of each image, in patches whose channels are apart, those of a row behind each other."""
+    def pixels(inputs, count):
+        found = []
+        for values, (lines, columns) in zip(inputs["pixel_values"], inputs["spatial_shapes"].tolist(), strict=True):
+            patches = values[:lines * columns].reshape(lines // MERGE, MERGE, columns // MERGE, MERGE, 16, 16, 3)
+            found.append(patches.permute(0, 2, 1, 3, 6, 4, 5).flatten())
+        parts = iter(found)
+        return [torch.cat([next(parts) for _ in range(of)]) for of in tiles]
+    return pixels
+
+
+def add_keys(path, keys):
+    """Writes a GGUF file again, with further numbers."""
+    reader = gguf.GGUFReader(path)
+    writer = gguf.GGUFWriter(path.with_suffix(".part"), reader.fields["general.architecture"].contents())
+    for field in reader.fields.values():
+        if not field.name.startswith("GGUF.") and field.name != "general.architecture":
+            writer.add_key_value(field.name, field.contents(), field.types[0], sub_type=field.types[-1] if len(field.types) > 1 else None)
+    for key, value in keys.items():
+        writer.add_uint32(key, value)
+    for tensor in reader.tensors:
+        writer.add_tensor(tensor.name, numpy.array(tensor.data), raw_dtype=tensor.tensor_type)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    path.with_suffix(".part").rename(path)
+
+
 def models(sizes, rope):
-    """The small encoder of InternVL, and the large one, which has other norms; Idefics 3."""
+    """The small encoder of InternVL, and the large one, which has other norms; Idefics 3; LFM2-VL."""
     qwen2 = {**sizes, "num_hidden_layers": 2, "num_key_value_heads": 2, "rms_norm_eps": 1e-6, "vocab_size": 112,
              "model_type": "qwen2", "rope_parameters": rope(1000.0)}
     # The converter knows the names mlp1.0 to mlp1.3 only where there are as many layers.
@@ -125,7 +192,20 @@ def models(sizes, rope):
         "config": {"scale_factor": MERGE}, "keys": [], "processor": idefics3_processor, "inputs": idefics3_inputs,
         "tiles": idefics3_tiles, "rows": rows_of_tiles, "pixels": idefics3_pixels, "kinds": None, "spelled": marked,
         "preprocessor": {"size": {"longest_edge": 2 * TILE}}, "sizes": [(40, 30), (20, 48)]}
-    return {"internvl": internvl, "internvl-6b": {**internvl, "vision": large, "sizes": [(20, 50), (24, 24)]}, "idefics3": idefics3}
+    lfm2 = {
+        "architecture": "lfm2", "family": "Lfm2Vl", "text": {
+            **sizes, "num_hidden_layers": 3, "num_key_value_heads": 2, "norm_eps": 1e-5, "block_auto_adjust_ff_dim": False,
+            "layer_types": ["conv", "full_attention", "conv"], "vocab_size": 112, "model_type": "lfm2",
+            "rope_parameters": rope(1000.0)},
+        "vision": {"model_type": "siglip2_vision_model", "hidden_size": 32, "intermediate_size": 24, "num_hidden_layers": 3,
+                   "num_attention_heads": 2, "patch_size": 16, "num_patches": 256, "vision_use_head": False},
+        "config": {"downsample_factor": MERGE, "projector_hidden_size": 40}, "keys": [], "processor": lfm2_processor,
+        "inputs": lfm2_inputs, "tiles": lfm2_tiles, "rows": lfm2_rows, "pixels": lfm2_pixels, "kinds": None,
+        "spelled": marked, "sizes": [(60, 30), (94, 90)],
+        "encoder_keys": {"clip.vision.image_min_pixels": LFM2["least"] * LFM2["unit"] ** 2,
+                         "clip.vision.image_max_pixels": LFM2["most"] * LFM2["unit"] ** 2,
+                         "clip.vision.preproc_tile_size": LFM2["tile"], "clip.vision.preproc_max_tiles": LFM2["tiles"]}}
+    return {"lfm2": lfm2, "internvl": internvl, "internvl-6b": {**internvl, "vision": large, "sizes": [(20, 50), (24, 24)]}, "idefics3": idefics3}
 
 
 def write_multiples(path, generator):

@@ -275,7 +275,7 @@ def own_name(name, key):
     if key == "model.language_model.embed_tokens.weight" and name == "pixtral":
         return "embed_tokens.weight"
     tower = "vision_tower."
-    return key.replace(tower, tower + "vision_model.") if name == "gemma3" and "vision_model" not in key else key
+    return key.replace(tower, tower + "vision_model.") if name in ("gemma3", "lfm2") and "vision_model" not in key else key
 
 
 def convert(converter, name, model, processor, target):
@@ -292,6 +292,8 @@ def convert(converter, name, model, processor, target):
                                       **MODELS[name].get("preprocessor", {})}))
         subprocess.run([sys.executable, converter, folder, "--mmproj", "--outtype", "f32", "--outfile", str(target)],
                        check=True, stdout=subprocess.DEVNULL)
+    if "encoder_keys" in MODELS[name]:
+        golden_tiled_vision.add_keys(target, MODELS[name]["encoder_keys"])
 
 
 def prompt(images, generator):
@@ -313,6 +315,8 @@ def make(converter, folder, name):
     with torch.no_grad():
         rows, grids = own.get("rows", merged)(model, inputs)
         tiles = own.get("tiles", lambda _, found: [1] * len(found))(processor, images)
+        if len(grids) == sum(tiles):  # of each tile; those of an image are alike
+            grids = [grids[sum(tiles[:image])] for image in range(len(images))]
         grids = grids if len(grids) == len(images) else grids * len(images)
         counts = own.get("counts", lambda found: [x * y * count for (x, y), count in zip(found, tiles, strict=True)])(grids)
         spelled = own.get("spelled", lambda pad, count, _: [pad] * count)

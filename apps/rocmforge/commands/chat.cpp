@@ -35,6 +35,7 @@ constexpr const char* chat_help =
     "/clear         forget the conversation (the system message stays)\n"
     "/system TEXT   set the system message and begin anew\n"
     "/image FILE    show an image with the next message\n"
+    "/audio FILE    play a recording with the next message\n"
     "/retry         answer the last message once more\n"
     "/stats         speed and memory of the last answer\n"
     "/exit          leave (or Ctrl-D, or Ctrl-C twice)\n"
@@ -65,7 +66,7 @@ class Chat {
         request_(flags.generation.request(engine_)),
         grammar_(flags.generation.grammar()),
         variables_(flags.chat_template.variables()),
-        reader_(history_path(), {"/help", "/clear", "/system ", "/image ", "/retry", "/stats", "/exit"}) {
+        reader_(history_path(), {"/help", "/clear", "/system ", "/image ", "/audio ", "/retry", "/stats", "/exit"}) {
     if (reader_.interactive()) {  // in a pipe Ctrl-C ends the program
       interrupt_.emplace(InterruptScope::Second::also_flags);
     }
@@ -81,10 +82,12 @@ class Chat {
   bool obey(const std::string& line);
   void set_system(const std::string& text);
   void say(const std::string& text) {
-    messages_.push_back(message_with_images(std::exchange(images_, {}), text));
+    messages_.push_back(message_with_files(std::exchange(files_, {}), text));
     answer();
   }
   void add_image(const std::string& file);
+  void add_sound(const std::string& file);
+  void add_file(const std::string& file, void (*check)(const std::string&), std::vector<std::string>& files);
   void retry();
   void answer();
   void answer_once();
@@ -107,7 +110,7 @@ class Chat {
   LineReader reader_;
   std::optional<InterruptScope> interrupt_;
   std::vector<Message> messages_;
-  std::vector<std::string> images_;  ///< files for the next message
+  PromptFiles files_;  ///< for the next message
   std::optional<Reply> last_;
   std::uint64_t calls_ = 0;  ///< whose results were asked for
 };
@@ -307,9 +310,21 @@ void Chat::add_image(const std::string& file) {
     fmt::print(stderr, "(the model reads text alone and can't see images)\n");
     return;
   }
+  add_file(file, check_image, files_.images);
+}
+
+void Chat::add_sound(const std::string& file) {
+  if (!model_.instance->facts().sounds) {
+    fmt::print(stderr, "(the model reads text alone and can't hear recordings)\n");
+    return;
+  }
+  add_file(file, check_sound, files_.sounds);
+}
+
+void Chat::add_file(const std::string& file, void (*check)(const std::string&), std::vector<std::string>& files) {
   try {
-    check_image(file);
-    images_.push_back(file);
+    check(file);
+    files.push_back(file);
   } catch (const Error& error) {
     fmt::print(stderr, "({})\n", error.what());
   }
@@ -338,6 +353,8 @@ bool Chat::obey(const std::string& line) {
     set_system(rest);
   } else if (command == "/image") {
     add_image(rest);
+  } else if (command == "/audio") {
+    add_sound(rest);
   } else if (command == "/retry") {
     retry();
   } else if (command == "/stats") {

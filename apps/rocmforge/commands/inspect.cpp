@@ -199,8 +199,8 @@ int inspect(const InspectFlags& flags) {
     if (planned && planned->model->ranks() > 1 && planned->stage_memory.empty()) {
       out["ranks"] = ranks_json(*planned);
     }
-    if (planned && planned->vision != nullptr) {
-      out["image_encoder"] = encoder_json(*planned);
+    if (planned) {
+      add_encoders(*planned, out);
     }
     if (flags.plan) {
       out["plan"] = plan_json(*planned, read_ceiling(planned->device->info(), planned->threads));
@@ -223,7 +223,7 @@ int inspect(const InspectFlags& flags) {
     print_placement(*planned);
     print_split(*planned);
     print_ranks(*planned);
-    print_encoder(*planned);
+    print_encoders(*planned);
     print_plan(*planned, read_ceiling(planned->device->info(), planned->threads));
   }
   return 0;

@@ -284,7 +284,7 @@ Json model_json(const GgufFile& file) {
 
 Json memory_json(const PlannedModel& planned) {
   const MemoryNeeds& needs = planned.memory;
-  const std::size_t encoder = planned.vision != nullptr ? planned.vision->workspace_bytes() : 0;
+  const auto encoder = static_cast<std::size_t>(encoder_workspace_bytes(planned));
   Json out = {{"device", describe_device(planned.device->info(), planned.threads)},
               {"weights_bytes", needs.weight_bytes},
               {"workspace_bytes", planned.model->workspace_bytes() + encoder},

@@ -335,30 +335,49 @@ nlohmann::ordered_json operations_json(const std::vector<PlannedOperation>& plan
   return operations;
 }
 
-}  // namespace
-
-void print_encoder(const PlannedModel& planned) {
-  if (planned.vision == nullptr) {
-    return;
-  }
-  fmt::print("\nimage encoder: {}, images of up to {} tokens, weights {}, workspace {}\n",
-             planned.vision_file->path().string(), planned.vision->config().max_tokens,
-             human_bytes(static_cast<std::uint64_t>(encoder_weight_bytes(planned))),
-             human_bytes(planned.vision->workspace_bytes()));
+/// `head`: what it takes.
+void print_encoder(const PlannedModel& planned, const MediaEncoder& encoder, const std::string& head) {
+  fmt::print("\n{}, weights {}, workspace {}\n", head,
+             human_bytes(static_cast<std::uint64_t>(encoder_weight_bytes(planned))), human_bytes(encoder.workspace_bytes()));
   Table table({"operation", ">times", "kernel", ">weights", "what"});
-  for (const PlanGroup& line : group(planned.vision->plan())) {
+  for (const PlanGroup& line : group(encoder.plan())) {
     table.add({line.operation, fmt::format("{}", line.times), kernel_text(*line.first),
                line.weight_bytes > 0 ? human_bytes(line.weight_bytes) : "", line.first->spec});
   }
   table.print(stdout);
 }
 
-nlohmann::ordered_json encoder_json(const PlannedModel& planned) {
-  return {{"path", planned.vision_file->path().string()},
-          {"max_tokens", planned.vision->config().max_tokens},
+nlohmann::ordered_json encoder_json(const PlannedModel& planned, const MediaEncoder& encoder, std::int32_t max_tokens) {
+  return {{"path", planned.mmproj_file->path().string()},
+          {"max_tokens", max_tokens},
           {"weight_bytes", encoder_weight_bytes(planned)},
-          {"workspace_bytes", planned.vision->workspace_bytes()},
-          {"operations", operations_json(planned.vision->plan(), std::nullopt)}};
+          {"workspace_bytes", encoder.workspace_bytes()},
+          {"operations", operations_json(encoder.plan(), std::nullopt)}};
+}
+
+}  // namespace
+
+void print_encoders(const PlannedModel& planned) {
+  if (planned.vision != nullptr) {
+    print_encoder(planned, *planned.vision,
+                  fmt::format("image encoder: {}, images of up to {} tokens", planned.mmproj_file->path().string(),
+                              planned.vision->config().max_tokens));
+  }
+  if (planned.audio != nullptr) {
+    print_encoder(
+        planned, *planned.audio,
+        fmt::format("audio encoder: {}, pieces of {:g} s, of up to {} tokens", planned.mmproj_file->path().string(),
+                    planned.audio->config().frames() / 100.0, planned.audio->config().max_rows()));
+  }
+}
+
+void add_encoders(const PlannedModel& planned, nlohmann::ordered_json& out) {
+  if (planned.vision != nullptr) {
+    out["image_encoder"] = encoder_json(planned, *planned.vision, planned.vision->config().max_tokens);
+  }
+  if (planned.audio != nullptr) {
+    out["audio_encoder"] = encoder_json(planned, *planned.audio, planned.audio->config().max_rows());
+  }
 }
 
 nlohmann::ordered_json plan_json(const PlannedModel& planned, std::optional<double> bytes_per_second) {

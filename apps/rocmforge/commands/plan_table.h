@@ -15,10 +15,10 @@ void print_plan(const PlannedModel& planned, std::optional<double> bytes_per_sec
 void print_placement(const PlannedModel& planned);
 /// The same of a model that is split.
 nlohmann::ordered_json placement_json(const PlannedModel& planned);
-/// The image encoder's file, bytes and kernels, where the model has one. Else nothing.
-void print_encoder(const PlannedModel& planned);
-/// The same of a model that has one.
-nlohmann::ordered_json encoder_json(const PlannedModel& planned);
+/// Of each encoder that the model has, for images or recordings: its file, bytes (weights: of the file) and kernels.
+void print_encoders(const PlannedModel& planned);
+/// The same as members of `out`.
+void add_encoders(const PlannedModel& planned, nlohmann::ordered_json& out);
 /// The bytes of each rank, where several share the model.
 /// How several devices share the model; where each has some of the layers, where each part lies, and the bytes of each
 /// device.

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,7 +27,7 @@ struct RunFlags {
   ModelAndText words;
   std::optional<std::string> prompt;
   std::optional<std::string> file;
-  std::vector<std::string> images;
+  PromptFiles files;
   bool raw = false;
   TemplateFlags chat_template;
   ToolFlags tools;
@@ -67,20 +68,19 @@ int run(const RunFlags& flags) {
   static_cast<void>(flags.chat_template.variables());
   OfferedTools offered = flags.tools.read();
   const std::optional<std::string> given = given_prompt(flags);
-  for (const std::string& image : flags.images) {
-    check_image(image);
-  }
+  std::ranges::for_each(flags.files.images, check_image);
+  std::ranges::for_each(flags.files.sounds, check_sound);
   EngineOptions options = flags.engine.options();
   options.fitting_contexts = 1;
   const std::string path = find_model(flags.words.model(), options);
-  if (!flags.images.empty()) {
+  if (!flags.files.images.empty() || !flags.files.sounds.empty()) {
     flags.engine.find_image_encoder(options, path);
   }
   const std::string text = read_prompt(flags, given);
   const LocalModel model = load_local_model(path, options);
   const Engine& engine = model.engine;
   const Turn turn = prompt_turn(*model.instance, engine, flags.generation, flags.chat_template, flags.raw, text,
-                                std::move(offered), flags.images);
+                                std::move(offered), flags.files);
   tell_relaxed_tools(turn);
 
   const InterruptScope interrupt(InterruptScope::Second::ends);
@@ -143,8 +143,12 @@ Command run_command() {
                      .value = "FILE",
                      .excludes = {"--prompt"}});
   options.push_back({.names = "-i,--image",
-                     .target = &flags->images,
+                     .target = &flags->files.images,
                      .meaning = "Image that the prompt is about: PNG, JPEG, WebP or GIF (may be repeated)",
+                     .value = "FILE"});
+  options.push_back({.names = "--audio",
+                     .target = &flags->files.sounds,
+                     .meaning = "Recording that the prompt is about: WAV, FLAC, MP3 or Ogg (may be repeated)",
                      .value = "FILE"});
   options.push_back(json_option(flags->json, "The answer and its statistics as JSON"));
   flags->generation.add_to(command);
@@ -153,6 +157,7 @@ Command run_command() {
   options.push_back(raw_option(flags->raw, command));
   command.option("--tools-file").excludes.push_back("--raw");
   command.option("--image").excludes.push_back("--raw");
+  command.option("--audio").excludes.push_back("--raw");
   flags->engine.add_to(command);
   return command;
 }

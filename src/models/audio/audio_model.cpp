@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,9 +10,7 @@
 #include "audio/log_mel.h"
 #include "audio/sound.h"
 #include "base/sha256.h"
-#include "memory/kv_group.h"
 #include "models/config/clip_file.h"
-#include "models/step/pass.h"
 
 namespace rocmforge {
 namespace {
@@ -31,20 +28,6 @@ std::string file_name(std::string_view name) {
   return "a." + in_file;
 }
 
-ModelOptions step_options(const AudioConfig& config, const DeviceInfo& device, const AudioOptions& options) {
-  ModelOptions of_step;
-  // Keys and values live for one layer of one step, so that their size hardly matters to a CPU.
-  of_step.kv_dtype = device.is_gpu() ? DType::f16 : DType::f32;
-  of_step.max_batch_tokens = config.states;
-  of_step.context_length = config.states;
-  of_step.max_sequences = 1;
-  of_step.max_logit_rows = 1;
-  of_step.graphs = false;
-  of_step.overlap = options.overlap;
-  of_step.small_weights = options.small_weights;
-  return of_step;
-}
-
 std::array<std::uint32_t, 8> content_of(const PreparedSound& sound) {
   const std::array<std::uint32_t, 8> frames =
       sha256({reinterpret_cast<const std::uint8_t*>(sound.frames.data()), sound.frames.size() * sizeof(float)});
@@ -58,60 +41,24 @@ std::array<std::uint32_t, 8> content_of(const PreparedSound& sound) {
 
 std::unique_ptr<AudioModel> AudioModel::plan(const GgufFile& file, const ModelConfig& text, const KernelRegistry& registry,
                                              const DeviceInfo& device, int num_threads, const AudioOptions& options) {
-  return std::unique_ptr<AudioModel>(new AudioModel(file, text, registry, device, num_threads, options));
+  return std::unique_ptr<AudioModel>(
+      new AudioModel(AudioConfig::from_gguf(file, text), file, registry, device, num_threads, options));
 }
 
-AudioModel::AudioModel(const GgufFile& file, const ModelConfig& text, const KernelRegistry& registry,
-                       const DeviceInfo& device, int num_threads, const AudioOptions& options)
-    : config_(AudioConfig::from_gguf(file, text)),
-      options_(step_options(config_, device, options)),
-      max_rows_(std::max(options.max_rows, config_.max_rows())),
-      on_gpu_(device.is_gpu()),
-      plan_{WeightTable(file, file_name), BufferPlan(options_.max_batch_tokens, 1)} {
-  Planner planner(plan_, registry, device, num_threads, options_);
+AudioModel::AudioModel(AudioConfig config, const GgufFile& file, const KernelRegistry& registry, const DeviceInfo& device,
+                       int num_threads, const AudioOptions& options)
+    : MediaEncoder(file, file_name, device,
+                   {.states = config.states,
+                    .max_rows = std::max(options.max_rows, config.max_rows()),
+                    .row_width = config.text_width,
+                    .overlap = options.overlap,
+                    .small_weights = options.small_weights}),
+      config_(std::move(config)) {
+  Planner planner = make_planner(registry, device, num_threads);
   embedding_.emplace(planner, config_);
-  for (std::int32_t index = 0; index < config_.encoder.layers; ++index) {
-    blocks_.push_back(std::make_unique<Block>(planner, config_.encoder, index, blocks_));
-  }
+  plan_blocks(planner, config_.encoder);
   projector_ = StateProjector::make(planner, config_);
-  for (const GgufTensor& tensor : file.tensors()) {
-    if (is_of_audio_encoder(tensor.name)) {
-      parameters_ += static_cast<double>(tensor.tensor.shape.elems());
-    } else {
-      plan_.weights.pass_over(tensor.name);  // of an image encoder
-    }
-  }
-}
-
-SequenceMemory::Size AudioModel::memory_size() const {
-  const std::int32_t block_tokens = block_tokens_of(plan_.memory.groups());
-  return {.blocks = {(options_.max_batch_tokens + block_tokens - 1) / block_tokens}};
-}
-
-std::size_t AudioModel::workspace_bytes() const {
-  const KvGroups groups = plan_.memory.groups();
-  return Rank::workspace_bytes(plan_, options_, on_gpu_) + embedding_->input_bytes() +
-         static_cast<std::size_t>(max_rows_) * static_cast<std::size_t>(config_.text_width) * sizeof(float) +
-         static_cast<std::size_t>(memory_size().blocks[0]) * block_bytes_of(groups[0], Side::device);
-}
-
-void AudioModel::load(Device& device, ThreadPool& pool, float* row_memory) {
-  check(!rank_, "an encoder is loaded once");
-  rank_.emplace(plan_, options_, device, Side::device, pool, Rank::Progress());
-  embedding_->load(device);
-  memory_.emplace(device, plan_.memory.groups(), memory_size());
-  if (row_memory == nullptr) {
-    own_rows_ =
-        device.allocate(static_cast<std::size_t>(max_rows_) * static_cast<std::size_t>(config_.text_width) * sizeof(float),
-                        "rows of sounds");
-  }
-  rows_ = row_memory != nullptr ? row_memory : own_rows_.as<float>();
-  plan_.weights.warn_of_unused();
-}
-
-double AudioModel::flops(const PreparedSound& sound) const {
-  const double states = sound.states;
-  return 2.0 * parameters_ * states + 4.0 * states * states * config_.encoder.layers * config_.encoder.hidden;
+  count_weights(file, is_of_audio_encoder);
 }
 
 std::int64_t AudioModel::most_tokens(std::int64_t samples) const {
@@ -148,42 +95,24 @@ std::vector<PreparedSound> AudioModel::prepare(std::span<const float> samples) c
 }
 
 GivenRows AudioModel::encode_rows(std::span<const PreparedSound* const> sounds, const std::optional<GivenRows>& before) {
-  check(rank_.has_value(), "the encoder is loaded");
-  GivenRows rows = before.value_or(GivenRows{.data = rows_, .stride = config_.text_width});
+  GivenRows rows = begin_rows(before);
   for (const PreparedSound* sound : sounds) {
-    check(rows.count + sound->tokens <= max_rows_, "the pieces have more rows than the encoder was planned for");
-    run_step(*sound, rows_ + rows.count * rows.stride);
+    run_step(*sound, room_behind(rows, sound->tokens));
     rows.count += sound->tokens;
   }
   return rows;
 }
 
-std::span<const float> AudioModel::read_rows(const GivenRows& rows) {
-  return rank_->read_back(rows.data, static_cast<std::size_t>(rows.count * rows.stride), rows_on_host_);
-}
-
-void AudioModel::write_batch(std::int32_t states) {
-  batch_.clear();
-  const std::vector<std::int32_t> tokens(static_cast<std::size_t>(states), 0);
-  const std::int32_t block_tokens = memory_->block_tokens();
-  std::vector<std::int32_t> blocks(static_cast<std::size_t>((states + block_tokens - 1) / block_tokens));
-  std::iota(blocks.begin(), blocks.end(), 0);
-  batch_.add_sequence(tokens, 0, blocks, false);
-  batch_.finish();
-  batch_.validate(memory_->num_blocks(), memory_->block_tokens());
-}
-
 void AudioModel::run_step(const PreparedSound& sound, float* out) {
-  rank_->wait();  // an earlier step may still read the frames
-  embedding_->upload(sound.frames, sound.states, rank_->device());
-  write_batch(sound.states);
-  rank_->run(batch_, *memory_, Rank::Recorded::no, [&](const StepArrays& arrays, const RunOperations&) {
-    Step step = begin_step(arrays, memory_->states(), *rank_);
+  wait();  // an earlier step may still read the frames
+  embedding_->upload(sound.frames, sound.states, device());
+  begin_batch();
+  add_sequence(sound.states);
+  finish_batch();
+  run_batch([&](const StepArrays& arrays, Step& step) {
     embedding_->run(step, sound.ends_odd);
-    for (const std::unique_ptr<Block>& block : blocks_) {
-      find_pages(block->kv_place(), arrays, *memory_, step);
-      run_all(block->mix(), step);
-      run_all(block->finish(), step);
+    for (std::int32_t index = 0; index < num_layers(); ++index) {
+      run_block(index, arrays, step);
     }
     projector_->run(step, out);
   });

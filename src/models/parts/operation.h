@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -66,6 +68,7 @@ struct Step {
   ExecutionContext* context = nullptr;
   Communicator* communicator = nullptr;        ///< with the other ranks of the model, if there are any
   const HostStep* host = nullptr;              ///< beside a device, where the model is split
+  std::optional<std::size_t> half{};           ///< of a step that is computed in two, which finishes its sums itself
   const Adapters* adapters = nullptr;          ///< null: no row of the step has an adapter
   std::span<const AdapterRun> adapter_runs{};  ///< of these rows
 
@@ -80,18 +83,24 @@ struct Operation {
   std::function<void(const Step&)> run;
   /// Work of the host in a step of the device: recorded launches end before it. It runs in each step.
   bool on_host = false;
+  /// Its last work is a sum over the ranks, which a half of a step only begins: Communicator::finish_sum comes before that
+  /// half's next operation.
+  bool sums = false;
 };
 using Operations = std::vector<Operation>;
 using RunOperations = std::function<void(const Operations&, const Step&)>;
 
-inline void run_all(const Operations& operations, const Step& step) {
+inline void run_one(const Operation& operation, const Step& step) {
   // On a GPU its kernels are noted.
-  const bool notes = step.context->stream == nullptr && is_first_rank(step.communicator);
+  if (step.context->stream == nullptr && is_first_rank(step.communicator)) {
+    launch_trace().note(operation.kind);
+  }
+  operation.run(step);
+}
+
+inline void run_all(const Operations& operations, const Step& step) {
   for (const Operation& operation : operations) {
-    if (notes) {
-      launch_trace().note(operation.kind);
-    }
-    operation.run(step);
+    run_one(operation, step);
   }
 }
 

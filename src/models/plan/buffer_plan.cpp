@@ -66,4 +66,23 @@ Buffers BufferPlan::place(std::byte* workspace) const {
           .attention_states = {at(BufferName::prompt_attention_state), at(BufferName::single_attention_state)}};
 }
 
+Buffers BufferPlan::behind(Buffers buffers, std::int64_t row) const {
+  const auto move = [&](BufferName name, auto*& buffer) {
+    const auto row_bytes = static_cast<std::int64_t>(sizes_[static_cast<std::size_t>(name)]) / tokens_;
+    buffer += row * (row_bytes / element_bytes);
+  };
+  move(BufferName::hidden, buffers.hidden);
+  move(BufferName::sums, buffers.sums);
+  move(BufferName::partial, buffers.partial);
+  move(BufferName::normed, buffers.normed);
+  move(BufferName::projected, buffers.projected);
+  move(BufferName::gathered, buffers.gathered);
+  move(BufferName::per_layer, buffers.per_layer);
+  move(BufferName::features, buffers.features);
+  move(BufferName::streams, buffers.streams);
+  move(BufferName::experts, buffers.experts);
+  move(BufferName::expert_weights, buffers.expert_weights);
+  return buffers;
+}
+
 }  // namespace rocmforge

@@ -57,6 +57,8 @@ class BufferPlan {
   [[nodiscard]] std::size_t size_bytes() const;
   /// The buffers in a workspace of size_bytes(), aligned as GPU kernels may expect.
   [[nodiscard]] Buffers place(std::byte* workspace) const;
+  /// `buffers` as rows from `row` on see them: what each token has begins behind that of the rows before.
+  [[nodiscard]] Buffers behind(Buffers buffers, std::int64_t row) const;
 
  private:
   using Sizes = std::array<std::size_t, static_cast<std::size_t>(BufferName::count)>;

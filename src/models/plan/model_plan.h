@@ -26,6 +26,7 @@ struct ModelPlan {
   std::int32_t position_axes = 1;      ///< the most positions of a token in a step
   std::optional<SidePlan> host{};      ///< where the model is split
   bool states_elsewhere = false;       ///< steps have slots of state for layers of another device
+  std::int64_t halves_from = 0;        ///< the rows from which on prompts' steps are computed in halves; 0: none is
   std::optional<WeightTable> draft{};  ///< of another file, on the device: DraftBlocks'
 
   [[nodiscard]] WeightTable& weights_of(Side side) { return side == Side::device ? weights : host.value().weights; }

@@ -7,13 +7,15 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/math.h"
 
 namespace rocmforge {
 
 DeviceRanks::DeviceRanks(std::int32_t ranks, const KernelRegistry& registry, const DeviceInfo& device)
     : hosts_(ranks), spec_{ranks}, kernel_(registry.choose<RankExchange>(spec_, device).kernel) {}
 
-void DeviceRanks::open(std::vector<Device*> devices, std::span<const char* const> library_names) {
+void DeviceRanks::open(std::vector<Device*> devices, std::span<const char* const> library_names,
+                       std::int64_t half_elements) {
   check(std::ssize(devices) == spec_.ranks && boxes_.empty(), "each rank gets a GPU, once");
   devices_ = std::move(devices);
   const std::string no_peers = enable_peer_access(devices_);
@@ -31,6 +33,8 @@ void DeviceRanks::open(std::vector<Device*> devices, std::span<const char* const
   if (!no_peers.empty()) {
     log_warning("sums over GPUs go through the host's memory and take longer: {}", no_peers);
     large_from_ = large_sum_bytes_by_host;
+  } else if (half_elements > 0) {
+    half_sums_.emplace(devices_, half_elements);
   }
   const PeerBuffer::Place place = no_peers.empty() ? PeerBuffer::Place::device : PeerBuffer::Place::host;
   for (Device* const device : devices_) {
@@ -38,6 +42,14 @@ void DeviceRanks::open(std::vector<Device*> devices, std::span<const char* const
     rounds_.push_back(device->allocate(RankExchange::groups * sizeof(std::uint32_t), "the exchange of ranks"));
     given_up_.push_back(std::make_unique<PeerFlag>(*device));
   }
+}
+
+std::int64_t DeviceRanks::halves_from(std::int64_t width) const {
+  if (!devices_.empty() && !half_sums_) {
+    return 0;
+  }
+  const std::int64_t row_bytes = width * static_cast<std::int64_t>(sizeof(float));
+  return std::max(halved_rows, divide_up(static_cast<std::int64_t>(halved_sum_bytes), row_bytes));
 }
 
 void DeviceRanks::begin_step() {
@@ -96,6 +108,25 @@ void DeviceCommunicator::all_reduce(const AllReduce::Spec& spec, const OpKernel<
   if (sum.add) {
     kernel.run({.ranks = 1}, {.parts = {part}, .count = sum.count, .out = sum.out, .add = true}, context);
   }
+}
+
+void DeviceCommunicator::begin_sum(std::size_t half, const HalfSum& half_sum) {
+  Communicator::begin_sum(half, half_sum);
+  if (PeerSums* const sums = ranks_->half_sums()) {
+    sums->begin(rank_, half, half_sum.sum.part, half_sum.sum.count, *half_sum.kernel, [this] { ranks_->meet(rank_); });
+  }
+}
+
+void DeviceCommunicator::finish_sum(std::size_t half, ExecutionContext& context) {
+  PeerSums* const sums = ranks_->half_sums();
+  if (sums == nullptr) {
+    Communicator::finish_sum(half, context);
+    return;
+  }
+  const float* const all = sums->finish(rank_, half, [this] { ranks_->meet(rank_); });
+  const HalfSum& done = begun(half);
+  done.kernel->run({.ranks = 1}, {.parts = {all}, .count = done.sum.count, .out = done.sum.out, .add = done.sum.add},
+                   context);
 }
 
 void DeviceCommunicator::gather(const float* part, std::int64_t rows, std::span<const std::int64_t> widths,

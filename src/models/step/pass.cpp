@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "models/step/step_halves.h"
+
 namespace rocmforge {
 namespace {
 
@@ -52,13 +54,18 @@ class Walk {
 };
 
 /// The blocks of the pass. Returns the Step of the rows behind them.
-Step run_blocks(const Pass& pass, Walk& walk, SequenceMemory& memory, const RunOperations& run) {
+Step run_blocks(const Pass& pass, const SideSteps& steps, Walk& walk, SequenceMemory& memory, const RunOperations& run) {
   Step step = walk.go_to(walk.side());
   const StepArrays& arrays = *step.arrays;
   const bool wanted = pass.hands_on || arrays.num_logit_rows > 0 || arrays.num_hidden_rows > 0;
   const bool few = 2 * std::int64_t{arrays.num_logit_rows} <= step.tokens;
   const std::size_t blocks = wanted ? pass.blocks.size() : pass.kept_blocks;
-  for (std::size_t index = 0; index < blocks; ++index) {
+  std::size_t index = 0;
+  if (steps.halves) {
+    index = blocks - 1;  // behind whose mixer rows may be gathered
+    run_halves(pass.blocks.first(index), *steps.halves, memory);
+  }
+  for (; index < blocks; ++index) {
     const bool last = index + 1 == blocks;
     const Block& block = *pass.blocks[index];
     step = walk.go_to(block.side());
@@ -111,7 +118,7 @@ void run_pass(const Pass& pass, const SideSteps& steps, SequenceMemory& memory, 
   if (pass.begin != nullptr) {
     run(*pass.begin, steps.at(pass.begin_side));
   }
-  Step step = run_blocks(pass, walk, memory, run);
+  Step step = run_blocks(pass, steps, walk, memory, run);
   if (pass.hands_on) {
     return;
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -25,6 +26,7 @@ struct Pass {
   bool gathers = true;                 ///< the last block's rows may be gathered before its end
   Side begin_side = Side::device;
   Side output_side = Side::device;     ///< also of the states and the draw
+  std::int64_t halves_from = 0;        ///< ModelPlan::halves_from
   bool hands_on = false;               ///< the blocks are not the last ones: all rows of Buffers::hidden go on to others
   const Crossing* crossing = nullptr;  ///< where the model is split
 };
@@ -33,6 +35,8 @@ struct Pass {
 struct SideSteps {
   Step device;
   std::optional<Step> host{};
+  std::optional<std::array<Step, 2>>
+      halves{};  ///< the device's in two parts, which are computed in turn up to the last block
 
   [[nodiscard]] const Step& at(Side side) const { return side == Side::device ? device : host.value(); }
 };

@@ -30,6 +30,11 @@ Rank::Rank(ModelPlan& plan, const ModelOptions& options, const Devices& devices,
   if (device_->is_gpu()) {
     context_.stream = &device_->stream();
     inputs_.emplace(*device_, input_limits(plan, options));
+    for (auto& inputs : half_inputs_) {
+      if (plan.halves_from > 0) {
+        inputs.emplace(*device_, half_limits(plan, options));
+      }
+    }
     graphs_.emplace(device_->stream());
     sent_.emplace(*device_);
   }
@@ -55,8 +60,20 @@ StepInputs::Limits Rank::input_limits(const ModelPlan& plan, const ModelOptions&
           .pending = options.pending_steps};
 }
 
+StepInputs::Limits Rank::half_limits(const ModelPlan& plan, const ModelOptions& options) {
+  StepInputs::Limits limits = input_limits(plan, options);
+  limits.spans = limits.given_rows = limits.states = false;
+  limits.logit_rows = 0;
+  return limits;
+}
+
 std::size_t Rank::workspace_bytes(const ModelPlan& plan, const ModelOptions& options, bool on_gpu) {
-  return plan.buffers.size_bytes() + (on_gpu ? StepInputs::device_bytes(input_limits(plan, options)) : 0);
+  std::size_t inputs = 0;
+  if (on_gpu) {
+    inputs = StepInputs::device_bytes(input_limits(plan, options));
+    inputs += plan.halves_from > 0 ? 2 * StepInputs::device_bytes(half_limits(plan, options)) : 0;
+  }
+  return plan.buffers.size_bytes() + inputs;
 }
 
 void Rank::run(const BatchPlan& batch, const SequenceMemory& memory, Recorded recorded, const Compute& compute) {
@@ -109,6 +126,14 @@ StepArrays Rank::arrays_of(const BatchPlan& batch, const StepInputs::Shape& shap
     graphs_->clear();
   }
   return arrays;
+}
+
+StepArrays Rank::arrays_of_half(std::size_t half, const BatchPlan& batch) {
+  if (!on_gpu()) {
+    return host_arrays(batch);
+  }
+  bool moved = false;
+  return half_inputs_.at(half).value().upload(batch, StepInputs::shape_of(batch), moved);
 }
 
 Rank::GraphsMemory Rank::graphs_memory(const SequenceMemory& memory) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -51,6 +52,8 @@ class Rank {
   }
   /// The arrays of a batch in the device's memory, until the next step.
   StepArrays arrays_of(const BatchPlan& batch, const StepInputs::Shape& shape);
+  /// The same for a half of a step, in memory of its own: ModelPlan::halves_from.
+  StepArrays arrays_of_half(std::size_t half, const BatchPlan& batch);
   /// Waits until the last step is done.
   void wait();
   /// Copies `bytes` of the device's memory to `to`, in the order of the step; on a GPU without a wait.
@@ -72,6 +75,7 @@ class Rank {
 
  private:
   static StepInputs::Limits input_limits(const ModelPlan& plan, const ModelOptions& options);
+  static StepInputs::Limits half_limits(const ModelPlan& plan, const ModelOptions& options);
   void run_on_gpu(const BatchPlan& batch, const SequenceMemory& memory, Recorded recorded, const Compute& compute);
   /// Addresses of the memory that the graphs use: pages of each group, and states.
   struct GraphsMemory {
@@ -93,6 +97,7 @@ class Rank {
   Adapters adapters_;
   // GPU only.
   std::optional<StepInputs> inputs_;
+  std::array<std::optional<StepInputs>, 2> half_inputs_;
   std::optional<StepGraphs> graphs_;
   std::optional<Event> sent_;
   GraphsMemory graphs_memory_;

@@ -95,10 +95,10 @@ std::vector<OperationTime> Transformer::time_operations(const BatchPlan& batch, 
         }
       }
     };
-    const auto work = [&] { compute(layers_pass(), arrays, host_part, memory, of_kind); };
+    const auto work = [&] { compute(layers_pass(), arrays, host_part, nullptr, memory, of_kind); };
     times.push_back({std::string(kind), seconds_of(work)});
   }
-  const auto all = [&] { compute(layers_pass(), arrays, host_part, memory, run_all); };
+  const auto all = [&] { compute(layers_pass(), arrays, host_part, nullptr, memory, run_all); };
   times.push_back({"", seconds_of(all)});
   return times;
 }

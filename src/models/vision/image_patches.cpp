@@ -17,7 +17,9 @@ std::int32_t multiple(double units, std::int32_t unit) { return static_cast<std:
 ImageSides within_limits(const VisionConfig& config, double width, double height) {
   const std::int32_t unit = config.unit();
   const double square = static_cast<double>(unit) * unit;
-  ImageSides sides{multiple(std::nearbyint(width / unit), unit), multiple(std::nearbyint(height / unit), unit)};
+  const double least_units = config.tile_grid == TileGrid::of_large ? 1.0 : 0.0;  // Qwen's processor goes on from none
+  const auto nearest = [&](double side) { return multiple(std::max(std::nearbyint(side / unit), least_units), unit); };
+  const ImageSides sides{nearest(width), nearest(height)};
   const double area = static_cast<double>(sides.width) * sides.height;
   if (const double most = config.max_tokens * square; area > most) {
     const double shrink = std::sqrt(width * height / most);

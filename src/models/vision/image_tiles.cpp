@@ -39,7 +39,7 @@ std::vector<ImageTile> cut(const Image& image, TileCounts grid, std::int32_t sid
 }
 
 TiledImage in_nearest_ratio(const VisionConfig& config, const Image& image) {
-  const std::int32_t side = config.image_size;
+  const std::int32_t side = config.side_of_tile();
   const TileCounts grid = grid_of_nearest_ratio(config, image.width, image.height);
   TiledImage tiled;
   tiled.tiles = cut(in_size(image, grid.columns * side, grid.lines * side, config.filter), grid, side);
@@ -68,6 +68,39 @@ TiledImage in_multiples(const VisionConfig& config, const Image& image) {
   }
   const std::string line_ends = tiled.tiles.empty() ? "" : "\n\n";
   tiled.tiles.push_back({.image = in_size(whole, side, side, config.filter), .before = line_ends + mark + "<global-img>"});
+  return tiled;
+}
+
+/// Whether an image has more than twice the pixels of the most rows, which is what transformers tolerates for LFM2-VL.
+bool is_large(const VisionConfig& config, const Image& image) {
+  const auto rounded = [&](std::int32_t side) {
+    return std::max(std::nearbyint(static_cast<double>(side) / config.unit()) * config.unit(),
+                    static_cast<double>(config.patch_size));
+  };
+  return rounded(image.width) * rounded(image.height) > 2.0 * config.max_tokens * config.unit() * config.unit();
+}
+
+TiledImage whole(const VisionConfig& config, const Image& image) {
+  const ImageSides sides = sides_for(config, image.width, image.height);
+  TiledImage whole;
+  whole.tiles.push_back({.image = in_size(image, sides.width, sides.height, config.filter)});
+  return whole;
+}
+
+TiledImage of_large(const VisionConfig& config, const Image& image) {
+  TiledImage reduced = whole(config, image);
+  if (!is_large(config, image)) {
+    return reduced;
+  }
+  const std::int32_t side = config.side_of_tile();
+  const TileCounts grid = grid_of_nearest_ratio(config, image.width, image.height);
+  TiledImage tiled;
+  tiled.tiles = cut(in_size(image, grid.columns * side, grid.lines * side, config.filter), grid, side);
+  for (std::size_t i = 0; i < tiled.tiles.size(); ++i) {
+    const auto at = static_cast<std::int32_t>(i);
+    tiled.tiles[i].before = fmt::format("<|img_row_{}_col_{}|>", at / grid.columns + 1, at % grid.columns + 1);
+  }
+  tiled.tiles.push_back({.image = std::move(reduced.tiles.front().image), .before = "<|img_thumbnail|>"});
   return tiled;
 }
 
@@ -108,7 +141,7 @@ TileCounts grid_of_nearest_ratio(const VisionConfig& config, std::int32_t width,
   std::ranges::stable_sort(grids, {}, [](const TileCounts& grid) { return grid.columns * grid.lines; });
   const double ratio = static_cast<double>(width) / height;
   const double area = static_cast<double>(width) * height;
-  const double tile = static_cast<double>(config.image_size) * config.image_size;
+  const double tile = static_cast<double>(config.side_of_tile()) * config.side_of_tile();
   TileCounts best;
   double least = INFINITY;
   for (const TileCounts& grid : grids) {
@@ -130,11 +163,10 @@ TiledImage tiles_of(const VisionConfig& config, const Image& image) {
       return in_multiples(config, image);
     case TileGrid::nearest_ratio:
       return in_nearest_ratio(config, image);
+    case TileGrid::of_large:
+      return of_large(config, image);
   }
-  const ImageSides sides = sides_for(config, image.width, image.height);
-  TiledImage whole;
-  whole.tiles.push_back({.image = in_size(image, sides.width, sides.height, config.filter)});
-  return whole;
+  return whole(config, image);
 }
 
 }  // namespace rocmforge

@@ -32,7 +32,8 @@ struct TileCounts {
   std::int32_t lines = 1;
 };
 /// The grid of least_tiles to most_tiles tiles whose proportions are nearest to the image's. Of equal ones the largest of
-/// which the image would fill more than half (transformers, the image processor of GOT-OCR2, which InternVL has).
+/// which the image would fill more than half (transformers, the image processors of GOT-OCR2, which InternVL has, and of
+/// LFM2-VL).
 TileCounts grid_of_nearest_ratio(const VisionConfig& config, std::int32_t width, std::int32_t height);
 
 /// How an image becomes whole tiles: it is resized so that its longer side is longest_side, then to the grid, whose sides

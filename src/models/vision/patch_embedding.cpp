@@ -1,7 +1,6 @@
 #include "models/vision/patch_embedding.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <string>
 
@@ -34,14 +33,16 @@ Between place_between(std::int32_t at, std::int32_t count, std::int32_t side) {
   return {first, std::min(first + 1, side - 1), static_cast<float>(place - first)};
 }
 
-/// The table's positions around a coordinate, of which those outside of it are its border, with their shares.
-struct Around {
-  std::array<std::int32_t, 4> places{};
-  std::array<float, 4> shares{};
+/// Positions of the table along an axis that a patch's is made of, with their shares.
+struct PlaceShare {
+  std::int32_t place = 0;
+  float share = 0.0f;
 };
+using PlaceShares = std::vector<PlaceShare>;
 
-/// Of the centre of `at` of `count` patches. PyTorch's cubic convolution has a = -0.75.
-Around place_around(std::int32_t at, std::int32_t count, std::int32_t side) {
+/// Around the centre of `at` of `count` patches; those outside of the table are its border. PyTorch's cubic convolution has
+/// a = -0.75.
+PlaceShares cubic_shares(std::int32_t at, std::int32_t count, std::int32_t side) {
   constexpr double a = -0.75;
   const auto near = [](double x) { return ((a + 2) * x - (a + 3)) * x * x + 1; };
   const auto far = [](double x) { return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a; };
@@ -49,12 +50,38 @@ Around place_around(std::int32_t at, std::int32_t count, std::int32_t side) {
   const double first = std::floor(place);
   const double t = place - first;
   const std::array<double, 4> shares = {far(t + 1), near(t), near(1 - t), far(2 - t)};
-  Around around;
+  PlaceShares found;
   for (std::size_t i = 0; i < 4; ++i) {
-    around.places[i] = std::clamp(static_cast<std::int32_t>(first) - 1 + static_cast<std::int32_t>(i), 0, side - 1);
-    around.shares[i] = static_cast<float>(shares[i]);
+    const std::int32_t place_of = static_cast<std::int32_t>(first) - 1 + static_cast<std::int32_t>(i);
+    found.push_back({std::clamp(place_of, 0, side - 1), static_cast<float>(shares[i])});
   }
-  return around;
+  return found;
+}
+
+/// A triangle around the centre of `at` of `count` patches, as wide as a patch where the table has more positions, and
+/// otherwise as a position.
+PlaceShares triangle_shares(std::int32_t at, std::int32_t count, std::int32_t side) {
+  const double patch = static_cast<double>(side) / count;
+  const double width = std::max(patch, 1.0);
+  const double centre = patch * (at + 0.5);
+  const std::int32_t first = std::max(static_cast<std::int32_t>(centre - width + 0.5), 0);
+  const std::int32_t end = std::min(static_cast<std::int32_t>(centre + width + 0.5), side);
+  double sum = 0.0;
+  std::vector<double> weights;
+  for (std::int32_t place = first; place < end; ++place) {
+    weights.push_back(std::max(1.0 - std::abs(place + 0.5 - centre) / width, 0.0));
+    sum += weights.back();
+  }
+  PlaceShares found;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    found.push_back({first + static_cast<std::int32_t>(i), static_cast<float>(weights[i] / sum)});
+  }
+  return found;
+}
+
+/// Both ways of PositionScale that begin at the patch's centre.
+PlaceShares shares_of_centre(PositionScale scale, std::int32_t at, std::int32_t count, std::int32_t side) {
+  return scale == PositionScale::centres ? cubic_shares(at, count, side) : triangle_shares(at, count, side);
 }
 
 }  // namespace
@@ -200,10 +227,10 @@ void PatchEmbedding::add_positions(const Part& part, float* out, ThreadPool& poo
       const PatchPlace place = patch_place(part.squares, patch, config_.merge);
       if (config_.axis_positions > 0) {
         position_of_axes(place, out + patch * hidden);
-      } else if (config_.position_scale == PositionScale::centres) {
-        position_between_centres(part, place, out + patch * hidden);
-      } else {
+      } else if (config_.position_scale == PositionScale::corners) {
         position_between(part, place, out + patch * hidden);
+      } else {
+        position_around_centre(part, place, out + patch * hidden);
       }
     }
   });
@@ -226,16 +253,16 @@ void PatchEmbedding::position_between(const Part& part, PatchPlace place, float*
   }
 }
 
-void PatchEmbedding::position_between_centres(const Part& part, PatchPlace place, float* out) const {
+void PatchEmbedding::position_around_centre(const Part& part, PatchPlace place, float* out) const {
   const std::int32_t side = config_.position_side();
   const std::int64_t hidden = config_.encoder.hidden;
-  const Around lines = place_around(place.row, part.rows, side);
-  const Around columns = place_around(place.column, part.columns, side);
+  const PlaceShares lines = shares_of_centre(config_.position_scale, place.row, part.rows, side);
+  const PlaceShares columns = shares_of_centre(config_.position_scale, place.column, part.columns, side);
   std::fill_n(out, hidden, 0.0f);
-  for (std::size_t y = 0; y < 4; ++y) {
-    for (std::size_t x = 0; x < 4; ++x) {
-      const float* from = table_.data() + (std::int64_t{lines.places[y]} * side + columns.places[x]) * hidden;
-      const float share = lines.shares[y] * columns.shares[x];
+  for (const PlaceShare& line : lines) {
+    for (const PlaceShare& column : columns) {
+      const float* from = table_.data() + (std::int64_t{line.place} * side + column.place) * hidden;
+      const float share = line.share * column.share;
       for (std::int64_t e = 0; e < hidden; ++e) {
         out[e] += share * from[e];
       }

@@ -50,8 +50,8 @@ class PatchEmbedding {
   void add_positions(const Part& part, float* out, ThreadPool& pool) const;
   /// PositionScale::corners.
   void position_between(const Part& part, PatchPlace place, float* out) const;
-  /// PositionScale::centres.
-  void position_between_centres(const Part& part, PatchPlace place, float* out) const;
+  /// PositionScale::centres and means.
+  void position_around_centre(const Part& part, PatchPlace place, float* out) const;
   /// The column's and the row's.
   void position_of_axes(PatchPlace place, float* out) const;
 

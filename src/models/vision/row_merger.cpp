@@ -12,31 +12,39 @@ namespace {
 
 /// Tensors of a JoinedMerger, without ".weight".
 struct JoinedNames {
-  std::string norm;
+  std::string norm;  ///< "": none
   std::string first;
   std::string second;
   bool norm_of_joined = false;    ///< the norm is of all patches of a row together, not of each
   std::int64_t inner = 0;         ///< elements between the layers; 0: as before the first
   std::optional<float> eps = {};  ///< of the norm, which is a LayerNorm then; empty: the encoder's norm
+  std::string patch_norm{};       ///< the encoder's norm of each patch before; "": none
 };
 
-/// The patches of a row side by side: second(gelu(first(norm(patches)))).
+/// The patches of a row side by side: second(gelu(first(norm(patch_norm(patches))))).
 class JoinedMerger final : public RowMerger {
  public:
   /// For steps of up to `rows`.
   JoinedMerger(Planner& planner, const VisionConfig& config, const JoinedNames& names, std::int64_t rows)
       : width_(std::int64_t{config.encoder.hidden} * config.patches_per_row()),
         inner_(names.inner > 0 ? names.inner : width_),
-        norms_per_row_(names.norm_of_joined ? 1 : config.patches_per_row()) {
+        patches_(config.patches_per_row()),
+        norms_per_row_(names.norm_of_joined ? 1 : patches_) {
     const ModelConfig& encoder = config.encoder;
-    norm_ = planner.norm(names.eps ? NormName{names.norm, NormKind::layer, *names.eps, true}
-                                   : NormName{names.norm, encoder.norm_kind, encoder.norm_eps, encoder.norm_needs_bias},
-                         width_ / norms_per_row_);
+    const auto norm_of_encoder = [&](const std::string& name) {
+      return NormName{name, encoder.norm_kind, encoder.norm_eps, encoder.norm_needs_bias};
+    };
+    if (!names.patch_norm.empty()) {
+      patch_norm_ = planner.norm(norm_of_encoder(names.patch_norm), encoder.hidden);
+    }
+    if (!names.norm.empty()) {
+      norm_ = planner.norm(names.eps ? NormName{names.norm, NormKind::layer, *names.eps, true} : norm_of_encoder(names.norm),
+                           width_ / norms_per_row_);
+    }
     first_ = planner.linear(names.first, {{.name = names.first, .n = inner_, .needs_bias = true}}, width_);
     gelu_ = planner.resolve<GatedActivation>({Activation::gelu, inner_, false});
     second_ = planner.linear(names.second, {{.name = names.second, .n = config.text_width, .needs_bias = true}}, inner_);
-    const std::int64_t patches = config.patches_per_row();
-    const auto of_patch = [&](std::int64_t width) { return (width + patches - 1) / patches; };
+    const auto of_patch = [this](std::int64_t width) { return (width + patches_ - 1) / patches_; };
     planner.buffers().need(BufferName::normed, encoder.hidden);  // a row of joined patches is theirs
     planner.buffers().need(BufferName::projected, of_patch(inner_));
     planner.buffers().need(BufferName::gathered, of_patch(inner_));
@@ -48,8 +56,16 @@ class JoinedMerger final : public RowMerger {
 
   void run(const Step& step, const MergedRows& out) const override {
     const Buffers& buffers = step.buffers;
-    norm_.run(step.tokens * norms_per_row_, buffers.hidden, buffers.normed, step);
-    first_.run(step, buffers.normed, buffers.projected);
+    const float* patches = buffers.hidden;
+    if (patch_norm_) {
+      patch_norm_->run(step.tokens * patches_, patches, buffers.normed, step);
+      patches = buffers.normed;
+    }
+    if (norm_) {
+      norm_->run(step.tokens * norms_per_row_, patches, buffers.normed, step);
+      patches = buffers.normed;
+    }
+    first_.run(step, patches, buffers.projected);
     gelu_.run({nullptr, buffers.projected, step.tokens, inner_, buffers.gathered}, step);
     if (places_) {
       second_.run(step, buffers.gathered, buffers.projected);
@@ -62,8 +78,10 @@ class JoinedMerger final : public RowMerger {
  private:
   std::int64_t width_;
   std::int64_t inner_;
+  std::int64_t patches_;
   std::int64_t norms_per_row_;
-  Norm norm_;
+  std::optional<Norm> patch_norm_;
+  std::optional<Norm> norm_;
   Linear first_;
   Resolved<GatedActivation> gelu_;
   Linear second_;
@@ -294,6 +312,18 @@ std::unique_ptr<RowMerger> RowMerger::of_output(Planner& planner, const VisionCo
                                                         .inner = config.text_width,
                                                         .eps = 1e-5f},
                                             rows);
+    case Projector::normed_joined: {
+      const bool has_norm = planner.weights().has_tensor("mm.input_norm.weight");
+      return std::make_unique<JoinedMerger>(planner, config,
+                                            JoinedNames{.norm = has_norm ? "mm.input_norm" : "",
+                                                        .first = "mm.1",
+                                                        .second = "mm.2",
+                                                        .norm_of_joined = true,
+                                                        .inner = config.merger_width,
+                                                        .eps = 1e-5f,
+                                                        .patch_norm = "v.post_ln"},
+                                            rows);
+    }
     case Projector::joined_once:
       return std::make_unique<SingleMerger>(planner, config);
     case Projector::downsampled:

@@ -65,6 +65,16 @@ void limit_tiles(VisionConfig& config, std::int32_t wanted) {
   config.least_tiles = std::min(config.least_tiles, config.most_tiles);
 }
 
+/// An image is cut where at least least_tiles and the whole image fit into the wanted rows, and a tile into a step.
+void limit_tiles_of_large(VisionConfig& config, std::int32_t wanted) {
+  const std::int32_t side = config.side_of_tile() / config.unit();
+  const std::int32_t limit = ((wanted > 0 ? std::min(wanted, most_tokens) : most_tokens) - config.max_tokens) / (side * side);
+  config.most_tiles = std::min(config.most_tiles, limit);
+  if (config.most_tiles < config.least_tiles || side * side > config.max_tokens) {
+    config.tile_grid = TileGrid::none;
+  }
+}
+
 /// Limits in rows, from the family's, the file's in pixels and the wanted one.
 void limit_tokens(VisionConfig& config, MetadataReader& metadata, std::int32_t wanted) {
   if (config.merge > 64) {
@@ -96,6 +106,9 @@ void limit_tokens(VisionConfig& config, MetadataReader& metadata, std::int32_t w
     config.max_tokens = std::min(config.max_tokens, wanted);
   }
   config.min_tokens = std::min(config.min_tokens, config.max_tokens);
+  if (config.tile_grid == TileGrid::of_large) {
+    limit_tiles_of_large(config, wanted);
+  }
 }
 
 void check_text(const VisionConfig& config, const ModelConfig& text, MetadataReader& metadata) {

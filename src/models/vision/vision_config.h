@@ -17,6 +17,7 @@ namespace rocmforge {
 enum class Projector {
   joined,       ///< Qwen: 2 x 2 patches joined, two linear layers; the same of some layers' states (deepstack)
   joined_norm,  ///< InternVL: 2 x 2 patches joined, a LayerNorm of them together, two linear layers
+  normed_joined,  ///< LFM2-VL: a LayerNorm of each patch, 2 x 2 joined, in some files a LayerNorm of them, two linear layers
   joined_once,  ///< Idefics 3: 2 x 2 patches or more joined, one linear layer
   mean,         ///< Gemma 3: means of 4 x 4 patches, an RMSNorm, one linear layer
   scaled_mean,  ///< Gemma 4: means of 3 x 3 patches, standardised in some files, an RMSNorm without weights, one layer
@@ -29,6 +30,7 @@ enum class Projector {
 enum class PositionScale {
   corners,  ///< linear, the table's corners are the image's
   centres,  ///< cubic, as PyTorch's grid_sample has it, between the centres of its positions
+  means,    ///< linear between centres; along a side of fewer patches weighted means (PyTorch's interpolate with antialias)
 };
 
 /// How an image becomes tiles, each of which the encoder sees by itself.
@@ -36,6 +38,7 @@ enum class TileGrid {
   none,           ///< it does not
   multiples,      ///< Idefics 3: reduced or stretched to longest_side, then to whole tiles; marks of lines and columns
   nearest_ratio,  ///< InternVL: stretched to the grid whose proportions are nearest; behind several tiles the whole image
+  of_large,       ///< LFM2-VL: as nearest_ratio, but only where the image has many more pixels than max_tokens; with marks
 };
 
 /// The numbers of an image encoder and of what is before and behind it, read from a file's metadata (mmproj).
@@ -52,13 +55,14 @@ struct VisionConfig {
   bool patch_norms = false;          ///< LayerNorms v.patch_norm.1 of the pixels, .2 of their product
   std::string product_norm;          ///< of the patches before their positions: its tensor without ".weight"; "": none
   std::string input_norm;            ///< of the patches before the first layer: its tensor without ".weight"; "": none
-  std::int32_t merger_width = 0;     ///< between the layers of Projector::downsampled
+  std::int32_t merger_width = 0;     ///< between the last layers of Projector::downsampled and normed_joined
   std::int32_t merge = 1;            ///< sides, in patches, of the square that becomes a row
   std::int32_t window = 0;           ///< sides, in squares, of the windows inside of which patches see each other; 0: none
   std::int32_t window_pattern = 0;   ///< layers of which every window_pattern-th sees the whole image
   bool line_ends = false;            ///< a fixed row stands behind each line of squares but an image's last
   std::int32_t longest_side = 0;     ///< larger images are reduced to it, all are rounded up; 0: the area has limits
   TileGrid tile_grid = TileGrid::none;
+  std::int32_t tile_side = 0;    ///< pixels; 0: image_size
   std::int32_t least_tiles = 1;  ///< of an image that is cut, without the whole image behind them
   std::int32_t most_tiles = 1;
   bool fixed_size = false;      ///< every image or tile gets image_size; else sides are kept as min and max allow
@@ -77,6 +81,7 @@ struct VisionConfig {
   /// Pixels of the sides of the square that becomes a row.
   [[nodiscard]] std::int32_t unit() const { return patch_size * merge; }
   [[nodiscard]] std::int32_t patches_per_row() const { return merge * merge; }
+  [[nodiscard]] std::int32_t side_of_tile() const { return tile_side > 0 ? tile_side : image_size; }
   /// States of a layer that no patch has.
   [[nodiscard]] std::int32_t extra_states() const { return class_position >= 0 ? 1 : 0; }
   [[nodiscard]] std::int64_t patch_values() const { return std::int64_t{3} * patch_size * patch_size; }

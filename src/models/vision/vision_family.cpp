@@ -154,6 +154,15 @@ std::int32_t features_of_tensors(const VisionConfig& config, MetadataReader& met
   return static_cast<std::int32_t>(features);
 }
 
+/// The outputs of a linear layer.
+std::int32_t rows_of_tensor(MetadataReader& metadata, std::string_view name) {
+  const GgufTensor* tensor = metadata.file().find_tensor(name);
+  if (tensor == nullptr || tensor->tensor.shape.rank() != 2 || tensor->tensor.shape.rows() > most_features) {
+    throw Error(fmt::format("{}: tensor '{}' is no linear layer", metadata.file().path().string(), name));
+  }
+  return static_cast<std::int32_t>(tensor->tensor.shape.rows());
+}
+
 /// Qwen2-VL.
 void configure_qwen2vl(VisionConfig& config, MetadataReader& metadata, const ModelConfig&) {
   const std::int32_t features = features_of_tensors(config, metadata);
@@ -346,6 +355,32 @@ void configure_glm4v(VisionConfig& config, MetadataReader& metadata, const Model
                   .printed = true};
 }
 
+/// LFM2-VL: SigLIP 2 with images in their own proportions, tiles of large ones.
+void configure_lfm2(VisionConfig& config, MetadataReader& metadata, const ModelConfig&) {
+  require_activation(metadata, "use_gelu", "GELU");
+  configure_usual(config);
+  config.projector = Projector::normed_joined;
+  config.merger_width = rows_of_tensor(metadata, "mm.1.weight");
+  config.merge = metadata.count("vision.projector.scale_factor", 2);
+  if (config.merge > 16) {
+    throw metadata.error("vision.projector.scale_factor", fmt::format("is {}", config.merge));
+  }
+  config.position_scale = PositionScale::means;
+  config.filter = ResizeFilter::bilinear;
+  config.min_tokens = 64;  // these numbers are transformers'; files have none of them so far
+  config.max_tokens = 256;
+  config.tile_grid = TileGrid::of_large;
+  config.tile_side = metadata.count("vision.preproc_tile_size", 512);
+  if (config.tile_side % config.unit() != 0 || config.tile_side > config.unit() * 64) {
+    throw metadata.error("vision.preproc_tile_size",
+                         fmt::format("is {}, no multiple of {} up to {}", config.tile_side, config.unit(), config.unit() * 64));
+  }
+  config.most_tiles = std::min(metadata.count("vision.preproc_max_tiles", 10), most_tiles);
+  config.least_tiles = std::min(metadata.count("vision.preproc_min_tiles", 2), config.most_tiles);
+  config.marks = {
+      .placeholder = "<image>", .token = "<image>", .before = "<|image_start|>", .after = "<|image_end|>"};
+}
+
 constexpr VisionFamily families[] = {{"qwen3vl_merger", configure_qwen3vl},
                                      {"gemma4v", configure_gemma4},
                                      {"gemma4uv", configure_gemma4_unified, false},
@@ -356,7 +391,8 @@ constexpr VisionFamily families[] = {{"qwen3vl_merger", configure_qwen3vl},
                                      {"qwen2vl_merger", configure_qwen2vl},
                                      {"internvl", configure_internvl},
                                      {"idefics3", configure_idefics3},
-                                     {"glm4v", configure_glm4v}};
+                                     {"glm4v", configure_glm4v},
+                                     {"lfm2", configure_lfm2}};
 
 std::string supported_projectors() {
   std::string names;

@@ -3,14 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 #include <optional>
 #include <utility>
 
 #include "base/sha256.h"
-#include "memory/kv_group.h"
 #include "models/config/clip_file.h"
-#include "models/step/pass.h"
 #include "models/vision/image_patches.h"
 #include "models/vision/image_tiles.h"
 
@@ -50,21 +47,6 @@ std::int32_t most_windows(const VisionConfig& config) {
   return config.window > 0 ? (config.max_tokens + config.window - 1) / config.window : 1;
 }
 
-ModelOptions step_options(const VisionConfig& config, const DeviceInfo& device, const VisionOptions& options) {
-  ModelOptions of_step;
-  // Keys and values live for one layer of one step, so that their size hardly matters to a CPU.
-  of_step.kv_dtype = device.is_gpu() ? DType::f16 : DType::f32;
-  of_step.max_batch_tokens = config.max_tokens * config.patches_per_row() + config.extra_states();
-  of_step.context_length = of_step.max_batch_tokens;
-  of_step.max_sequences = std::max(std::min(most_images, config.max_tokens), most_windows(config));
-  of_step.max_logit_rows = 1;
-  of_step.graphs = false;
-  of_step.given_rows = config.places_rows();  // a step's arrays have their places
-  of_step.overlap = options.overlap;
-  of_step.small_weights = options.small_weights;
-  return of_step;
-}
-
 std::array<std::uint32_t, 8> content_of(const Image& image) {
   const std::array<std::uint32_t, 8> pixels = sha256(image.rgb);
   std::vector<std::uint8_t> bytes;
@@ -83,61 +65,31 @@ std::array<std::uint32_t, 8> content_of(const Image& image) {
 
 std::unique_ptr<VisionModel> VisionModel::plan(const GgufFile& file, const ModelConfig& text, const KernelRegistry& registry,
                                                const DeviceInfo& device, int num_threads, const VisionOptions& options) {
-  return std::unique_ptr<VisionModel>(new VisionModel(file, text, registry, device, num_threads, options));
+  return std::unique_ptr<VisionModel>(new VisionModel(VisionConfig::from_gguf(file, text, options.max_tokens), file,
+                                                      registry, device, num_threads, options));
 }
 
-VisionModel::VisionModel(const GgufFile& file, const ModelConfig& text, const KernelRegistry& registry,
-                         const DeviceInfo& device, int num_threads, const VisionOptions& options)
-    : config_(VisionConfig::from_gguf(file, text, options.max_tokens)),
-      options_(step_options(config_, device, options)),
-      max_rows_(std::max(options.max_rows, config_.max_tokens)),
-      on_gpu_(device.is_gpu()),
-      plan_{WeightTable(file, file_names(config_.swapped_layers)), BufferPlan(options_.max_batch_tokens, 1)} {
-  Planner planner(plan_, registry, device, num_threads, options_);
-  embedding_.emplace(planner, config_, options_.max_batch_tokens);
-  for (std::int32_t index = 0; index < config_.encoder.layers; ++index) {
-    blocks_.push_back(std::make_unique<Block>(planner, config_.encoder, index, blocks_));
-  }
+VisionModel::VisionModel(VisionConfig config, const GgufFile& file, const KernelRegistry& registry, const DeviceInfo& device,
+                         int num_threads, const VisionOptions& options)
+    : MediaEncoder(file, file_names(config.swapped_layers), device,
+                   {.states = config.max_tokens * config.patches_per_row() + config.extra_states(),
+                    .sequences = std::max(std::min(most_images, config.max_tokens), most_windows(config)),
+                    .max_rows = std::max(options.max_rows, config.max_tokens),
+                    .row_width = config.row_width(),
+                    .position_axes = config.encoder.position_axes,
+                    .places_rows = config.places_rows(),
+                    .overlap = options.overlap,
+                    .small_weights = options.small_weights}),
+      config_(std::move(config)) {
+  Planner planner = make_planner(registry, device, num_threads);
+  embedding_.emplace(planner, config_, max_states());
+  plan_blocks(planner, config_.encoder);
   for (const std::int32_t layer : config_.deepstack) {
     deepstack_.push_back(RowMerger::of_layer(planner, config_, layer, config_.max_tokens));
   }
   merger_ = RowMerger::of_output(planner, config_, config_.max_tokens);
-  plan_.buffers.need(BufferName::normed, config_.encoder.hidden);
-  plan_.position_axes = config_.encoder.position_axes;
-  for (const GgufTensor& tensor : file.tensors()) {
-    if (is_of_audio_encoder(tensor.name)) {
-      plan_.weights.pass_over(tensor.name);  // of an audio encoder
-    } else {
-      parameters_ += static_cast<double>(tensor.tensor.shape.elems());
-    }
-  }
-}
-
-SequenceMemory::Size VisionModel::memory_size() const {
-  const std::int32_t block_tokens = block_tokens_of(plan_.memory.groups());
-  return {.blocks = {options_.max_batch_tokens / block_tokens + options_.max_sequences}};
-}
-
-std::size_t VisionModel::workspace_bytes() const {
-  const std::size_t rows = static_cast<std::size_t>(max_rows_ * config_.row_width()) * sizeof(float);
-  const KvGroups groups = plan_.memory.groups();
-  return Rank::workspace_bytes(plan_, options_, on_gpu_) + embedding_->input_bytes() + rows +
-         static_cast<std::size_t>(memory_size().blocks[0]) * block_bytes_of(groups[0], Side::device);
-}
-
-void VisionModel::load(Device& device, ThreadPool& pool) {
-  check(!rank_, "an encoder is loaded once");
-  pool_ = &pool;
-  rank_.emplace(plan_, options_, device, Side::device, pool, Rank::Progress());
-  embedding_->load(device);
-  memory_.emplace(device, plan_.memory.groups(), memory_size());
-  rows_ = device.allocate(static_cast<std::size_t>(max_rows_ * config_.row_width()) * sizeof(float), "rows of images");
-  plan_.weights.warn_of_unused();
-}
-
-double VisionModel::flops(const PreparedImage& image) const {
-  const auto patches = static_cast<double>(patches_of_image(image));
-  return 2.0 * parameters_ * patches + 4.0 * patches * patches * config_.encoder.layers * config_.encoder.hidden;
+  planned().buffers.need(BufferName::normed, config_.encoder.hidden);
+  count_weights(file, [](std::string_view name) { return !is_of_audio_encoder(name); });
 }
 
 PreparedImage VisionModel::prepare_tile(const Image& tile) const {
@@ -167,17 +119,18 @@ std::vector<PreparedImage> VisionModel::prepare(const Image& image) const {
 }
 
 GivenRows VisionModel::encode_rows(std::span<const PreparedImage* const> images, const std::optional<GivenRows>& before) {
-  check(rank_.has_value(), "the encoder is loaded");
-  GivenRows rows = before.value_or(GivenRows{.data = rows_.as<float>(), .stride = config_.row_width()});
+  GivenRows rows = begin_rows(before);
   std::size_t begin = 0;
   std::int64_t patches = 0;
   std::int64_t windows = 0;
   const auto run = [&](std::size_t end) {
     const auto step = images.subspan(begin, end - begin);
-    run_step(step, rows_.as<float>() + rows.count * rows.stride);
+    std::int64_t more = 0;
     for (const PreparedImage* image : step) {
-      rows.count += image->tokens;
+      more += image->tokens;
     }
+    run_step(step, {.data = room_behind(rows, more), .stride = rows.stride, .count = more});
+    rows.count += more;
     begin = end;
     patches = 0;
     windows = 0;
@@ -185,7 +138,7 @@ GivenRows VisionModel::encode_rows(std::span<const PreparedImage* const> images,
   for (std::size_t i = 0; i < images.size(); ++i) {
     const std::int64_t own = patches_of_image(*images[i]) + config_.extra_states();
     const std::int64_t own_windows = std::ssize(images[i]->windows);
-    if (i > begin && (patches + own > options_.max_batch_tokens || windows + own_windows > options_.max_sequences)) {
+    if (i > begin && (patches + own > max_states() || windows + own_windows > max_sequences())) {
       run(i);
     }
     patches += own;
@@ -193,10 +146,6 @@ GivenRows VisionModel::encode_rows(std::span<const PreparedImage* const> images,
   }
   run(images.size());
   return rows;
-}
-
-std::span<const float> VisionModel::read_rows(const GivenRows& rows) {
-  return rank_->read_back(rows.data, static_cast<std::size_t>(rows.count * rows.stride), rows_on_host_);
 }
 
 std::vector<float> VisionModel::encode(std::span<const PreparedImage> images) {
@@ -208,41 +157,33 @@ std::vector<float> VisionModel::encode(std::span<const PreparedImage> images) {
   return {rows.begin(), rows.end()};
 }
 
-void VisionModel::add_patches(const PreparedImage& image, std::int64_t done, std::int64_t patches,
-                              std::int32_t& first_block) {
-  const auto block_tokens = static_cast<std::int64_t>(memory_->block_tokens());
-  const std::vector<std::int32_t> tokens(static_cast<std::size_t>(patches), 0);
-  std::vector<std::int32_t> blocks(static_cast<std::size_t>((patches + block_tokens - 1) / block_tokens));
-  std::iota(blocks.begin(), blocks.end(), first_block);
-  first_block += static_cast<std::int32_t>(blocks.size());
-  batch_.add_sequence(tokens, 0, blocks, false);
+void VisionModel::add_patches(const PreparedImage& image, std::int64_t done, std::int64_t patches) {
+  add_sequence(patches);
   if (config_.encoder.position_axes == 2) {
     places_.clear();
     for (std::int64_t patch = done; patch < done + patches; ++patch) {
       const PatchPlace place = patch_place(image.squares, patch, config_.merge);
       places_.insert(places_.end(), {place.row, place.column});
     }
-    batch_.set_positions(places_, 2);
+    batch().set_positions(places_, 2);
   }
 }
 
 void VisionModel::write_batch(std::span<const PreparedImage* const> images, bool windows) {
-  batch_.clear();
-  std::int32_t first_block = 0;
+  begin_batch();
   for (const PreparedImage* image : images) {
     if (!windows) {
-      add_patches(*image, 0, patches_of_image(*image) + config_.extra_states(), first_block);
+      add_patches(*image, 0, patches_of_image(*image) + config_.extra_states());
       continue;
     }
     std::int64_t done = 0;
     for (const SquareWindow& window : image->windows) {
       const std::int64_t patches = std::int64_t{window.columns} * window.lines * config_.patches_per_row();
-      add_patches(*image, done, patches, first_block);
+      add_patches(*image, done, patches);
       done += patches;
     }
   }
-  batch_.finish();
-  batch_.validate(memory_->num_blocks(), memory_->block_tokens());
+  finish_batch();
   if (config_.places_rows()) {
     write_places(images);
   }
@@ -253,53 +194,43 @@ void VisionModel::write_places(std::span<const PreparedImage* const> images) {
   for (const PreparedImage* image : images) {
     const std::int32_t line = image->grid_x + (config_.line_ends ? 1 : 0);
     for (const PatchPlace& square : image->squares) {
-      batch_.overwritten_rows.push_back(row + square.row * line + square.column);
-      batch_.given_rows.push_back(0);  // RowPlaces reads the squares in their order
+      batch().overwritten_rows.push_back(row + square.row * line + square.column);
+      batch().given_rows.push_back(0);  // RowPlaces reads the squares in their order
     }
     row += image->tokens;
   }
 }
 
-void VisionModel::run_step(std::span<const PreparedImage* const> images, float* out) {
+void VisionModel::run_step(std::span<const PreparedImage* const> images, const MergedRows& out) {
   std::vector<PatchEmbedding::Part> parts;
-  std::int64_t rows = 0;
   for (const PreparedImage* image : images) {
     parts.push_back({image->pixels, image->grid_x * config_.merge, image->grid_y * config_.merge, image->squares});
-    rows += image->tokens;
   }
-  const std::int64_t before = (out - rows_.as<float>()) / config_.row_width();
-  check(before + rows <= max_rows_, "the images have more rows than the encoder was planned for");
-  rank_->wait();  // an earlier step may still read the pixels
-  embedding_->upload(parts, rank_->device(), *pool_);
+  wait();  // an earlier step may still read the pixels
+  embedding_->upload(parts, device(), pool());
   // Layers with the same sequences are computed together.
-  const std::int32_t layers = config_.encoder.layers;
   std::int32_t begin = 0;
   do {  // once without layers, too
     const bool windows = config_.has_windows(begin);
-    std::int32_t end = std::min(begin + 1, layers);
-    while (end < layers && config_.has_windows(end) == windows) {
+    std::int32_t end = std::min(begin + 1, num_layers());
+    while (end < num_layers() && config_.has_windows(end) == windows) {
       ++end;
     }
     write_batch(images, windows);
-    rank_->run(batch_, *memory_, Rank::Recorded::no, [&](const StepArrays& arrays, const RunOperations&) {
-      compute(arrays, begin, end, {.data = out, .stride = config_.row_width(), .count = rows});
-    });
+    run_batch([&](const StepArrays& arrays, Step& step) { compute(arrays, step, begin, end, out); });
     begin = end;
-  } while (begin < layers);
+  } while (begin < num_layers());
 }
 
-void VisionModel::compute(const StepArrays& arrays, std::int32_t begin, std::int32_t end, const MergedRows& out) {
-  Step step = begin_step(arrays, memory_->states(), *rank_);
+void VisionModel::compute(const StepArrays& arrays, Step& step, std::int32_t begin, std::int32_t end,
+                          const MergedRows& out) {
   Step rows = step;
   rows.tokens = (step.tokens - config_.extra_states()) / config_.patches_per_row();
   if (begin == 0) {
     run_all(embedding_->operations(), step);
   }
   for (std::int32_t index = begin; index < end; ++index) {
-    const Block& block = *blocks_[static_cast<std::size_t>(index)];
-    find_pages(block.kv_place(), arrays, *memory_, step);
-    run_all(block.mix(), step);
-    run_all(block.finish(), step);
+    run_block(index, arrays, step);
     if (const auto found = std::ranges::find(config_.deepstack, index); found != config_.deepstack.end()) {
       const auto slice = found - config_.deepstack.begin();
       MergedRows part = out;
@@ -307,7 +238,7 @@ void VisionModel::compute(const StepArrays& arrays, std::int32_t begin, std::int
       deepstack_[static_cast<std::size_t>(slice)]->run(rows, part);
     }
   }
-  if (end == config_.encoder.layers) {
+  if (end == num_layers()) {
     merger_->run(rows, out);
   }
 }

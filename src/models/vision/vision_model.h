@@ -10,11 +10,7 @@
 #include <vector>
 
 #include "images/image.h"
-#include "memory/sequence_memory.h"
-#include "models/model.h"
-#include "models/parts/block.h"
-#include "models/plan/model_plan.h"
-#include "models/step/rank.h"
+#include "models/media_encoder.h"
 #include "models/vision/image_patches.h"
 #include "models/vision/patch_embedding.h"
 #include "models/vision/row_merger.h"
@@ -46,31 +42,22 @@ struct VisionOptions {
   bool small_weights = false;
 };
 
-/// The image encoder of a model (mmproj): from pixels to rows that replace the embeddings of an image's tokens. It is
-/// planned and loaded as a Model is, on the same device. Only prepare() may be called by several threads.
-class VisionModel {
+/// The image encoder of a model (mmproj): from pixels to rows that replace the embeddings of an image's tokens. Only
+/// prepare() may be called by several threads.
+class VisionModel : public MediaEncoder {
  public:
   /// Allocates no memory for weights. `text` is the model that takes the rows. `file` and `registry` must outlive the
   /// encoder. Throws Error naming the tensor or key that does not fit.
   static std::unique_ptr<VisionModel> plan(const GgufFile& file, const ModelConfig& text, const KernelRegistry& registry,
                                            const DeviceInfo& device, int num_threads, const VisionOptions& options = {});
-  VisionModel(const VisionModel&) = delete;
-  VisionModel& operator=(const VisionModel&) = delete;
-
-  /// Loads the weights; `device` and `pool` must outlive the encoder.
-  void load(Device& device, ThreadPool& pool);
+  ~VisionModel() override { wait(); }
 
   [[nodiscard]] const VisionConfig& config() const { return config_; }
   /// Texts of control tokens before and behind an image, the placeholder that the chat template prints.
   [[nodiscard]] const MediaMarks& marks() const { return config_.marks; }
-  /// As Model::plan(); times are those of a step of one image.
-  [[nodiscard]] const std::vector<PlannedOperation>& plan() const { return plan_.report.operations(); }
-  /// Bytes as Model counts them.
-  [[nodiscard]] std::size_t packed_bytes() const { return plan_.weights.packed_bytes(on_gpu_); }
-  [[nodiscard]] std::size_t workspace_bytes() const;
 
   /// The floating-point operations of encoding an image, about.
-  [[nodiscard]] double flops(const PreparedImage& image) const;
+  [[nodiscard]] double flops(const PreparedImage& image) const { return flops_of(patches_of_image(image)); }
 
   /// Resizes an image to the size that the encoder takes, cuts it where it sees tiles, and normalises them: in the order of
   /// their tokens in the prompt. Throws Error with one line for an image that it can't take.
@@ -80,50 +67,33 @@ class VisionModel {
   /// device's memory, in the order of its stream, until the next call without `before`: rows in row_memory(), behind which
   /// those of the images are put. At most VisionOptions::max_rows together.
   GivenRows encode_rows(std::span<const PreparedImage* const> images, const std::optional<GivenRows>& before = {});
-  /// Where rows are put, also those of another encoder. Only once the encoder is loaded.
-  [[nodiscard]] float* row_memory() const { return rows_.as<float>(); }
   /// The same, in host memory: waits.
   std::vector<float> encode(std::span<const PreparedImage> images);
-  /// Rows in host memory, as encode_rows() gave them: waits. Valid until the next call of encode_rows().
-  std::span<const float> read_rows(const GivenRows& rows);
 
  private:
-  VisionModel(const GgufFile& file, const ModelConfig& text, const KernelRegistry& registry, const DeviceInfo& device,
+  VisionModel(VisionConfig config, const GgufFile& file, const KernelRegistry& registry, const DeviceInfo& device,
               int num_threads, const VisionOptions& options);
+  [[nodiscard]] std::size_t input_bytes() const override { return embedding_->input_bytes(); }
+  void load_inputs(Device& device) override { embedding_->load(device); }
   [[nodiscard]] std::int64_t patches_of_image(const PreparedImage& image) const {
     return std::ssize(image.squares) * config_.patches_per_row();
   }
   [[nodiscard]] PreparedImage prepare_tile(const Image& tile) const;
-  [[nodiscard]] SequenceMemory::Size memory_size() const;
   /// Sequences are images, or windows of images.
   void write_batch(std::span<const PreparedImage* const> images, bool windows);
-  /// A sequence of the next `patches` of an image, or states behind them, of which `done` are behind it, in blocks from
-  /// `first_block` on.
-  void add_patches(const PreparedImage& image, std::int64_t done, std::int64_t patches, std::int32_t& first_block);
+  /// A sequence of the next `patches` of an image, or states behind them, of which `done` are behind it.
+  void add_patches(const PreparedImage& image, std::int64_t done, std::int64_t patches);
   /// One step; the rows go to `out`.
-  void run_step(std::span<const PreparedImage* const> images, float* out);
+  void run_step(std::span<const PreparedImage* const> images, const MergedRows& out);
   /// Layers [begin, end): with the first one what is before it, and with the last one what is behind it.
-  void compute(const StepArrays& arrays, std::int32_t begin, std::int32_t end, const MergedRows& out);
+  void compute(const StepArrays& arrays, Step& step, std::int32_t begin, std::int32_t end, const MergedRows& out);
   /// Where the rows of the images' squares go.
   void write_places(std::span<const PreparedImage* const> images);
 
   VisionConfig config_;
-  ModelOptions options_;
-  std::int32_t max_rows_;
-  bool on_gpu_;
-  double parameters_ = 0.0;
-  ModelPlan plan_;
   std::optional<PatchEmbedding> embedding_;
-  std::vector<std::unique_ptr<Block>> blocks_;
   std::vector<std::unique_ptr<RowMerger>> deepstack_;  ///< of VisionConfig::deepstack
   std::unique_ptr<RowMerger> merger_;
-
-  ThreadPool* pool_ = nullptr;
-  std::optional<Rank> rank_;
-  std::optional<SequenceMemory> memory_;
-  DeviceBuffer rows_;  ///< [max_rows, row_width]
-  PinnedBuffer rows_on_host_;
-  BatchPlan batch_;
   std::vector<std::int32_t> places_;
 };
 

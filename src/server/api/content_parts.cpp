@@ -134,6 +134,16 @@ std::string url_of_image(const Json& part, const std::string& type) {
   return first_of(part, {"image_url", "image", "url"});
 }
 
+/// Where a recording is, as a URL; "" without it. Its first bytes say the format, whatever the part calls it.
+std::string url_of_sound(const Json& part, const std::string& type) {
+  const auto inner = part.find(type);
+  if (inner == part.end() || !inner->is_object()) {
+    return "";
+  }
+  const std::string data = string_of(*inner, "data");
+  return data.empty() ? string_of(*inner, "url") : data_url("audio", data);
+}
+
 bool is_opaque(std::string_view name, const Json& value) {
   constexpr std::array<std::string_view, 10> names = {"type",          "id",        "call_id", "tool_use_id", "data",
                                                       "cache_control", "signature", "status",  "caller",      "b64_json"};
@@ -214,6 +224,11 @@ Part shown_part(Fields& part) {
       return ImagePart{.url = std::move(url), .field = part.full_name(type)};
     }
   }
+  if (unseen != unseen_kinds.end() && unseen->kind == "audio") {
+    if (std::string url = url_of_sound(part.json(), type); !url.empty()) {
+      return SoundPart{.url = std::move(url), .field = part.full_name(type)};
+    }
+  }
   return TextPart{shown_text(part)};
 }
 
@@ -259,19 +274,21 @@ std::string shown_texts(Fields& fields, std::string_view name, std::string_view 
   return text;
 }
 
-void show_images(Fields& fields, Conversation& conversation, const ServedModel& model) {
-  if (model.images) {
-    return;
-  }
+void show_media(Fields& fields, Conversation& conversation, const ServedModel& model) {
+  const auto show = [&](Part& part, const auto& held, std::string_view kind) {
+    fields.note(held.field);
+    part = TextPart{placeholder(kind, held.url.starts_with("data:") ? "" : held.url)};
+  };
   for (Message& message : conversation.messages) {
     auto* parts = std::get_if<std::vector<Part>>(&message.content);
-    if (parts == nullptr || images_of(message.content).empty()) {
+    if (parts == nullptr) {
       continue;
     }
     for (Part& part : *parts) {
-      if (const auto* image = std::get_if<ImagePart>(&part)) {
-        fields.note(image->field);
-        part = TextPart{placeholder("image", image->url.starts_with("data:") ? "" : image->url)};
+      if (const auto* image = std::get_if<ImagePart>(&part); image != nullptr && !model.images) {
+        show(part, ImagePart(*image), "image");
+      } else if (const auto* sound = std::get_if<SoundPart>(&part); sound != nullptr && !model.sounds) {
+        show(part, SoundPart(*sound), "audio");
       }
     }
     message.content = content_of(std::move(*parts));

@@ -19,7 +19,8 @@ namespace rocmforge {
 /// "messages[0].content[1].image". Throws ApiError(400) for a part without a type, or a text without its text.
 std::string shown_text(Fields& part);
 
-/// An image that says where it is, else the text that stands for the part. Throws as shown_text().
+/// An image that says where it is, or a recording that does, else the text that stands for the part. Throws as
+/// shown_text().
 Part shown_part(Fields& part);
 
 /// The parts of a content, which is a text or an array of parts. Throws ApiError(400).
@@ -31,8 +32,9 @@ Content shown_content(Fields& fields, std::string_view name);
 /// The texts that stand for all parts of a content, with `between` between two of them.
 std::string shown_texts(Fields& fields, std::string_view name, std::string_view between);
 
-/// Where the model reads text alone, a placeholder takes the place of each image, which is named among the unknown fields.
-void show_images(Fields& fields, Conversation& conversation, const ServedModel& model);
+/// A placeholder takes the place of each image and recording that the model does not take, which are named among the unknown
+/// fields.
+void show_media(Fields& fields, Conversation& conversation, const ServedModel& model);
 
 /// "[web_search_call {...}]": what can be read of a call that a vendor's server made, or of its result. Encrypted members,
 /// ids and bytes are left out.

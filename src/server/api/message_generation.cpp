@@ -13,7 +13,7 @@ namespace rocmforge {
 
 Turn read_turn(Fields& fields, Conversation conversation, Request request, Reading& reading, const Backend& backend,
                const ApiFields& api) {
-  show_images(fields, conversation, backend.model);
+  show_media(fields, conversation, backend.model);
   TurnRequest asked{.conversation = std::move(conversation), .request = std::move(request)};
   asked.splits_reasoning = fields.choice("reasoning_format", {"none", "auto", "deepseek"}) != "none";
   read_sampling(fields, backend.model, asked.request, api);
@@ -22,7 +22,7 @@ Turn read_turn(Fields& fields, Conversation conversation, Request request, Readi
 }
 
 ChatCall render_request(Fields& fields, Conversation conversation, Reading& reading, const Backend& backend) {
-  show_images(fields, conversation, backend.model);
+  show_media(fields, conversation, backend.model);
   return render_chat(std::move(conversation), backend.model, reading);
 }
 

@@ -2,13 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "server/api/api_error.h"
 #include "server/api/content_parts.h"
 #include "service/prompt_images.h"
+#include "service/sounds.h"
 
 namespace rocmforge {
 
@@ -42,55 +46,94 @@ Ids infill_prompt(const Tokenizer& tokenizer, const Ids& prefix, const Ids& suff
 
 namespace {
 
-/// The images of `multimodal_data`.
-std::vector<ImagePart> read_media(Fields& prompt, const ServedModel& model) {
+/// The images and recordings of `multimodal_data`; their first bytes say which is which.
+std::vector<Part> read_media(Fields& prompt, const ServedModel& model) {
   constexpr std::string_view name = "multimodal_data";
   const Json* data = prompt.array(name);
-  std::vector<ImagePart> images;
-  if (data == nullptr || data->empty()) {
-    return images;
-  }
-  if (!model.images) {
-    throw ApiError(501, fmt::format("{}: the model sees no images", prompt.full_name(name)), prompt.full_name(name));
-  }
-  for (std::size_t i = 0; i < data->size(); ++i) {
+  std::vector<Part> media;
+  for (std::size_t i = 0; data != nullptr && i < data->size(); ++i) {
     const std::string field = fmt::format("{}[{}]", prompt.full_name(name), i);
     if (!(*data)[i].is_string()) {
       prompt.fail(name, "must be an array of strings in base64");
     }
-    images.push_back({.url = data_url("image", (*data)[i].get_ref<const std::string&>()), .field = field});
+    const std::string& base64 = (*data)[i].get_ref<const std::string&>();
+    const bool is_sound = begins_as_sound(base64);
+    if (is_sound ? !model.sounds : !model.images) {
+      throw ApiError(501, fmt::format("{}: the model {}", field, is_sound ? "hears no recordings" : "sees no images"),
+                     prompt.full_name(name));
+    }
+    media.push_back(is_sound ? Part(SoundPart{.url = data_url("audio", base64), .field = field})
+                             : Part(ImagePart{.url = data_url("image", base64), .field = field}));
   }
-  return images;
+  return media;
 }
 
-/// The ids of a text, with the model's own placeholder at each mark.
-RawPrompt encode_between_marks(Fields& fields, std::string_view text, const ServedModel& model, Reading& reading,
-                               Tokenizer::EncodeOptions rules) {
-  const std::string& placeholder = model.images->placeholder;
-  const std::int32_t id = model.text().find(placeholder);
-  if (id < 0) {
-    throw ApiError(501, fmt::format("the model's vocabulary has no token '{}', which stands for an image", placeholder));
+/// The model's placeholder for an image or a recording, and what messages call it.
+struct MarkOfMedia {
+  std::string_view text;
+  std::int32_t id;
+  std::string_view words;
+};
+MarkOfMedia mark_of(const Part& part, const ServedModel& model) {
+  const bool is_sound = std::holds_alternative<SoundPart>(part);
+  const std::string& text = (is_sound ? model.sounds : model.images)->placeholder;
+  const MarkOfMedia mark{text, model.text().find(text), (is_sound ? sound_words : image_words).one};
+  if (mark.id < 0) {
+    throw ApiError(501, fmt::format("the model's vocabulary has no token '{}', which stands for {}", text, mark.words));
   }
-  std::vector<Tokenizer::TextPart> parts;
+  return mark;
+}
+
+std::size_t count_marks(std::string_view text) {
   std::size_t marks = 0;
-  for (std::size_t end = text.find(media_marker); end != std::string_view::npos; end = text.find(media_marker)) {
-    parts.push_back({text.substr(0, end), rules.parse_special});
-    parts.push_back({placeholder, true});
-    text.remove_prefix(end + media_marker.size());
+  for (std::size_t at = 0; (at = text.find(media_marker, at)) != std::string_view::npos; at += media_marker.size()) {
     ++marks;
   }
-  parts.push_back({text, rules.parse_special});
-  RawPrompt prompt{.ids = encode_parts(reading, model.text(), parts, rules.add_special)};
-  for (std::size_t i = 0; i < prompt.ids.size(); ++i) {
-    if (prompt.ids[i] == id) {
-      prompt.places.push_back(static_cast<std::int32_t>(i));
-    }
+  return marks;
+}
+
+/// The ids of a text, with the model's own placeholders at the marks, of which there are as many as `media`.
+RawPrompt encode_between_marks(Fields& fields, std::string_view text, std::vector<Part> media, const ServedModel& model,
+                               Reading& reading, Tokenizer::EncodeOptions rules) {
+  std::vector<Tokenizer::TextPart> parts;
+  std::vector<MarkOfMedia> marks;
+  for (const Part& each : media) {
+    marks.push_back(mark_of(each, model));
+    const std::size_t end = text.find(media_marker);
+    parts.push_back({text.substr(0, end), rules.parse_special});
+    parts.push_back({marks.back().text, true});
+    text.remove_prefix(end + media_marker.size());
   }
-  if (prompt.places.size() != marks) {
-    fields.fail("prompt_string", fmt::format("holds '{}', which stands for an image", placeholder));
+  parts.push_back({text, rules.parse_special});
+  RawPrompt prompt{.ids = encode_parts(reading, model.text(), parts, rules.add_special), .media = std::move(media)};
+  for (std::size_t i = 0; i < prompt.ids.size(); ++i) {
+    const auto of_id = [&](const MarkOfMedia& mark) { return mark.id == prompt.ids[i]; };
+    const auto mark = std::ranges::find_if(marks, of_id);
+    if (mark == marks.end()) {
+      continue;
+    }
+    if (prompt.places.size() == marks.size() || !of_id(marks[prompt.places.size()])) {
+      fields.fail("prompt_string", fmt::format("holds '{}', which stands for {}", mark->text, mark->words));
+    }
+    prompt.places.push_back(static_cast<std::int32_t>(i));
   }
   return prompt;
 }
+
+/// The parts of one kind, and their places.
+template <class Kind>
+struct PlacedParts {
+  explicit PlacedParts(const RawPrompt& prompt) {
+    for (std::size_t i = 0; i < prompt.media.size(); ++i) {
+      if (const auto* part = std::get_if<Kind>(&prompt.media[i])) {
+        parts.push_back(part);
+        places.push_back(prompt.places[i]);
+      }
+    }
+  }
+  std::vector<const Kind*> parts;
+  std::vector<std::int32_t> places;
+};
 
 }  // namespace
 
@@ -101,30 +144,35 @@ RawPrompt read_raw_prompt(Fields& fields, const std::string& path, const Json& v
   }
   Fields one = fields.inner(value, path + ".");
   const std::string text = one.needed_text("prompt_string");
-  std::vector<ImagePart> images = read_media(one, model);
+  std::vector<Part> media = read_media(one, model);
   one.finish();
-  if (images.empty()) {
+  if (media.empty()) {
     return {.ids = encode_text(reading, model.text(), text, rules)};
   }
-  RawPrompt prompt = encode_between_marks(one, text, model, reading, rules);
-  prompt.images = std::move(images);
-  if (prompt.places.size() != prompt.images.size()) {
-    one.fail("multimodal_data", fmt::format("has {} images, the text has {} marks {} for them", prompt.images.size(),
-                                            prompt.places.size(), media_marker));
+  if (const std::size_t marks = count_marks(text); marks != media.size()) {
+    one.fail("multimodal_data", fmt::format("has {} images and recordings, the text has {} marks {} for them", media.size(),
+                                            marks, media_marker));
   }
-  return prompt;
+  return encode_between_marks(one, text, std::move(media), model, reading, rules);
 }
 
 void give_prompt(Request& request, RawPrompt prompt, const ServedModel& model, ImageAllowance& allowance, Reading& reading) {
   request.prompt = std::move(prompt.ids);
-  if (prompt.images.empty()) {
-    return;
+  const PlacedParts<ImagePart> images(prompt);
+  const PlacedParts<SoundPart> sounds(prompt);
+  std::vector<PlacedInput> inputs;
+  if (!images.parts.empty() && model.vision == nullptr) {
+    static_cast<void>(read_for_others(images.parts, images.places, model, allowance, reading));  // for their errors
+  } else if (!images.parts.empty()) {
+    inputs = prepare_images(images.parts, images.places, MarksAround::none, model, allowance, reading);
   }
-  std::vector<const ImagePart*> parts;
-  for (const ImagePart& image : prompt.images) {
-    parts.push_back(&image);
+  if (!sounds.parts.empty()) {
+    std::ranges::move(prepare_sounds(sounds.parts, sounds.places, MarksAround::none, model, allowance, reading),
+                      std::back_inserter(inputs));
   }
-  static_cast<void>(give_images(request, parts, prompt.places, MarksAround::none, model, allowance, reading));
+  if (!inputs.empty()) {
+    put_inputs(request, std::move(inputs));
+  }
 }
 
 std::string path_of_prompt(std::size_t number, bool is_list) {

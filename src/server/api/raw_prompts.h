@@ -26,25 +26,25 @@ Ids infill_prompt(const Tokenizer& tokenizer, const Ids& prefix, const Ids& suff
 /// Whether the model's vocabulary has infill tokens.
 [[nodiscard]] bool fills_gaps(const Vocabulary& vocabulary);
 
-/// What stands for an image in the text of a prompt that has images (llama-server's default).
+/// What stands for an image or a recording in the text of a prompt that has some (llama-server's default).
 constexpr std::string_view media_marker = "<__media__>";
 
-/// A prompt that a model continues. One with images has the placeholder at the place of each.
+/// A prompt that a model continues. One with images or recordings has the placeholder at the place of each.
 struct RawPrompt {
   Ids ids{};
-  std::vector<ImagePart> images{};
-  std::vector<std::int32_t> places{};  ///< of the images, ascending
+  std::vector<Part> media{};           ///< images and recordings
+  std::vector<std::int32_t> places{};  ///< of them, ascending
 };
 
-/// One of prompt_values(): as read_prompt(), or an object with a `prompt_string`, whose marks stand for the images of
-/// `multimodal_data`, in base64. `path` is its place in the request: "prompt", "prompt[1]".
+/// One of prompt_values(): as read_prompt(), or an object with a `prompt_string`, whose marks stand for the images and
+/// recordings of `multimodal_data`, in base64. `path` is its place in the request: "prompt", "prompt[1]".
 RawPrompt read_raw_prompt(Fields& fields, const std::string& path, const Json& value, const ServedModel& model,
                           Reading& reading, Tokenizer::EncodeOptions rules);
 
 /// Its `path`, in a list or alone.
 std::string path_of_prompt(std::size_t number, bool is_list);
 
-/// Gives a prompt to a request, and its images. `allowance` is that of all prompts of the client's request.
+/// Gives a prompt to a request, and its images and recordings. `allowance` is that of all prompts of the client's request.
 void give_prompt(Request& request, RawPrompt prompt, const ServedModel& model, ImageAllowance& allowance, Reading& reading);
 
 /// The field `prompt`: texts that are continued, or with the field `suffix` the texts before a gap.

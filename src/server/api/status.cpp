@@ -16,7 +16,7 @@ namespace {
 /// By the words of llama-server.
 Json capabilities_of(const ServedModel& model) {
   Json names = Json::array({model.is_encoder ? "embedding" : "completion"});
-  if (model.images) {
+  if (model.images || model.sounds) {
     names.push_back("multimodal");
   }
   return names;
@@ -116,7 +116,7 @@ void serve_props(const std::shared_ptr<HttpExchange>& exchange, ServerState& sta
                            {"chat_template_caps", template_abilities(model)},
                            {"chat_template_kwargs", model.template_arguments},
                            {"media_marker", media_marker},
-                           {"modalities", {{"vision", model.images.has_value()}, {"audio", false}}},
+                           {"modalities", {{"vision", model.images.has_value()}, {"audio", model.sounds.has_value()}}},
                            {"build_info", fmt::format("b-rocmforge {}", state.options.version)}});
 }
 

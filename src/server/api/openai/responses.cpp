@@ -348,7 +348,7 @@ void serve_response(const std::shared_ptr<HttpExchange>& exchange, const Backend
   OfferedTools tools;
   Conversation conversation =
       read_responses(fields, earlier_messages(body, exchange->request.owner, reading, backend), tools, reading);
-  show_images(fields, conversation, backend.model);  // those that nobody sees are not stored
+  show_media(fields, conversation, backend.model);  // those that nobody sees are not stored
   Place place{.repeated = repeated(body),
               .messages = std::make_shared<const std::string>(),
               .is_stored = fields.boolean("store").value_or(true),
