@@ -220,9 +220,8 @@ void EngineFlags::add_to(Command& command) {
        .range = {.least = 0, .most = 64, .note = "0: no drafts"}});
   add({.names = "--draft-model,--model-draft,--spec-draft-model",
        .target = &drafts_.model,
-       .meaning =
-           "Speculative decoding: a smaller model with the same vocabulary drafts, or an EAGLE3 draft of the model; the "
-           "answers stay the same",
+       .meaning = "Speculative decoding: a smaller model with the same vocabulary drafts, or an EAGLE3 draft or a Gemma 4 "
+                  "assistant of the model; the answers stay the same",
        .value = "FILE",
        .also = "-md"});
   add({.names = "--mtp",

@@ -9,7 +9,6 @@ namespace {
 constexpr double kept_weight = 0.97;  // of earlier steps with each further one
 constexpr double least_spread = 1.0;  // of the rows, below which the line's slope is not known
 constexpr double most_seconds = 3.0;  // of a step, relative to the mean: more is no cost of rows
-constexpr double rate_weight = 0.125;
 
 }  // namespace
 
@@ -35,13 +34,23 @@ double StepCost::cost_of_row(std::int32_t rows) const {
   return of_row * rows < step ? of_row * rows / step : 1.0;
 }
 
-std::int32_t DraftDepth::next(std::int32_t most, double least) {
+void AcceptedRate::take(std::int32_t drafted, std::int32_t accepted) {
+  for (std::int32_t i = 0; i < std::min(accepted + 1, drafted); ++i) {
+    rate_ += weight_ * ((i < accepted ? 1.0 : 0.0) - rate_);
+  }
+}
+
+std::int32_t DraftDepth::next(std::int32_t most, double least, double usual) {
   least_ = least;
   if (pauses()) {
     return 0;
   }
+  if (!had_drafts_) {
+    accepted_.begin_with(usual);
+  }
+  const double rate = accepted_.rate();
   std::int32_t depth = 0;
-  for (double likely = rate_; depth < most && likely >= least; likely *= rate_) {
+  for (double likely = rate; depth < most && likely >= least; likely *= rate) {
     ++depth;
   }
   return std::max(depth, std::min(most, 1));  // after a pause one token is tried
@@ -52,10 +61,9 @@ void DraftDepth::take(std::int32_t drafted, std::int32_t accepted) {
     pause_left_ = std::max(pause_left_ - 1, 0);
     return;
   }
-  for (std::int32_t i = 0; i < std::min(accepted + 1, drafted); ++i) {
-    rate_ += rate_weight * ((i < accepted ? 1.0 : 0.0) - rate_);
-  }
-  if (rate_ >= least_) {
+  had_drafts_ = true;
+  accepted_.take(drafted, accepted);
+  if (accepted_.rate() >= least_) {
     pause_ = 0;
   } else {
     pause_ = accepted > 0 ? first_pause : std::clamp(2 * pause_, first_pause, longest_pause);

@@ -24,21 +24,42 @@ class StepCost {
   double rows_seconds_ = 0.0;  ///< of products of the differences
 };
 
+/// The share of drafted tokens that are accepted, among those whose predecessors were: the last ones count most.
+class AcceptedRate {
+ public:
+  static constexpr double assumed = 0.6;  ///< before anything was seen
+
+  /// `weight`: of each token, against all before it.
+  explicit AcceptedRate(double weight) : weight_(weight) {}
+
+  /// Of `drafted` tokens the first `accepted` were drawn.
+  void take(std::int32_t drafted, std::int32_t accepted);
+  void begin_with(double rate) { rate_ = rate; }
+  [[nodiscard]] double rate() const { return rate_; }
+
+ private:
+  double weight_;
+  double rate_ = assumed;
+};
+
 /// How many tokens to draft for one sequence: those that are likely enough to be accepted, as the last ones were. Where even
 /// the first is not, none for a number of steps, which doubles up to longest_pause while trials of one token fail.
 class DraftDepth {
  public:
   static constexpr std::int32_t first_pause = 4;
   static constexpr std::int32_t longest_pause = 64;
+  static constexpr double rate_weight = 0.125;
 
   [[nodiscard]] bool pauses() const { return pause_left_ > 0; }
-  /// For the next step: at most `most`, each with a probability of being accepted of at least `least`.
-  [[nodiscard]] std::int32_t next(std::int32_t most, double least);
+  /// For the next step: at most `most`, each with a probability of being accepted of at least `least`. `usual`: the rate of
+  /// other sequences, which counts until this one has had drafts.
+  [[nodiscard]] std::int32_t next(std::int32_t most, double least, double usual = AcceptedRate::assumed);
   /// Call after each step that drew tokens: of `drafted` tokens the first `accepted` were drawn.
   void take(std::int32_t drafted, std::int32_t accepted);
 
  private:
-  double rate_ = 0.6;   ///< of accepted tokens, among those whose predecessors were accepted
+  AcceptedRate accepted_{rate_weight};
+  bool had_drafts_ = false;
   double least_ = 0.0;  ///< of the last step
   std::int32_t pause_ = 0;
   std::int32_t pause_left_ = 0;

@@ -56,8 +56,8 @@ void Drafts::learn(Running& running) {
   running.drafting.learned = end;
 }
 
-std::int32_t Drafts::depth(DraftDepth& depth, std::int32_t most) const {
-  return options_.adapts ? depth.next(most, least_rate_) : most;
+std::int32_t Drafts::depth(DraftDepth& depth, const AcceptedRate& usual, std::int32_t most) const {
+  return options_.adapts ? depth.next(most, least_rate_, usual.rate()) : most;
 }
 
 void Drafts::find(Running& running, std::int32_t most) {
@@ -72,7 +72,7 @@ void Drafts::find(Running& running, std::int32_t most) {
     return;
   }
   const std::uint64_t salt = salt_of(running.request);
-  std::int32_t from_table = table_ ? depth(running.drafting.table_depth, most) : 0;
+  std::int32_t from_table = table_ ? depth(running.drafting.table_depth, table_rate_, most) : 0;
   while (run_.size() < known_ + static_cast<std::size_t>(most)) {
     std::int32_t token = is_constrained ? answer.forced_token() : -1;
     if (token >= 0) {
@@ -116,7 +116,7 @@ void Drafts::propose(Scheduler& scheduler) {
     set(running, std::span<const std::int32_t>(run_).subspan(known_));
     running.drafting.by_model = asks_model() && running.drafts == 0;
     if (running.drafting.by_model && running.draws()) {
-      orders_.push_back({.running = &running, .most = depth(running.drafting.model_depth, most)});
+      orders_.push_back({.running = &running, .most = depth(running.drafting.model_depth, model_rate_, most)});
     }
   }
   ask_model(scheduler);
@@ -167,8 +167,12 @@ void Drafts::take(Running& running, const ScheduledChunk& chunk, std::int32_t ac
   const std::int32_t drafted = chunk.drafts();
   Drafting& drafting = running.drafting;
   const std::int32_t guessed = drafting.are_forced ? 0 : drafted;  // forced ones are always accepted
-  drafting.table_depth.take(drafting.by_model ? 0 : guessed, accepted);
-  drafting.model_depth.take(drafting.by_model ? guessed : 0, accepted);
+  const std::int32_t by_table = drafting.by_model ? 0 : guessed;
+  const std::int32_t by_model = drafting.by_model ? guessed : 0;
+  drafting.table_depth.take(by_table, accepted);
+  drafting.model_depth.take(by_model, accepted);
+  table_rate_.take(by_table, accepted);
+  model_rate_.take(by_model, accepted);
   drafting.drafted_tokens += drafted;
   drafting.accepted_tokens += accepted;
   num_drafts_ += drafted > 0 ? 1 : 0;

@@ -26,7 +26,7 @@ namespace rocmforge {
 /// token.
 ///
 /// Drafts are tokens that a constraint forces, then those that followed where the last tokens stood before; a draft model or
-/// the model's MTP block or EAGLE3 draft is asked for sequences without any.
+/// the model's MTP block, EAGLE3 draft or assistant is asked for sequences without any.
 class Drafts {
  public:
   /// `model` may be null. With `mtp` none is asked.
@@ -63,9 +63,11 @@ class Drafts {
   [[nodiscard]] std::int64_t accepted_tokens() const { return accepted_tokens_; }
 
  private:
+  static constexpr double usual_weight = 1.0 / 32;
+
   /// Adds what the table does not have of the sequence, at most learned_tokens.
   void learn(Running& running);
-  [[nodiscard]] std::int32_t depth(DraftDepth& depth, std::int32_t most) const;
+  [[nodiscard]] std::int32_t depth(DraftDepth& depth, const AcceptedRate& usual, std::int32_t most) const;
   /// Sets run_ to the end of the sequence and what is drafted behind it: at most `most` tokens.
   void find(Running& running, std::int32_t most);
   /// Whether there is a draft model or an MTP block.
@@ -80,6 +82,9 @@ class Drafts {
   std::optional<DraftModel> model_;
   std::optional<MtpDrafts> mtp_;
   StepCost cost_;
+  // Of all sequences, whose drafts a new one's begin with: so a source that does not pay costs little in short answers too.
+  AcceptedRate table_rate_{usual_weight};
+  AcceptedRate model_rate_{usual_weight};
   double least_rate_ = 0.0;        ///< of tokens that pay in the next step
   std::uint64_t units_each_ = 0;   ///< of work for the masks of one sequence's drafts
   std::vector<std::int32_t> run_;  ///< the end of a sequence, and the tokens that were found behind it

@@ -69,13 +69,15 @@ PieceKey identity_of_model(const EngineParts& parts) {
   return identity_of(files, fmt::format("{} ranks{}", parts.model->ranks(), control), *parts.memory);
 }
 
-/// Whether MTP blocks of the model, or an EAGLE3 draft in their place, draft.
+/// Whether MTP blocks of the model, or a draft of another file in their place, draft.
 bool uses_mtp(const EngineParts& parts, const EngineOptions& options) {
   return options.drafts.mtp == MtpUse::on && options.drafts.most > 0 && parts.model->mtp_blocks() > 0;
 }
 
 std::optional<MtpDrafts> mtp_drafts(const EngineParts& parts, const EngineOptions& options) {
-  return uses_mtp(parts, options) ? std::optional<MtpDrafts>(std::in_place, *parts.model, *parts.memory) : std::nullopt;
+  return uses_mtp(parts, options)
+             ? std::optional<MtpDrafts>(std::in_place, *parts.model, *parts.memory, parts.assistant == nullptr)
+             : std::nullopt;
 }
 
 /// Why the images and recordings of a request can't be encoded; "" if they can.

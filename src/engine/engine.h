@@ -64,7 +64,8 @@ struct DraftOptions {
   /// Drafts are what followed the last tokens of the sequence where they stood before, in any sequence: so many tokens, or
   /// twice as many where these are known. 0: no drafts.
   std::int32_t ngram = 0;
-  /// A file of a smaller model with the same vocabulary or an EAGLE3 draft, which drafts where nothing is found; "": none.
+  /// A file of a smaller model with the same vocabulary, or an EAGLE3 draft or an assistant of the model, which drafts where
+  /// nothing is found; "": none.
   std::string model{};
   /// automatic is decided when the model is planned.
   MtpUse mtp = MtpUse::automatic;

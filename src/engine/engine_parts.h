@@ -9,6 +9,7 @@
 #include "engine/engine.h"
 #include "memory/sequence_memory.h"
 #include "models/audio/audio_model.h"
+#include "models/config/assistant_file.h"
 #include "models/config/eagle_file.h"
 #include "models/model.h"
 #include "models/vision/vision_model.h"
@@ -31,14 +32,15 @@ struct EngineParts {
   std::unique_ptr<Device> host;                    ///< beside the device, where the model is split; else null
   std::unique_ptr<Model> model;
   std::unique_ptr<SequenceMemory> memory;
-  std::unique_ptr<const GgufFile> mmproj_file{};    ///< null for a model that reads text alone
-  std::unique_ptr<VisionModel> vision{};            ///< null for one that sees no images
-  std::unique_ptr<AudioModel> audio{};              ///< null for one that hears no recordings
-  std::shared_ptr<const Tokenizer> tokenizer;       ///< may be null
-  SamplingParams sampling{};                        ///< defaults of requests
-  std::shared_ptr<const ControlVectors> control{};  ///< of the model; null without any
-  std::shared_ptr<const EagleFile> eagle{};         ///< the draft that the model has loaded; may be null
-  std::unique_ptr<Engine> draft_model{};            ///< with the same vocabulary; may be null
+  std::unique_ptr<const GgufFile> mmproj_file{};     ///< null for a model that reads text alone
+  std::unique_ptr<VisionModel> vision{};             ///< null for one that sees no images
+  std::unique_ptr<AudioModel> audio{};               ///< null for one that hears no recordings
+  std::shared_ptr<const Tokenizer> tokenizer;        ///< may be null
+  SamplingParams sampling{};                         ///< defaults of requests
+  std::shared_ptr<const ControlVectors> control{};   ///< of the model; null without any
+  std::shared_ptr<const EagleFile> eagle{};          ///< the draft that the model has loaded; may be null
+  std::shared_ptr<const AssistantFile> assistant{};  ///< likewise
+  std::unique_ptr<Engine> draft_model{};             ///< with the same vocabulary; may be null
 };
 
 /// `options` gives the limits; its file and threads are not read.

@@ -53,6 +53,7 @@ EngineParts load_parts(PlannedModel planned, const EngineOptions& options) {
   }
   parts.control = std::move(planned.control);
   parts.eagle = std::move(planned.eagle);
+  parts.assistant = std::move(planned.assistant);
   parts.tokenizer = load_tokenizer(*parts.file);
   parts.sampling = sampling_defaults(*parts.file);
   parts.registry = std::move(planned.registry);
@@ -90,8 +91,9 @@ EngineParts plan_and_load(const std::string& path, EngineOptions& options, std::
                 planned.context_length, own, options.fitting_contexts);
   }
   options.context_length = planned.context_length;
-  options.drafts.mtp = planned.mtp || planned.eagle != nullptr ? MtpUse::on : MtpUse::off;
-  if (planned.eagle != nullptr) {
+  const bool has_draft = planned.draft_file() != nullptr;
+  options.drafts.mtp = planned.mtp || has_draft ? MtpUse::on : MtpUse::off;
+  if (has_draft) {
     options.drafts.model.clear();  // it is a part of the model, no model of its own
   }
   options.cache_ram_bytes = cache_ram_bytes(options, planned);

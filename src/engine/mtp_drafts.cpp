@@ -6,8 +6,8 @@
 
 namespace rocmforge {
 
-MtpDrafts::MtpDrafts(Model& model, SequenceMemory& memory)
-    : model_(&model), memory_(&memory), positions_(model.config(), nullptr, nullptr, false) {}
+MtpDrafts::MtpDrafts(Model& model, SequenceMemory& memory, bool has_keys)
+    : model_(&model), memory_(&memory), has_keys_(has_keys), positions_(model.config(), nullptr, nullptr, false) {}
 
 void MtpDrafts::begin_pass(const BatchPlan& plan) {
   pass_ = plan;
@@ -17,6 +17,7 @@ void MtpDrafts::begin_pass(const BatchPlan& plan) {
     std::copy(plan.tokens.begin() + first + 1, plan.tokens.begin() + last + 1, pass_.tokens.begin() + first);
     pass_.tokens[static_cast<std::size_t>(last)] = 0;
   }
+  move_behind_keys();
   pass_.most_rows = 0;
   pass_.overwritten_rows.clear();
   pass_.given_rows.clear();
@@ -30,8 +31,17 @@ void MtpDrafts::begin_pass(const BatchPlan& plan) {
   pass_.mask_words = 0;
 }
 
+void MtpDrafts::move_behind_keys() {
+  if (!has_keys_) {
+    std::ranges::for_each(pass_.positions, [](std::int32_t& position) { ++position; });
+  }
+}
+
 void MtpDrafts::follow(const BatchPlan& plan, std::span<const ScheduledChunk> chunks) {
   followed_ = &plan;
+  if (!has_keys_) {
+    return;
+  }
   begin_pass(plan);
   for (std::size_t i = 0; i < chunks.size(); ++i) {
     const auto last = static_cast<std::size_t>(plan.query_offsets[i + 1]) - 1;
@@ -98,18 +108,26 @@ void MtpDrafts::begin_drafts(std::span<DraftOrder> orders, Scheduler& scheduler)
     if (order.most <= 0 || from == origins_.end() || from->position != running.length() - 2) {
       continue;
     }
-    // Each token but the last is computed at its own position, from that of the sequence's last token on.
-    const std::int32_t end = running.length() - 1 + order.most - 1;
-    const std::int32_t computed = running.cache.computed_tokens;
-    const std::int32_t room = scheduler.make_room_ahead(running, end - computed) + computed - (running.length() - 1);
-    const bool has_lost_all = running.cache.computed_tokens == 0;  // a first step, whose state includes rejected drafts
-    drafted_.push_back({.order = &order, .from = *from, .most = has_lost_all ? 1 : std::clamp(room + 1, 1, order.most)});
+    drafted_.push_back({.order = &order, .from = *from, .most = has_keys_ ? most_with_keys(order, scheduler) : order.most});
   }
   std::ranges::sort(drafted_, {}, [](const Drafted& drafted) { return drafted.from.row; });
 }
 
+std::int32_t MtpDrafts::most_with_keys(const DraftOrder& order, Scheduler& scheduler) {
+  // Each token but the last is computed at its own position, from that of the sequence's last token on.
+  Running& running = *order.running;
+  const std::int32_t end = running.length() - 1 + order.most - 1;
+  const std::int32_t computed = running.cache.computed_tokens;
+  const std::int32_t room = scheduler.make_room_ahead(running, end - computed) + computed - (running.length() - 1);
+  const bool has_lost_all = running.cache.computed_tokens == 0;  // a first step, whose state includes rejected drafts
+  return has_lost_all ? 1 : std::clamp(room + 1, 1, order.most);
+}
+
 void MtpDrafts::draft(std::span<DraftOrder> orders, Scheduler& scheduler) {
   begin_drafts(orders, scheduler);
+  if (drafted_.empty() && !has_keys_) {
+    return;
+  }
   rows_.clear();
   rows_with_more_.clear();
   for (const Drafted& drafted : drafted_) {
@@ -133,8 +151,10 @@ void MtpDrafts::continue_drafts(std::int32_t distance) {
   rows_.clear();
   rows_with_more_.clear();
   for (const Drafted& drafted : drafted_) {
-    const ScheduledChunk chunk{
-        .sequence = drafted.order->running, .first = drafted.from.position + distance, .count = 1, .draws = 1};
+    const ScheduledChunk chunk{.sequence = drafted.order->running,
+                               .first = drafted.from.position + (has_keys_ ? distance : 0),
+                               .count = 1,
+                               .draws = 1};
     add_tokens(chunk, {&drafted.token, 1}, memory_->block_tokens(), positions_, pass_);
     if (const SequenceState::Step state = drafted.order->running->cache.state.next(0); state.to >= 0) {
       pass_.states.push_back({.read = state.from, .write = state.to});  // named by every step, and left alone by the block
@@ -145,6 +165,7 @@ void MtpDrafts::continue_drafts(std::int32_t distance) {
     }
   }
   pass_.finish();
+  move_behind_keys();
   run_pass(rows_, rows_with_more_);
 }
 

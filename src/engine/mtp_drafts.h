@@ -14,16 +14,20 @@
 
 namespace rocmforge {
 
-/// Drafts by the model's first block of multi-token prediction, or an EAGLE3 draft (Model::forward_mtp): from what the last
+/// Drafts by the model's first block of multi-token prediction, or a draft of another file in its place
+/// (Model::forward_mtp): from what the last
 /// token computed and the token drawn there it predicts the next one, from its own state and that one the token after, and
 /// so on; always the likeliest. Its K and V must follow those of the model, so it also computes every row of every step,
 /// prompts included. Where it could not (no memory for a pass), later drafts are worse, and nothing else changes. What
 /// follows a shared prefix differs from sequence to sequence: K and V behind a prefix's last token are those of the first
 /// one. Adapters do not change the block, and it sees the placeholders of images.
+///
+/// A draft that reads the model's K and V in place of its own (an assistant) computes rows only where it drafts, all of a
+/// draft's tokens at the cell and the position of the first.
 class MtpDrafts {
  public:
-  /// Both must outlive it.
-  MtpDrafts(Model& model, SequenceMemory& memory);
+  /// Both must outlive it. `has_keys`: K and V of its own.
+  MtpDrafts(Model& model, SequenceMemory& memory, bool has_keys);
 
   /// The step of `plan`, which has computed `chunks`, has been read, and they are not committed yet: the next propose()
   /// continues from it. `plan` wanted the hidden states of all its rows.
@@ -54,9 +58,13 @@ class MtpDrafts {
   void note_step(const BatchPlan& plan, std::span<const ScheduledChunk> chunks, std::span<const ChunkResult> results);
   /// Sets pass_ to the rows of the step, each with the token behind it as far as the step has it.
   void begin_pass(const BatchPlan& plan);
+  /// A query of a draft without keys of its own stands behind those that it sees.
+  void move_behind_keys();
   void draft(std::span<DraftOrder> orders, Scheduler& scheduler);
   /// Sets drafted_, in the order of their rows, with room in the cache for what they draft.
   void begin_drafts(std::span<DraftOrder> orders, Scheduler& scheduler);
+  /// How many tokens of the order there is room for, each with K and V behind the sequence's.
+  static std::int32_t most_with_keys(const DraftOrder& order, Scheduler& scheduler);
   /// Computes pass_ with the draws of drafted_ in its rows, and takes them. `rows` are theirs; `more`: those of hidden
   /// states.
   void run_pass(std::span<const std::int32_t> rows, std::span<const std::int32_t> more);
@@ -65,6 +73,7 @@ class MtpDrafts {
 
   Model* model_;
   SequenceMemory* memory_;
+  bool has_keys_;
   StepImages positions_;
   BatchPlan pass_;
   bool pending_ = false;                 ///< pass_ has the rows of a step that were not computed

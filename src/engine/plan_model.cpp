@@ -249,15 +249,18 @@ void decide_mtp(DraftOptions& drafts, const GgufFile& file, const ModelConfig& c
   }
 }
 
-/// The EAGLE3 draft that the options name; null where their file is a model, or there is none.
-std::shared_ptr<const EagleFile> open_eagle(const EngineOptions& options, const GgufFile& model, const ModelConfig& config) {
+/// Opens what the options name where it is a part of the model: an EAGLE3 draft or an assistant.
+void open_draft(PlannedModel& planned, const EngineOptions& options, const ModelConfig& config) {
   if (options.drafts.model.empty()) {
-    return nullptr;
+    return;
   }
   GgufFile file(options.drafts.model);
-  return is_eagle_file(file)
-             ? std::make_shared<const EagleFile>(std::move(file), model, config, context_length(options, config))
-             : nullptr;
+  const std::int32_t context = context_length(options, config);
+  if (is_eagle_file(file)) {
+    planned.eagle = std::make_shared<const EagleFile>(std::move(file), *planned.file, config, context);
+  } else if (is_assistant_file(file)) {
+    planned.assistant = std::make_shared<const AssistantFile>(std::move(file), *planned.file, config, context);
+  }
 }
 
 /// Whether memory decides the context.
@@ -331,7 +334,7 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& wanted, st
   }
   planned.max_batch_tokens = options.max_batch_tokens;
   decide_mtp(options.drafts, *planned.file, config);
-  planned.eagle = open_eagle(options, *planned.file, config);
+  open_draft(planned, options, config);
   take_devices(planned, std::move(device), options);
   auto registry = std::make_unique<KernelRegistry>();
   register_all_kernels(*registry, planned.device.get());
@@ -359,6 +362,7 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& wanted, st
   model_options.max_logit_rows = max_logit_rows(options);
   model_options.load_mtp = options.drafts.mtp == MtpUse::on;
   model_options.eagle = planned.eagle;
+  model_options.assistant = planned.assistant;
   model_options.max_sequences = options.max_sequences;
   if (!options.control_vectors.empty()) {
     planned.control =
@@ -375,7 +379,8 @@ PlannedModel plan_model(const std::string& path, const EngineOptions& wanted, st
       return Model::plan(*planned.file, *planned.registry, planned.device->info(), planned.threads, model_options);
     });
     plan_encoders(planned, config, options, model_options.small_weights);
-    const std::uint64_t draft_bytes = planned.eagle != nullptr ? planned.eagle->file.file_bytes() : 0;
+    const GgufFile* const draft = planned.draft_file();
+    const std::uint64_t draft_bytes = draft != nullptr ? draft->file_bytes() : 0;
     planned.memory = memory_needs(planned.file->file_bytes() + draft_bytes, *planned.model, planned.devices(),
                                   cache_tokens(options, model_options.context_length),
                                   std::min(options.max_sequences, options.max_batch_tokens), step_tokens(options, config));

@@ -15,6 +15,7 @@
 #include "engine/memory_needs.h"
 #include "engine/place_model.h"
 #include "models/audio/audio_model.h"
+#include "models/config/assistant_file.h"
 #include "models/config/eagle_file.h"
 #include "models/model.h"
 #include "models/vision/vision_model.h"
@@ -42,15 +43,16 @@ struct PlannedModel {
   std::unique_ptr<Device> device;
   std::vector<std::unique_ptr<Device>> further{};  ///< the devices behind the first, where several share the model
   std::unique_ptr<Model> model;
-  std::unique_ptr<const GgufFile> mmproj_file{};    ///< null for a model that reads text alone
-  bool sees = false;                                ///< images, by that file
-  bool hears = false;                               ///< recordings, likewise
-  std::unique_ptr<VisionModel> vision{};            ///< null for one that sees no images
-  std::unique_ptr<AudioModel> audio{};              ///< null for one that hears no recordings
-  std::shared_ptr<const ControlVectors> control{};  ///< of the model; null without any
-  std::shared_ptr<const EagleFile> eagle{};         ///< DraftOptions::model, where it is an EAGLE3 draft
-  std::int32_t max_batch_tokens = 0;                ///< EngineOptions::max_batch_tokens, or what an image needs
-  std::int32_t context_length = 0;                  ///< EngineOptions::context_length, or what was chosen
+  std::unique_ptr<const GgufFile> mmproj_file{};     ///< null for a model that reads text alone
+  bool sees = false;                                 ///< images, by that file
+  bool hears = false;                                ///< recordings, likewise
+  std::unique_ptr<VisionModel> vision{};             ///< null for one that sees no images
+  std::unique_ptr<AudioModel> audio{};               ///< null for one that hears no recordings
+  std::shared_ptr<const ControlVectors> control{};   ///< of the model; null without any
+  std::shared_ptr<const EagleFile> eagle{};          ///< DraftOptions::model, where it is an EAGLE3 draft
+  std::shared_ptr<const AssistantFile> assistant{};  ///< the same, where it is an assistant
+  std::int32_t max_batch_tokens = 0;                 ///< EngineOptions::max_batch_tokens, or what an image needs
+  std::int32_t context_length = 0;                   ///< EngineOptions::context_length, or what was chosen
   int threads = 1;
   MemoryNeeds memory;                       ///< of the device; of the fullest one where several share the model
   std::vector<MemoryNeeds> stage_memory{};  ///< of each device, where each has some of the layers
@@ -66,6 +68,10 @@ struct PlannedModel {
   [[nodiscard]] std::vector<const MediaEncoder*> encoders() const;
   /// All devices, or the only one, with the host beside them.
   [[nodiscard]] Devices devices() const { return devices_of(*device, host.get(), further); }
+  /// That of DraftOptions::model, where it is a part of the model and no model of its own; else null.
+  [[nodiscard]] const GgufFile* draft_file() const {
+    return eagle != nullptr ? &eagle->file : assistant != nullptr ? &assistant->file : nullptr;
+  }
   /// What the model needs on its device, or on all of those that have some of its layers.
   [[nodiscard]] std::int64_t device_bytes() const;
   /// The needs of the fullest memory that does not suffice; null where all do.

@@ -18,6 +18,7 @@
 
 namespace rocmforge {
 
+struct AssistantFile;
 class ControlVectors;
 struct EagleFile;
 class LoraFile;
@@ -50,11 +51,12 @@ struct ModelOptions {
   std::vector<std::int32_t> stage_ends{};
   std::int32_t pending_steps = 2;        ///< GPU: steps that are begun before the first of them has ended
   Communicator* communicator = nullptr;  ///< with the other ranks, in the options of one of several; outlives the model
-  std::shared_ptr<const ControlVectors> control{};  ///< added to outputs of layers; null: nothing is
-  std::shared_ptr<const EagleFile> eagle{};         ///< its block is loaded in place of MTP blocks; null: none is
-  Placement placement{};                            ///< which parts the host computes beside a device
-  CpuIsa host_isa = CpuIsa::avx512;                 ///< limits the host's instruction set then
-  std::string matmul;                               ///< forced kernel names, "" = best
+  std::shared_ptr<const ControlVectors> control{};   ///< added to outputs of layers; null: nothing is
+  std::shared_ptr<const EagleFile> eagle{};          ///< its block is loaded in place of MTP blocks; null: none is
+  std::shared_ptr<const AssistantFile> assistant{};  ///< likewise; not beside an EAGLE3 draft
+  Placement placement{};                             ///< which parts the host computes beside a device
+  CpuIsa host_isa = CpuIsa::avx512;                  ///< limits the host's instruction set then
+  std::string matmul;                                ///< forced kernel names, "" = best
   std::string attention;
   std::function<void(double)> progress;  ///< called with 0..1 while weights are repacked or uploaded
 };
@@ -160,14 +162,15 @@ class Model {
   virtual void copy_block(SequenceMemory& memory, std::int32_t group, std::int32_t from, std::int32_t to) {
     memory.copy_block(group, from, to);
   }
-  /// The number of loaded blocks of multi-token prediction (MTP), see ModelOptions::load_mtp and eagle.
+  /// The number of loaded blocks of multi-token prediction (MTP), see ModelOptions::load_mtp, eagle and assistant.
   [[nodiscard]] virtual std::int32_t mtp_blocks() const { return 0; }
   /// One step of MTP block `block`, 0 the first: from the hidden states of the last step and the tokens after their
   /// positions to logits and draws of the next tokens. `batch` has a token for each hidden row of the last step, in
   /// their order and at their positions. The step appends the block's own K and V and changes no other memory. Its hidden
   /// rows are states that a block may continue. Overwrites the hidden states of the last step. Without sample rows it leaves
   /// what sampled() and previous_sampled() give as it is. An EAGLE3 draft needs a step of the model of which all rows are
-  /// hidden rows; its logits are those of its own vocabulary, its draws the model's tokens.
+  /// hidden rows; its logits are those of its own vocabulary, its draws the model's tokens. An assistant appends nothing:
+  /// its tokens have the cells of the rows that they continue, and positions behind these.
   virtual void forward_mtp(std::int32_t block, const BatchPlan& batch, SequenceMemory& memory);
   /// The tokens drawn in the last step, one for each of its sample rows: waits for it. -1 where every token is forbidden.
   [[nodiscard]] virtual std::span<const std::int32_t> sampled() = 0;

@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "models/config/assistant_file.h"
 #include "models/config/eagle_file.h"
 #include "models/config/mtp_config.h"
+#include "models/parts/assistant_blocks.h"
+#include "models/parts/eagle_block.h"
 #include "models/plan/part_counter.h"
 #include "models/plan/planner.h"
 #include "models/step/check_batch.h"
@@ -65,7 +68,7 @@ Transformer::Transformer(ModelConfig config, const GgufFile& file, const KernelR
     config_.encoder.is_encoder ? plan_encoder_output(planner) : plan_output(planner);
   }
   plan_mtp(planner, file);
-  plan_eagle(planner);
+  plan_draft(planner);
   kv_groups_ = plan_.memory.groups();
   plan_.position_axes = config_.position_axes;
   plan_.halves_from = choose_halves_from();
@@ -106,6 +109,7 @@ void Transformer::plan_stage() {
   check(!config_.encoder.is_encoder, "an encoder is on one device");
   check(stage_.first >= 0 && stage_.first < stage_.end && stage_.end <= config_.layers, "a stage has layers of the model");
   plan_row_buffers(plan_.buffers, config_, options_);
+  plan_.buffers.need(BufferName::features, feature_elements(config_.layers));
   for (int index = 0; index < config_.layers + (options_.load_mtp ? config_.mtp_blocks : 0); ++index) {
     const LayerConfig& layer = config_.layer(index);
     plan_.states_elsewhere = plan_.states_elsewhere || (layer.has_mixer() && layer.mixer != MixerKind::attention);
@@ -189,20 +193,41 @@ void Transformer::plan_mtp(Planner& planner, const GgufFile& file) {
   }
 }
 
-void Transformer::plan_eagle(Planner& planner) {
-  if (options_.eagle == nullptr) {
+void Transformer::plan_draft(Planner& planner) {
+  const bool has_eagle = options_.eagle != nullptr;
+  if (!has_eagle && options_.assistant == nullptr) {
     return;
   }
-  const EagleFile& eagle = *options_.eagle;
-  check(!options_.load_mtp, "an EAGLE3 draft and MTP blocks do not draft both");
-  const bool whole = begins() && ends() && !options_.placement.split() && options_.communicator == nullptr;
-  if (!whole || !output_) {
-    throw Error(fmt::format("{}: an EAGLE3 draft {}", eagle.file.path().string(),
-                            output_ || !ends() ? "needs the whole model on one device" : "continues no encoder"));
+  check(!options_.load_mtp && !(has_eagle && options_.assistant != nullptr), "one draft and MTP blocks do not draft both");
+  const GgufFile& file = has_eagle ? options_.eagle->file : options_.assistant->file;
+  if (options_.placement.split() || config_.encoder.is_encoder) {
+    throw Error(fmt::format(
+        "{}: {} {}", file.path().string(), has_eagle ? "an EAGLE3 draft" : "an assistant",
+        config_.encoder.is_encoder ? "continues no encoder" : "needs a model of which no part is on the CPU beside a GPU"));
+  }
+  if (!ends()) {
+    return;
   }
   plan_.report.leave_decode_steps();
-  plan_.draft.emplace(eagle.file);
-  eagle_ = std::make_unique<EagleBlock>(planner, *plan_.draft, eagle, input_->table());
+  if (!has_eagle) {
+    plan_assistant(planner, *options_.assistant);
+    return;
+  }
+  const EmbeddingTable* const of_model = options_.eagle->own_embedding ? nullptr : mtp_embedding(planner);
+  plan_.draft.emplace(file);
+  draft_ = std::make_unique<EagleBlock>(planner, *plan_.draft, *options_.eagle, of_model, options_.communicator);
+}
+
+void Transformer::plan_assistant(Planner& planner, const AssistantFile& assistant) {
+  for (const LayerConfig& layer : assistant.config.blocks) {
+    if (blocks_[static_cast<std::size_t>(layer.attention.keys_of)] == nullptr) {
+      throw Error(fmt::format("{}: an assistant reads the keys of layer {}, which must be on the last device",
+                              assistant.file.path().string(), layer.attention.keys_of));
+    }
+  }
+  const AssistantBlocks::OfModel model{mtp_embedding(planner), config_.embedding_scale, blocks_};
+  plan_.draft.emplace(assistant.file);
+  draft_ = std::make_unique<AssistantBlocks>(planner, *plan_.draft, assistant, model, options_.communicator);
 }
 
 EmbeddingTable* Transformer::mtp_embedding(Planner& planner) {
@@ -306,23 +331,24 @@ Pass Transformer::layers_pass() const {
 void Transformer::forward(const BatchPlan& batch, SequenceMemory& memory) {
   if (links_.rows_in != nullptr) {
     check(rank_.has_value(), "the model is loaded");
-    const auto [hidden, per_layer, streams] = handed(batch.num_tokens());
-    links_.rows_in->receive({hidden, per_layer, streams});
+    const auto [hidden, per_layer, streams, features] = handed(batch.num_tokens(), stage_.first);
+    links_.rows_in->receive({hidden, per_layer, streams, features});
   }
   computed_ = &config_;
   step_tokens_ = batch.num_tokens();
-  eagle_drew_ = false;
+  draft_drew_ = false;
   run_step(layers_pass(), batch, memory, options_.graphs);
   if (ends()) {
     keep_draws(batch);
   } else if (links_.rows_out != nullptr) {
-    const auto [hidden, per_layer, streams] = handed(batch.num_tokens());
-    links_.rows_out->send({hidden, per_layer, streams});
+    const auto [hidden, per_layer, streams, features] = handed(batch.num_tokens(), stage_.end);
+    links_.rows_out->send({hidden, per_layer, streams, features});
   }
 }
 
 std::size_t Transformer::handed_bytes() const {
-  const std::int64_t row = config_.hidden + per_layer_elements() + config_.stream_elements();
+  const std::int64_t row =
+      config_.hidden + per_layer_elements() + config_.stream_elements() + feature_elements(config_.layers);
   return static_cast<std::size_t>(options_.max_batch_tokens * row) * sizeof(float);
 }
 
@@ -330,12 +356,20 @@ std::size_t Transformer::drawn_bytes() const {
   return static_cast<std::size_t>(options_.max_logit_rows) * sizeof(std::int32_t);
 }
 
-std::array<StepLink::Part, 3> Transformer::handed(std::int64_t tokens) {
+std::int64_t Transformer::feature_elements(std::int32_t layers) const {
+  if (options_.eagle == nullptr || options_.eagle->target_layers.front() > layers) {
+    return 0;
+  }
+  return std::int64_t{config_.hidden} * std::ssize(options_.eagle->target_layers);
+}
+
+std::array<StepLink::Part, 4> Transformer::handed(std::int64_t tokens, std::int32_t layers) {
   const auto bytes = [tokens](std::int64_t width) { return static_cast<std::size_t>(tokens * width) * sizeof(float); };
   const Buffers& buffers = rank_->buffers();
   return {StepLink::Part{buffers.hidden, bytes(config_.hidden)},
           {buffers.per_layer, bytes(per_layer_elements())},
-          {buffers.streams, bytes(config_.stream_elements())}};
+          {buffers.streams, bytes(config_.stream_elements())},
+          {buffers.features, bytes(feature_elements(layers))}};
 }
 
 void Transformer::keep_draws(const BatchPlan& batch) {
@@ -359,13 +393,13 @@ Pass Transformer::mtp_pass(std::size_t block) const {
   return pass;
 }
 
-Pass Transformer::eagle_pass(bool goes_on) const {
-  return {.begin = goes_on ? &eagle_->go_on() : &eagle_->begin(),
-          .blocks = eagle_->block(),
-          .kept_blocks = 1,
-          .states = &eagle_->states(),
-          .output = &eagle_->output(),
-          .draw = &eagle_->draw().operations()};
+Pass Transformer::draft_pass(bool goes_on) const {
+  return {.begin = goes_on ? &draft_->go_on() : &draft_->begin(),
+          .blocks = draft_->blocks(),
+          .kept_blocks = draft_->kept_blocks(),
+          .states = &draft_->states(),
+          .output = &draft_->output(),
+          .draw = &draft_->draw().operations()};
 }
 
 void Transformer::forward_mtp(std::int32_t block, const BatchPlan& batch, SequenceMemory& memory) {
@@ -373,12 +407,13 @@ void Transformer::forward_mtp(std::int32_t block, const BatchPlan& batch, Sequen
   check(results_.hidden_rows() > 0 && batch.num_tokens() == results_.hidden_rows(),
         "an MTP block gets a token for each hidden row");
   const bool goes_on = computed_ != &config_;
-  check(eagle_ == nullptr || goes_on || batch.num_tokens() == step_tokens_, "an EAGLE3 draft gets all rows of a step");
-  computed_ = eagle_ != nullptr ? &eagle_->config() : &config_;
-  run_step(eagle_ != nullptr ? eagle_pass(goes_on) : mtp_pass(static_cast<std::size_t>(block)), batch, memory, false);
+  check(options_.eagle == nullptr || goes_on || batch.num_tokens() == step_tokens_,
+        "an EAGLE3 draft gets all rows of a step");
+  computed_ = options_.eagle != nullptr ? &draft_->config() : &config_;  // an assistant has the model's rows
+  run_step(draft_ != nullptr ? draft_pass(goes_on) : mtp_pass(static_cast<std::size_t>(block)), batch, memory, false);
   if (!batch.sample_rows.empty()) {  // a pass of K and V alone may be between two steps, of which both draws are wanted
     keep_draws(batch);
-    eagle_drew_ = eagle_ != nullptr;
+    draft_drew_ = draft_ != nullptr;
   }
 }
 
@@ -479,7 +514,7 @@ std::span<const float> Transformer::logits() { return results_.logits(*computed_
 
 std::span<const std::int32_t> Transformer::sampled() {
   const std::span<const std::int32_t> drawn = output_rank().draws().newest();
-  return eagle_drew_ ? eagle_->model_tokens(drawn) : drawn;
+  return draft_drew_ ? draft_->model_tokens(drawn) : drawn;
 }
 
 std::span<const float> Transformer::raw_logits() {

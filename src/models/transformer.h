@@ -10,7 +10,7 @@
 
 #include "models/model.h"
 #include "models/parts/block.h"
-#include "models/parts/eagle_block.h"
+#include "models/parts/draft_blocks.h"
 #include "models/parts/encoder_output.h"
 #include "models/parts/input_embedding.h"
 #include "models/parts/mtp_block.h"
@@ -91,7 +91,7 @@ class Transformer final : public Model {
   void unload_adapter(std::int32_t id) override;
   void forward(const BatchPlan& batch, SequenceMemory& memory) override;
   [[nodiscard]] std::int32_t mtp_blocks() const override {
-    return eagle_ != nullptr ? 1 : static_cast<std::int32_t>(mtp_.size());
+    return draft_ != nullptr ? 1 : static_cast<std::int32_t>(mtp_.size());
   }
   void forward_mtp(std::int32_t block, const BatchPlan& batch, SequenceMemory& memory) override;
   [[nodiscard]] std::span<const std::int32_t> sampled() override;
@@ -127,15 +127,16 @@ class Transformer final : public Model {
   /// The tables that MTP blocks read, on the side of the output.
   EmbeddingTable* mtp_embedding(Planner& planner);
 
-  /// Plans the block of ModelOptions::eagle, if there is one.
-  void plan_eagle(Planner& planner);
+  /// Plans the blocks of ModelOptions::eagle or assistant, if there are any.
+  void plan_draft(Planner& planner);
+  void plan_assistant(Planner& planner, const AssistantFile& assistant);
   /// ModelPlan::halves_from, as the communicator sees it now.
   [[nodiscard]] std::int64_t choose_halves_from() const;
 
   [[nodiscard]] Pass layers_pass() const;
   [[nodiscard]] Pass mtp_pass(std::size_t block) const;
-  /// `goes_on`: from its own states in place of the layers' inputs.
-  [[nodiscard]] Pass eagle_pass(bool goes_on) const;
+  /// `goes_on`: from its own states in place of what the model has computed.
+  [[nodiscard]] Pass draft_pass(bool goes_on) const;
   [[nodiscard]] Rank& output_rank() { return options_.placement.output == Side::host ? *host_rank_ : *rank_; }
   /// `host`: the arrays for the host's part of a split model. `halves`: of a step that is computed in two.
   void compute(const Pass& pass, const StepArrays& arrays, const StepArrays* host, const StepHalves* halves,
@@ -147,8 +148,11 @@ class Transformer final : public Model {
   void keep_draws(const BatchPlan& batch);
   /// Gives the tokens that the last step drew to the embedding, if its memory is not that of the output.
   void share_draws();
-  /// The parts of Buffers that stages hand on, with the sizes of a step of so many tokens.
-  [[nodiscard]] std::array<StepLink::Part, 3> handed(std::int64_t tokens);
+  /// The parts of Buffers that stages hand on behind so many layers, with the sizes of a step of so many tokens.
+  [[nodiscard]] std::array<StepLink::Part, 4> handed(std::int64_t tokens, std::int32_t layers);
+  /// Of a token's row in Buffers::features, as an EAGLE3 draft reads it; 0 where none of its layers is among the first
+  /// `layers`.
+  [[nodiscard]] std::int64_t feature_elements(std::int32_t layers) const;
   [[nodiscard]] std::int64_t per_layer_elements() const { return std::int64_t{config_.per_layer_width} * config_.layers; }
 
   ModelConfig config_;
@@ -166,14 +170,14 @@ class Transformer final : public Model {
   std::optional<TokenDraw> draw_;               ///< likewise
   std::optional<EncoderOutput> encoder_output_;
   std::vector<std::unique_ptr<MtpBlock>> mtp_;
-  std::unique_ptr<EagleBlock> eagle_;  ///< in their place
-  std::size_t layer_operations_ = 0;   ///< of the plan, before those of MTP blocks
+  std::unique_ptr<DraftBlocks> draft_;  ///< in their place
+  std::size_t layer_operations_ = 0;    ///< of the plan, before those of MTP blocks
   KvGroups kv_groups_;
   StepResults results_;
   StepHalves halves_;                       ///< of the last step that was cut
   const ModelConfig* computed_ = &config_;  ///< of the last step: the model's, or the draft's
   std::int32_t step_tokens_ = 0;            ///< of the model's last step
-  bool eagle_drew_ = false;                 ///< the newest draws are the draft's
+  bool draft_drew_ = false;                 ///< the newest draws are the draft's
   std::optional<Crossing> crossing_;        ///< where the model is split
   std::optional<Rank> host_rank_;           ///< likewise, once loaded
   std::optional<Rank> rank_;                ///< once loaded. Last, because it waits for steps that use the rest

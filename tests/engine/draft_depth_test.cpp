@@ -121,6 +121,25 @@ TEST(DraftDepth, GoesToNothingWhereNothingIsAccepted) {
   EXPECT_GT(copies.accepted, 800) << "it comes back";
 }
 
+TEST(DraftDepth, BeginsAsOtherSequencesWent) {
+  AcceptedRate usual(1.0 / 32);
+  EXPECT_EQ(usual.rate(), AcceptedRate::assumed);
+  for (int i = 0; i < 200; ++i) {
+    usual.take(3, 0);
+  }
+  EXPECT_LT(usual.rate(), 0.01);
+  DraftDepth depth;
+  EXPECT_EQ(depth.next(8, 0.1, usual.rate()), 1) << "one is tried";
+  depth.take(1, 0);
+  EXPECT_TRUE(depth.pauses());
+  DraftDepth other;
+  EXPECT_EQ(other.next(8, 0.1, 0.9), 8);
+  other.take(8, 8);
+  EXPECT_EQ(other.next(8, 0.1, 0.0), 8) << "its own drafts say more";
+  usual.take(8, 8);
+  EXPECT_GT(usual.rate(), 0.2);
+}
+
 TEST(DraftDepth, StaysAtNothingWhereAcceptedTokensDoNotPay) {
   DraftDepth depth;
   draft(depth, 0.5, 0.9, 200);

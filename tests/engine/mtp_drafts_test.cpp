@@ -4,65 +4,23 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <map>
-#include <numeric>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "engine/agreeing_drafts.h"
 #include "engine/draft_answers.h"
 #include "engine/engine.h"
 #include "engine/golden_model_file.h"
 #include "engine/plan_model.h"
 #include "error_of.h"
-#include "weights/gguf_file.h"
 
 namespace rocmforge::mtp_drafts_test {
 namespace {
 
 using namespace draft_answers;
-
-/// A golden model whose layers change little, and whose MTP block computes from a token what the model does: so it is often,
-/// but not always right.
-std::string agreeing_model(const std::string& name) {
-  constexpr float kept = 0.05f;
-  const std::string path = golden_model_file(name);
-  TensorEditor editor(path);
-  for (const GgufTensor& tensor : editor.tensors()) {
-    const auto count = static_cast<std::size_t>(tensor.tensor.shape.elems());
-    float* values = editor.floats(tensor.name);
-    const auto is = [&](std::string_view part) { return tensor.name.find(part) != std::string::npos; };
-    if (is("attn_output.weight") || is("ffn_down") || is("ssm_out.weight")) {
-      std::for_each_n(values, count, [](float& value) { value *= kept; });
-    } else if (tensor.name == "token_embd.weight") {  // rows as large as the block's normalised ones
-      const double squares = std::inner_product(values, values + count, values, 0.0);
-      const auto scale = static_cast<float>(std::sqrt(static_cast<double>(count) / squares));
-      std::for_each_n(values, count, [scale](float& value) { value *= scale; });
-    } else if (is("nextn.enorm")) {
-      std::fill_n(values, count, 1.0f);
-    } else if (is("nextn.eh_proj")) {  // the columns of the embedding come first
-      const std::int64_t hidden = tensor.tensor.shape[0];
-      std::fill_n(values, count, 0.0f);
-      for (std::int64_t i = 0; i < hidden; ++i) {
-        values[i * 2 * hidden + i] = 1.0f;
-      }
-    }
-  }
-  const std::string block = "blk.2.nextn.";
-  for (const auto& [own, shared] : {std::pair("shared_head_norm", "output_norm"), std::pair("embed_tokens", "token_embd"),
-                                    std::pair("shared_head_head", "output")}) {
-    if (float* values = editor.floats(block + own + ".weight")) {
-      const auto of_model = std::ranges::find(editor.tensors(), std::string(shared) + ".weight", &GgufTensor::name);
-      std::copy_n(editor.floats(of_model->name), of_model->tensor.shape.elems(), values);
-    }
-  }
-  const std::string changed = path + ".agreeing.gguf";
-  editor.save_as(changed);
-  return changed;
-}
 
 class MtpModel : public ::testing::TestWithParam<std::string> {
  protected:
@@ -73,7 +31,7 @@ class MtpModel : public ::testing::TestWithParam<std::string> {
   }
 
   std::string golden_ = golden_model_file("mtp/" + GetParam());
-  std::string agreeing_ = agreeing_model("mtp/" + GetParam());
+  std::string agreeing_ = agreeing_mtp_model("mtp/" + GetParam());
 };
 
 TEST_P(MtpModel, DraftsChangeNoToken) {

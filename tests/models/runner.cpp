@@ -301,7 +301,7 @@ void Runner::advance(const Piece& piece) {
   model_->forward(plan, *memory_);
 }
 
-std::vector<float> Runner::predict(const std::vector<Predicted>& parts) {
+std::vector<float> Runner::predict(const std::vector<Predicted>& parts, std::int32_t ahead) {
   BatchPlan plan;
   plan.clear();
   std::vector<std::int32_t> behind;
@@ -316,6 +316,7 @@ std::vector<float> Runner::predict(const std::vector<Predicted>& parts) {
   plan.finish();
   model_->forward(plan, *memory_);
   plan.tokens = behind;
+  std::ranges::for_each(plan.positions, [ahead](std::int32_t& position) { position += ahead; });
   plan.logit_rows = std::move(plan.hidden_rows);
   plan.hidden_rows.clear();
   model_->forward_mtp(0, plan, *memory_);

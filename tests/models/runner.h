@@ -84,8 +84,9 @@ class Runner {
     Piece piece;
     std::vector<std::int32_t> behind;
   };
-  /// A step, then the first MTP block on its hidden states: the block's logits of every row, [tokens, vocab].
-  std::vector<float> predict(const std::vector<Predicted>& parts);
+  /// A step, then the first MTP block on its hidden states: the block's logits of every row, [tokens, vocab]. The block's
+  /// tokens have positions `ahead` of those of their rows.
+  std::vector<float> predict(const std::vector<Predicted>& parts, std::int32_t ahead = 0);
 
   [[nodiscard]] Model& model() { return *model_; }
   [[nodiscard]] SequenceMemory& memory() { return *memory_; }

@@ -74,8 +74,31 @@ void configure_gemma4(ModelConfig& config, MetadataReader& metadata) {
   }
 }
 
+/// A Gemma 4 model without keys and values (AssistantFile).
+void configure_assistant(ModelConfig& config, MetadataReader& metadata) {
+  for (const char* key : {"embedding_length_out", "nextn_predict_layers", "attention.shared_kv_layers"}) {
+    metadata.contains(key);
+  }
+  constexpr std::string_view per_layer = "embedding_length_per_layer_input";
+  if (const double width = metadata.number(per_layer, 0.0); width != 0.0) {
+    throw metadata.error(per_layer, fmt::format("is {}: an assistant has no embeddings of layers", width));
+  }
+  configure_gemma_common(config, metadata);
+  add_gemma_post_norms(config);
+  read_windowed_heads(config, metadata);
+  for (LayerConfig& layer : config.blocks) {
+    layer.attention.keys_of = 0;  // of the model: AssistantFile says which
+    layer.attention.qk_norm = QkNorm::heads;
+    layer.attention.spans = layer.attention.window > 0;
+    layer.attention.scale = layer.attention.scale == 0.0f ? 1.0f : layer.attention.scale;
+  }
+  read_tensors(config, metadata.file());
+  config.logit_soft_cap = 0.0f;  // the published assistants tell their family's, and do without
+}
+
 }  // namespace
 
 Architecture gemma4_architecture() { return {"gemma4", configure_gemma4}; }
+Architecture gemma4_assistant_architecture() { return {"gemma4-assistant", configure_assistant}; }
 
 }  // namespace rocmforge

@@ -21,6 +21,13 @@ struct Architecture {
   bool single_parts = false;     ///< blocks may be without attention heads or without a feed-forward part: widths of 0
 };
 
+/// The configuration of a file that `architecture` describes, which has its keys under the architecture's name. Throws Error
+/// as ModelConfig::from_gguf.
+ModelConfig read_config(const GgufFile& file, const Architecture& architecture, std::int32_t context);
+
+/// Of the assistants of Gemma 4 models (AssistantFile), which are no models by themselves.
+Architecture gemma4_assistant_architecture();
+
 /// Every architecture that can be loaded.
 std::span<const Architecture> architectures();
 

@@ -10,31 +10,15 @@
 #include <utility>
 
 #include "base/log.h"
+#include "models/config/draft_file.h"
 #include "models/config/metadata_reader.h"
 #include "models/config/model_tensors.h"
 #include "models/config/rope_config.h"
-#include "weights/gguf_value.h"
 
 namespace rocmforge {
 namespace {
 
 constexpr std::string_view architecture = "eagle3";
-
-/// Throws Error at the first token that both files name, and name differently.
-void check_same_tokens(const GgufFile& draft, const GgufFile& model) {
-  constexpr std::string_view key = "tokenizer.ggml.tokens";
-  const std::vector<std::string>* own = draft.strings(key);
-  const std::vector<std::string>* others = model.strings(key);
-  if (own == nullptr || others == nullptr) {
-    return;
-  }
-  const auto common = static_cast<std::ptrdiff_t>(std::min(own->size(), others->size()));
-  const auto [differs, other] = std::mismatch(own->begin(), own->begin() + common, others->begin());
-  if (differs != own->begin() + common) {
-    throw Error(fmt::format("{}: it can't draft for this model: its token {} is {}, the model's is {}",
-                            draft.path().string(), differs - own->begin(), quote(*differs), quote(*other)));
-  }
-}
 
 /// Tensor d2t: the model's token of each of the draft's `count` tokens.
 std::vector<std::int32_t> read_tokens(const GgufFile& file, std::int64_t count, std::int32_t vocab) {
@@ -60,11 +44,7 @@ std::vector<std::int32_t> read_tokens(const GgufFile& file, std::int64_t count, 
 
 }  // namespace
 
-bool is_eagle_file(const GgufFile& file) {
-  const GgufValue* value = file.find("general.architecture");
-  const auto* name = value == nullptr ? nullptr : std::get_if<std::string>(value);
-  return name != nullptr && *name == architecture;
-}
+bool is_eagle_file(const GgufFile& file) { return has_architecture(file, architecture); }
 
 EagleFile::EagleFile(GgufFile opened, const GgufFile& model, const ModelConfig& of_model, std::int32_t context)
     : file(std::move(opened)), model_hidden(of_model.hidden), model_vocab(of_model.vocab) {
@@ -91,7 +71,8 @@ void EagleFile::read_target(const ModelConfig& of_model) {
   constexpr std::string_view layers = "target_layers";
   metadata.require(layers);
   if (of_model.residual_streams > 1) {
-    throw metadata.error(layers, fmt::format("has no meaning: the model's layers have {} inputs", of_model.residual_streams));
+    throw metadata.error(layers,
+                         fmt::format("has no meaning: the model's layers have {} inputs", of_model.residual_streams));
   }
   target_layers = metadata.list(layers);
   const bool rises = std::ranges::adjacent_find(target_layers, std::ranges::greater_equal()) == target_layers.end();

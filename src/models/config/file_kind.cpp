@@ -7,14 +7,15 @@
 #include <string_view>
 
 #include "base/printable.h"
+#include "models/config/assistant_file.h"
 #include "models/config/eagle_file.h"
 #include "weights/gguf_value.h"
 
 namespace rocmforge {
 namespace {
 
-constexpr std::array<std::string_view, 8> draft_heads = {"eagle",  "eagle2",           "medusa",           "hydra",
-                                                         "dflash", "gemma4-assistant", "gemma4_assistant", "gemma4-mtp"};
+constexpr std::array<std::string_view, 7> draft_heads = {"eagle",  "eagle2",           "medusa",    "hydra",
+                                                         "dflash", "gemma4_assistant", "gemma4-mtp"};
 constexpr std::array<std::string_view, 7> text_diffusion = {"dream", "llada",           "llada-moe", "llada2",
                                                             "rnd1",  "diffusion-gemma", "sdar"};
 constexpr std::array<std::string_view, 20> image_diffusion = {
@@ -66,6 +67,9 @@ std::string other_file_kind(const GgufFile& file) {
   }
   if (is_eagle_file(file)) {
     return "an EAGLE3 draft: load the model it drafts for, and this file with --draft-model";
+  }
+  if (is_assistant_file(file)) {
+    return "an assistant of a Gemma 4 model: load the model it drafts for, and this file with --draft-model";
   }
   if (holds(draft_heads, architecture)) {
     return fmt::format("a draft head ({}), which is not supported: load the model it drafts for", printable(architecture));

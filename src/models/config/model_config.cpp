@@ -207,11 +207,16 @@ ModelConfig ModelConfig::from_gguf(const GgufFile& file, std::int32_t context) {
   if (const std::string kind = other_file_kind(file); !kind.empty()) {
     throw Error(fmt::format("{}: this is no model but {}", file.path().string(), kind));
   }
-  ModelConfig config;
-  config.architecture = file.string("general.architecture");
-  config.name = file.string("general.name", "");
+  const std::string name = file.string("general.architecture");
   const Architecture& architecture =
-      with_context(file.path().string(), [&]() -> const Architecture& { return find_architecture(config.architecture); });
+      with_context(file.path().string(), [&]() -> const Architecture& { return find_architecture(name); });
+  return read_config(file, architecture, context);
+}
+
+ModelConfig read_config(const GgufFile& file, const Architecture& architecture, std::int32_t context) {
+  ModelConfig config;
+  config.architecture = architecture.name;
+  config.name = file.string("general.name", "");
   MetadataReader metadata(file, config.architecture);
   config.norm_kind = architecture.norm;
   read_sizes(config, metadata);

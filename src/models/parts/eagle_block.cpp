@@ -7,26 +7,16 @@
 namespace rocmforge {
 namespace {
 
-/// The planner reads the draft's tensors while this lives.
-class OtherWeights {
- public:
-  OtherWeights(Planner& planner, WeightTable& weights) : planner_(&planner) { planner.read(&weights); }
-  OtherWeights(const OtherWeights&) = delete;
-  OtherWeights& operator=(const OtherWeights&) = delete;
-  ~OtherWeights() { planner_->read(nullptr); }
-
- private:
-  Planner* planner_;
-};
-
 NormName rms(std::string name, const ModelConfig& config) {
   return {.name = std::move(name), .kind = NormKind::rms, .eps = config.norm_eps};
 }
 
 }  // namespace
 
-EagleBlock::EagleBlock(Planner& planner, WeightTable& weights, const EagleFile& eagle, const EmbeddingTable* of_model)
-    : eagle_(&eagle),
+EagleBlock::EagleBlock(Planner& planner, WeightTable& weights, const EagleFile& eagle, const EmbeddingTable* of_model,
+                       const Communicator* communicator)
+    : DraftBlocks(eagle.config),
+      eagle_(&eagle),
       embedding_(of_model),
       joined_{PlacedRows(planner, eagle.config.hidden, 0, 2), PlacedRows(planner, eagle.config.hidden, 1, 2)},
       kept_(planner, eagle.config.hidden, 0, 1),
@@ -46,11 +36,11 @@ EagleBlock::EagleBlock(Planner& planner, WeightTable& weights, const EagleFile& 
   buffers.need(BufferName::features, 2 * std::int64_t{config.hidden});
   buffers.need(BufferName::normed, eagle.norm_before_fc ? features : 0);
   buffers.need(BufferName::gathered, config.hidden);
-  block_ = std::make_unique<Block>(planner, config, 0, std::span<const std::unique_ptr<Block>>());
+  blocks_.push_back(std::make_unique<Block>(planner, config, 0, std::span<const std::unique_ptr<Block>>()));
   output_.emplace(planner, config,
                   OutputHead::Names{.norm = rms("output_norm", config), .operation = "output", .head = "output"},
-                  block_->mixed_width());
-  draw_.emplace(planner, config.vocab, nullptr);
+                  blocks_.back()->mixed_width());
+  draw_.emplace(planner, config.vocab, communicator);
 
   fuse_.append(begin_, &Buffers::features, &Buffers::hidden);
   add_input(begin_);

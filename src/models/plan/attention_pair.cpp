@@ -67,19 +67,26 @@ std::string to_string(const KvLayout& layout) {
 }
 
 AttentionPair choose_attention(const KernelRegistry& registry, const Attention::Spec& spec, const DeviceInfo& device,
-                               std::string_view forced) {
+                               std::string_view forced, const KvLayout* cache) {
   const Attention::Spec decode_spec = single_row_spec(spec);
   auto [prefills, decodes] = find_candidates(registry, spec, decode_spec, device, forced);
   const AttentionBackend* best_prefill = nullptr;
   const AttentionBackend* best_decode = nullptr;
   for (const AttentionBackend* decode : decodes.able) {
     const KvLayout layout = decode->layout(decode_spec);
+    if (cache != nullptr && layout != *cache) {
+      continue;
+    }
     const auto prefill = std::ranges::find_if(prefills.able, [&](const auto* p) { return agree(*p, spec, layout); });
     if (prefill != prefills.able.end() &&
         (best_decode == nullptr || rank(**prefill) + rank(*decode) > rank(*best_prefill) + rank(*best_decode))) {
       best_prefill = *prefill;
       best_decode = decode;
     }
+  }
+  if (best_decode == nullptr && cache != nullptr) {
+    throw Error(
+        fmt::format("no attention kernel for {} reads another layer's cache of {}", to_string(spec), to_string(*cache)));
   }
   if (best_decode == nullptr) {
     const AttentionBackend& prefill = *prefills.able[0];

@@ -20,9 +20,10 @@ Attention::Spec single_row_spec(Attention::Spec spec);
 /// The best two kernels that agree on the layout of the cache, for `spec` and single_row_spec(). A kernel of
 /// higher priority that agrees with no kernel of the other phase is listed in the refusals with that reason. A forced kernel
 /// is taken for the phases that it supports. Throws Error, with the reasons, when the forced one supports neither, when no
-/// kernel supports a phase, and when no two agree.
+/// kernel supports a phase, and when no two agree. `cache`: the layout of another layer's, which both must read; null: the
+/// kernels decide.
 AttentionPair choose_attention(const KernelRegistry& registry, const Attention::Spec& spec, const DeviceInfo& device,
-                               std::string_view forced);
+                               std::string_view forced, const KvLayout* cache = nullptr);
 
 /// The best kernel for `spec`, a further kind of step, on the cache of that pair. Throws Error, with the reasons, when there
 /// is none.

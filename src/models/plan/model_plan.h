@@ -27,7 +27,7 @@ struct ModelPlan {
   std::optional<SidePlan> host{};      ///< where the model is split
   bool states_elsewhere = false;       ///< steps have slots of state for layers of another device
   std::int64_t halves_from = 0;        ///< the rows from which on prompts' steps are computed in halves; 0: none is
-  std::optional<WeightTable> draft{};  ///< of another file, on the device: an EagleBlock's
+  std::optional<WeightTable> draft{};  ///< of another file, on the device: DraftBlocks'
 
   [[nodiscard]] WeightTable& weights_of(Side side) { return side == Side::device ? weights : host.value().weights; }
   /// Bytes of copies of weights on the device: see WeightTable.

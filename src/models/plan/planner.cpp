@@ -53,14 +53,14 @@ PlannedAttention Planner::attention(Attention::Spec spec, const std::optional<Kv
     spec.window = 0;
   }
   const Attention::Spec decode_spec = single_row_spec(spec);
-  AttentionPair pair = choose_attention(*registry_, spec, device(), forced(options_.attention));
+  if (shared && memory().side(*shared) != side_) {
+    throw Error("layers that share keys and values must be placed on one device");
+  }
+  AttentionPair pair =
+      choose_attention(*registry_, spec, device(), forced(options_.attention), shared ? &memory().plane(*shared) : nullptr);
   // Without causality a text is computed in one step, which needs all its positions.
   const std::int32_t window = spec.causal ? cache_window(spec.window, limits_.max_kv_len) : 0;
   const KvPlace place = shared ? *shared : memory().add_plane(window, pair.layout, side_);
-  if (memory().side(place) != side_) {
-    throw Error("layers that share keys and values must be placed on one device");
-  }
-  check(memory().plane(place) == pair.layout, "layers that share a plane want the same layout");
   const AttentionBackend& prefill = *pair.prefill.kernel;
   const AttentionBackend& decode = *pair.decode.kernel;
   PlannedOperation prefills = describe<Attention>(spec, std::move(pair.prefill)).second;

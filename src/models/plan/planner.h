@@ -104,8 +104,8 @@ class Planner {
   EmbeddingTable* embedding(std::string_view name, std::int64_t vocab, std::int64_t hidden);
   /// Chooses kernels for both phases on one cache layout: see AttentionPair. The layer gets a plane in the group of its
   /// window. A window or chunk that is longer than the context is ignored. With `shared` the layer reads the plane of
-  /// another layer with the same spec. Without `spans` its tokens see nothing behind them in steps of tokens that see each
-  /// other, either.
+  /// another layer, whose keys and values are alike. Without `spans` its tokens see nothing behind them in steps of tokens
+  /// that see each other, either.
   PlannedAttention attention(Attention::Spec spec, const std::optional<KvPlace>& shared = {}, bool spans = true);
   /// The RopeAppend before `attention`. In steps of single rows it is part of the attention call if the kernel supports
   /// that.

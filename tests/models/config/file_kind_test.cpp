@@ -53,6 +53,8 @@ TEST(FileKind, AFileSaysWhatItIs) {
   EXPECT_THAT(kind_of({"controlvector", "", "", "direction.1"}), HasSubstr("a control vector"));
   EXPECT_THAT(kind_of({"", "", "", "direction.1"}), HasSubstr("a control vector"));
   EXPECT_THAT(kind_of({"eagle3", "", "", "fc.weight"}), HasSubstr("and this file with --draft-model"));
+  EXPECT_THAT(kind_of({"gemma4-assistant", "model", "", "blk.0.attn_q.weight"}),
+              HasSubstr("an assistant of a Gemma 4 model"));
   EXPECT_THAT(kind_of({"dflash", "", "", "fc.weight"}), HasSubstr("a draft head (dflash)"));
   EXPECT_THAT(kind_of({"llada", "model", "", "token_embd.weight"}), HasSubstr("a diffusion language model (llada)"));
   EXPECT_THAT(kind_of({"flux", "", "", "img_in.weight"}), HasSubstr("stable-diffusion.cpp takes it"));

@@ -273,21 +273,53 @@ TEST(Eagle, TokensThatBothFilesNameAgree) {
   EXPECT_EQ(refused(), "draft.gguf: it can't draft for this model: its token 7 is 'another', the model's is 't7'");
 }
 
-TEST(Eagle, ADraftNeedsTheWholeModel) {
+TEST(Eagle, DevicesThatShareTheModelPredictAsOneDoes) {
+  if (is_gpu(kernel_sets().back())) {
+    GTEST_SKIP() << "on the CPU";
+  }
+  for (const std::string& name : names) {
+    const Golden golden = read_golden(draft_of(name));
+    const GgufFile file{golden_path(model_of(name))};
+    Device devices[3];
+    Runner one(file, devices[0], with_golden(name, file));
+    const std::vector<float> expected = whole(one, golden.tokens);
+    for (const std::vector<std::int32_t>& ends : std::vector<std::vector<std::int32_t>>{{1, 4}, {2, 4}, {3, 4}, {1, 3, 4}}) {
+      ModelOptions options = with_golden(name, file);
+      options.stage_ends = ends;
+      std::vector<Device*> of_stages;
+      for (std::size_t stage = 0; stage < ends.size(); ++stage) {
+        of_stages.push_back(&devices[stage]);
+      }
+      Runner stages(file, of_stages, options);
+      EXPECT_EQ(stages.model().mtp_blocks(), 1);
+      EXPECT_EQ(whole(stages, golden.tokens), expected) << name << ", " << ends.size() << " from " << ends[0];
+    }
+    ModelOptions options = with_golden(name, file);
+    options.ranks = 2;
+    Runner ranks(file, "reference", options);
+    EXPECT_LE(relative_error(whole(ranks, golden.tokens), golden.logits), logit_tolerance("reference")) << name;
+  }
+}
+
+TEST(Eagle, WhatCannotHaveADraftIsOneLine) {
   const GgufFile file{golden_path(model_of("llama"))};
   const auto refused = [&](const auto& change) {
     ModelOptions options = with_golden("llama", file);
     change(options);
     return error_text([&] { Runner(file, "reference", options); });
   };
-  const std::string expected = golden_path(draft_of("llama")) + ": an EAGLE3 draft needs the whole model on one device";
-  EXPECT_EQ(refused([](ModelOptions& options) { options.stage_ends = {2, 4}; }), expected);
-  EXPECT_EQ(refused([](ModelOptions& options) { options.ranks = 2; }), expected);
   EXPECT_EQ(refused([](ModelOptions& options) {
               options.placement.layers.resize(4);
               options.placement.layers[0].side = Side::host;
             }),
-            expected);
+            golden_path(draft_of("llama")) + ": an EAGLE3 draft needs a model of which no part is on the CPU beside a GPU");
+  ModelFile draft = ModelFile::golden(draft_of("llama"));
+  draft.convert("blk.0.attn_output.weight", DType::q8_0);
+  const std::vector<std::byte> bytes = draft.bytes();
+  ModelOptions shared = with(eagle_file(GgufFile::from_memory(bytes, "draft.gguf"), file));
+  shared.ranks = 2;
+  EXPECT_EQ(error_text([&] { Runner(file, "reference", shared); }).find("draft.gguf: tensor 'blk.0.attn_output.weight'"), 0u)
+      << "columns of 32 in blocks of 32";
 }
 
 }  // namespace
