@@ -5,15 +5,15 @@
     tools/goldens/tokenizer_golden.py                      # all files
     tools/goldens/tokenizer_golden.py --show llama-spm 17  # string 17 and its ids, to study a difference
 
-Each tokenizer is built from the vocabulary and merges of a GGUF file of tests/golden/tokenizer and the expressions below. A
-file holds one FNV-1a hash of 32 bits per string, little-endian; the strings come from the same generator as those of
+Each tokenizer is built from the vocabulary and merges of a GGUF file of tests/golden/tokenizer, packed with xz, and the expressions below. A
+file of hashes holds one FNV-1a hash of 32 bits per string, little-endian; the strings come from the same generator as those of
 tests/tokenizer/random_text.h.
 
 NAME.hashes covers the ids. lacking.NAME.hashes is the same for the vocabulary without the bytes of LACKING and all that
 holds them (a SentencePiece one: the characters, and all tokens of bytes), where the library leaves characters out or has the unknown token for them. pre.NAME.hashes, one for each kind of pre-tokenizer, is made over GPT-2's vocabulary and covers
 the ids and then the byte lengths of the pieces, since many cuts show in no id of a vocabulary that was made with others.
 
-bert-bge is a WordPiece vocabulary; cased.bert-bge reads it without lower case and with accents. unigram.gguf has a small
+bert-bge is a WordPiece vocabulary; cased.bert-bge reads it without lower case and with accents. unigram.gguf.xz has a small
 model that `--train-unigram` trains with SentencePiece on such strings, with SentencePiece's own normalisation (nmt_nfkc);
 SentencePiece's ids are the expected ones.
 
@@ -22,9 +22,11 @@ for falcon the expressions alone (its Digits step sees bytes written as characte
 """
 import argparse
 import io
+import lzma
 import pathlib
 import random
 import struct
+import tempfile
 
 import sentencepiece
 from gguf import GGUFReader, GGUFWriter
@@ -224,12 +226,20 @@ NORMAL, CONTROL_TYPE, USER_DEFINED, UNUSED = 1, 3, 4, 5
 LACKING = b"qX7\t\xc3\xe2\x9f\xa9"
 
 
+def packed_fields(name):
+    """The fields of NAME.gguf.xz."""
+    with tempfile.NamedTemporaryFile(suffix=".gguf") as file:
+        file.write(lzma.decompress((FOLDER / f"{name}.gguf.xz").read_bytes()))
+        file.flush()
+        return GGUFReader(file.name).fields
+
+
 class Vocabulary:
     def __init__(self, name):
-        reader = GGUFReader(FOLDER / f"{name}.gguf")
+        fields = packed_fields(name)
 
         def field(key):
-            found = reader.fields.get("tokenizer.ggml." + key)
+            found = fields.get("tokenizer.ggml." + key)
             return found.contents() if found else None
 
         self.model, self.pre, self.tokens = field("model"), field("pre"), field("tokens")
@@ -320,7 +330,8 @@ def train_unigram():
         character_coverage=0.985, max_sentence_length=100000, hard_vocab_limit=False, user_defined_symbols=["<mark>"],
         minloglevel=2)
     proto = sentencepiece_model_pb2.ModelProto.FromString(model.getvalue())
-    writer = GGUFWriter(FOLDER / "unigram.gguf", "t5")
+    path = FOLDER / "unigram.gguf"
+    writer = GGUFWriter(path, "t5")
     writer.add_tokenizer_model("t5")
     writer.add_token_list([piece.piece.encode() for piece in proto.pieces])
     writer.add_token_scores([piece.score for piece in proto.pieces])
@@ -336,13 +347,15 @@ def train_unigram():
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.close()
+    path.with_suffix(".gguf.xz").write_bytes(lzma.compress(path.read_bytes(), preset=9))
+    path.unlink()
 
 
 class Unigram:
     """SentencePiece, made of the GGUF file."""
 
     def __init__(self, prefix=True, merges_spaces=True):
-        fields = GGUFReader(FOLDER / "unigram.gguf").fields
+        fields = packed_fields("unigram")
         read = lambda key: fields["tokenizer.ggml." + key].contents()
         proto = sentencepiece_model_pb2.ModelProto()
         proto.trainer_spec.model_type = 1
@@ -389,7 +402,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--show", nargs=2, metavar=("NAME", "INDEX"))
     parser.add_argument("--only", metavar="NAME", help="write this file alone")
-    parser.add_argument("--train-unigram", action="store_true", help="write unigram.gguf anew first")
+    parser.add_argument("--train-unigram", action="store_true", help="write unigram.gguf.xz anew first")
     arguments = parser.parse_args()
     if arguments.train_unigram:
         train_unigram()
