@@ -6,6 +6,7 @@ const { renderMarkdown, MarkdownStream, renderTex, highlight, removeTurn, versio
 
 const most = 5;       // times the processor time a character: quadratic work takes ten times as long
 const attempts = 6;   // another program may disturb some
+const draws = 3;      // of a small text, in place of as many as make a large one
 const repeated = (unit) => (size) => unit.repeat(Math.ceil(size / unit.length)).slice(0, size);
 const around = (before, unit, behind = '') => (size) => before + repeated(unit)(size) + behind;
 const nested = (open, middle, shut) => (size) => {
@@ -74,13 +75,13 @@ const milliseconds = (act) => {
   return (user + system) / 1000;
 };
 
-/** How many times longer a character takes in a large text. Small texts are drawn as often as makes the same size. */
+/** How many times longer a character takes in a large text. */
 function growth(act, makeText, small, large) {
   const [one, other] = [makeText(small), makeText(large)];
   let [least, quickest] = [Infinity, Infinity];
   let ratio;
   for (let attempt = 0; attempt < attempts; attempt++) {
-    least = Math.min(least, milliseconds(() => { for (let time = 0; time < large / small; time++) act(one); }));
+    least = Math.min(least, milliseconds(() => { for (let time = 0; time < draws; time++) act(one); }) * large / small / draws);
     quickest = Math.min(quickest, milliseconds(() => act(other)));
     ratio = quickest / Math.max(least, 1);
     if (ratio <= most / 2) break;
