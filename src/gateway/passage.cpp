@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "server/api/multipart.h"
 #include "server/forwarded_client.h"
 #include "server/router.h"
 
