@@ -194,6 +194,7 @@ TEST_F(Recordings, WrongFormsAreRefusedByTheirField) {
   EXPECT_THAT(refused({sound, {"prompt", "\xff"}}, "prompt"), HasSubstr("is not in UTF-8"));
   EXPECT_THAT(refused({sound, {"timestamp_granularities[]", "word"}}, "timestamp_granularities"),
               HasSubstr("the model tells no times"));
+  EXPECT_THAT(refused({sound, {"temperature", "0"}, {"temperature[]", "1"}}, "temperature"), HasSubstr("temperature"));
   EXPECT_EQ(ask("/v1/audio/transcriptions", {{"file", "a"}}).status, 400);
   const HttpAnswer answer = transcribe({sound, {"max_tokens", "2"}, {"other", "1"}});
   EXPECT_EQ(answer.status, 200);

@@ -112,7 +112,9 @@ TranscriptFields fields_of(const std::vector<FormPart>& parts) {
       }
       read.file = part.content;
     } else if (part.name.ends_with("[]")) {
-      read.fields[part.name.substr(0, part.name.size() - 2)].push_back(value_of(part));
+      Json& list = read.fields[part.name.substr(0, part.name.size() - 2)];
+      list = list.is_array() ? std::move(list) : Json::array();
+      list.push_back(value_of(part));
     } else {
       read.fields[part.name] = value_of(part);
     }
