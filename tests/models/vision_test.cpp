@@ -212,6 +212,9 @@ std::vector<float> logits_of_prompt(Encoder& encoder, const VisionGolden& golden
   return logits;
 }
 
+/// A GPU's encoder has K and V in binary16. Their rounding alone, on the CPU, changes the logits of gemma4 by 3.8e-3.
+double image_logit_tolerance(const std::string& set) { return (is_gpu(set) ? 3.0 : 1.0) * logit_tolerance(set); }
+
 TEST_P(VisionTest, LogitsBehindImagesAreThoseOfTheReferenceImplementation) {
   const VisionGolden golden = read_vision_golden(GetParam());
   const auto length = static_cast<std::int32_t>(golden.tokens.size());
@@ -231,7 +234,7 @@ TEST_P(VisionTest, LogitsBehindImagesAreThoseOfTheReferenceImplementation) {
     }
     Encoder encoder(GetParam(), set, all_at_once(golden));
     const std::vector<float> whole = logits_of_prompt(encoder, golden, {length});
-    EXPECT_LE(relative_error(whole, golden.logits), logit_tolerance(set)) << set;
+    EXPECT_LE(relative_error(whole, golden.logits), image_logit_tolerance(set)) << set;
     expect_same_logits(logits_of_prompt(encoder, golden, cuts), whole, set);
   }
 }
