@@ -106,11 +106,8 @@ void take_rows(const BatchPlan& batch, std::int32_t first, std::int32_t end, Bat
   const auto sequences = static_cast<std::size_t>(batch.num_sequences());
   const auto blocks_of = [&](std::int32_t group, std::size_t sequence) {
     const auto at = (static_cast<std::size_t>(group) * sequences + sequence) * table;
-    std::span blocks = std::span(batch.block_tables).subspan(at, table);
-    while (!blocks.empty() && blocks.back() < 0) {  // those in front of the first page are behind a window
-      blocks = blocks.first(blocks.size() - 1);
-    }
-    return blocks;
+    const auto blocks = std::span(batch.block_tables).subspan(at, table);
+    return blocks.first(static_cast<std::size_t>(std::ranges::find(blocks, -1) - blocks.begin()));
   };
   for (std::size_t s = 0; s < sequences; ++s) {
     const std::int32_t from = std::max(first, batch.query_offsets[s]);
