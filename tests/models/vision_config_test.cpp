@@ -288,6 +288,7 @@ TEST(ImageTiles, OfLargeImagesSayWhereTheyAre) {
   config.tile_side = 4;
   config.min_tokens = 1;
   config.max_tokens = 4;
+  config.keeps_a_square = true;
   config.tile_grid = TileGrid::of_large;
   config.least_tiles = 2;
   config.most_tiles = 6;

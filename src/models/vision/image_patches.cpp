@@ -17,7 +17,7 @@ std::int32_t multiple(double units, std::int32_t unit) { return static_cast<std:
 ImageSides within_limits(const VisionConfig& config, double width, double height) {
   const std::int32_t unit = config.unit();
   const double square = static_cast<double>(unit) * unit;
-  const double least_units = config.tile_grid == TileGrid::of_large ? 1.0 : 0.0;  // Qwen's processor goes on from none
+  const double least_units = config.keeps_a_square ? 1.0 : 0.0;
   const auto nearest = [&](double side) { return multiple(std::max(std::nearbyint(side / unit), least_units), unit); };
   const ImageSides sides{nearest(width), nearest(height)};
   const double area = static_cast<double>(sides.width) * sides.height;

@@ -38,13 +38,17 @@ std::vector<ImageTile> cut(const Image& image, TileCounts grid, std::int32_t sid
   return tiles;
 }
 
-TiledImage in_nearest_ratio(const VisionConfig& config, const Image& image) {
+/// The tiles of an image that is stretched to a grid of them.
+std::vector<ImageTile> stretched(const VisionConfig& config, const Image& image, TileCounts grid) {
   const std::int32_t side = config.side_of_tile();
-  const TileCounts grid = grid_of_nearest_ratio(config, image.width, image.height);
+  return cut(in_size(image, grid.columns * side, grid.lines * side, config.filter), grid, side);
+}
+
+TiledImage in_nearest_ratio(const VisionConfig& config, const Image& image) {
   TiledImage tiled;
-  tiled.tiles = cut(in_size(image, grid.columns * side, grid.lines * side, config.filter), grid, side);
+  tiled.tiles = stretched(config, image, grid_of_nearest_ratio(config, image.width, image.height));
   if (tiled.tiles.size() > 1) {
-    tiled.tiles.push_back({.image = in_size(image, side, side, config.filter)});
+    tiled.tiles.push_back({.image = in_size(image, config.side_of_tile(), config.side_of_tile(), config.filter)});
   }
   return tiled;
 }
@@ -92,10 +96,9 @@ TiledImage of_large(const VisionConfig& config, const Image& image) {
   if (!is_large(config, image)) {
     return reduced;
   }
-  const std::int32_t side = config.side_of_tile();
   const TileCounts grid = grid_of_nearest_ratio(config, image.width, image.height);
   TiledImage tiled;
-  tiled.tiles = cut(in_size(image, grid.columns * side, grid.lines * side, config.filter), grid, side);
+  tiled.tiles = stretched(config, image, grid);
   for (std::size_t i = 0; i < tiled.tiles.size(); ++i) {
     const auto at = static_cast<std::int32_t>(i);
     tiled.tiles[i].before = fmt::format("<|img_row_{}_col_{}|>", at / grid.columns + 1, at % grid.columns + 1);

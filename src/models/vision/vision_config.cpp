@@ -68,7 +68,8 @@ void limit_tiles(VisionConfig& config, std::int32_t wanted) {
 /// An image is cut where at least least_tiles and the whole image fit into the wanted rows, and a tile into a step.
 void limit_tiles_of_large(VisionConfig& config, std::int32_t wanted) {
   const std::int32_t side = config.side_of_tile() / config.unit();
-  const std::int32_t limit = ((wanted > 0 ? std::min(wanted, most_tokens) : most_tokens) - config.max_tokens) / (side * side);
+  const std::int32_t limit =
+      ((wanted > 0 ? std::min(wanted, most_tokens) : most_tokens) - config.max_tokens) / (side * side);
   config.most_tiles = std::min(config.most_tiles, limit);
   if (config.most_tiles < config.least_tiles || side * side > config.max_tokens) {
     config.tile_grid = TileGrid::none;

@@ -67,6 +67,7 @@ struct VisionConfig {
   std::int32_t most_tiles = 1;
   bool fixed_size = false;      ///< every image or tile gets image_size; else sides are kept as min and max allow
   bool fills = false;           ///< every image gets about max_tokens, its sides differ as they did
+  bool keeps_a_square = false;  ///< a side is rounded to one at least before the limits are seen; Qwen's may be to none
   std::int32_t min_tokens = 0;  ///< rows of an image, or of a tile
   std::int32_t max_tokens = 0;
   std::array<float, 3> mean{};  ///< of the channels: a pixel is (value / 255 - mean) / deviation

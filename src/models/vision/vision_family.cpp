@@ -369,16 +369,16 @@ void configure_lfm2(VisionConfig& config, MetadataReader& metadata, const ModelC
   config.filter = ResizeFilter::bilinear;
   config.min_tokens = 64;  // these numbers are transformers'; files have none of them so far
   config.max_tokens = 256;
+  config.keeps_a_square = true;
   config.tile_grid = TileGrid::of_large;
   config.tile_side = metadata.count("vision.preproc_tile_size", 512);
   if (config.tile_side % config.unit() != 0 || config.tile_side > config.unit() * 64) {
-    throw metadata.error("vision.preproc_tile_size",
-                         fmt::format("is {}, no multiple of {} up to {}", config.tile_side, config.unit(), config.unit() * 64));
+    throw metadata.error("vision.preproc_tile_size", fmt::format("is {}, no multiple of {} up to {}", config.tile_side,
+                                                                 config.unit(), config.unit() * 64));
   }
   config.most_tiles = std::min(metadata.count("vision.preproc_max_tiles", 10), most_tiles);
   config.least_tiles = std::min(metadata.count("vision.preproc_min_tiles", 2), config.most_tiles);
-  config.marks = {
-      .placeholder = "<image>", .token = "<image>", .before = "<|image_start|>", .after = "<|image_end|>"};
+  config.marks = {.placeholder = "<image>", .token = "<image>", .before = "<|image_start|>", .after = "<|image_end|>"};
 }
 
 constexpr VisionFamily families[] = {{"qwen3vl_merger", configure_qwen3vl},
