@@ -1,12 +1,10 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "chat/conversation.h"
 #include "schedule/request.h"
-#include "service/image_tokens.h"
 #include "service/images.h"
 #include "service/model.h"
 #include "service/reading.h"
@@ -17,29 +15,22 @@ namespace rocmforge {
 /// nobody.
 enum class MarksAround { by_template, none };
 
-/// An image or a recording of a prompt, as the encoder takes it.
-struct PlacedInput {
-  std::int32_t place = 0;            ///< of its placeholder among the prompt's ids
-  ImageTokens tokens;                ///< that take the placeholder's place
-  std::vector<EncoderInput> inputs;  ///< of the rows of `tokens`
-  double seconds = 0.0;              ///< of a recording
+/// The images or the recordings of a prompt, and the places of their placeholders among its ids, ascending.
+template <class Kind>
+struct PlacedParts {
+  std::vector<const Kind*> parts{};
+  std::vector<std::int32_t> places{};
 };
 
-/// Reads and decodes the images of a prompt, whose placeholders are at `places`, ascending; only for a model with an image
-/// encoder. Throws ServiceError (invalid) naming the field of an image, and Error where the work is too much.
-std::vector<PlacedInput> prepare_images(std::span<const ImagePart* const> parts, std::span<const std::int32_t> places,
-                                        MarksAround marks, const ServedModel& model, ImageAllowance& allowance,
-                                        Reading& reading);
-/// The same for recordings and a model with an audio encoder.
-std::vector<PlacedInput> prepare_sounds(std::span<const SoundPart* const> parts, std::span<const std::int32_t> places,
-                                        MarksAround marks, const ServedModel& model, ImageAllowance& allowance,
-                                        Reading& reading);
+struct GivenMedia {
+  std::vector<PromptImage> left{};  ///< images of a model without an encoder of its own, whose prompt stays as it is
+  double sound_seconds = 0.0;       ///< of all recordings
+};
 
-/// Gives them to a request, in whose prompt their tokens take the place of the placeholders.
-void put_inputs(Request& request, std::vector<PlacedInput> inputs);
-
-/// Reads and decodes the images of a prompt for whoever encodes them (ServedModel::images without an encoder).
-std::vector<PromptImage> read_for_others(std::span<const ImagePart* const> parts, std::span<const std::int32_t> places,
-                                         const ServedModel& model, ImageAllowance& allowance, Reading& reading);
+/// Reads and decodes the images and recordings of a prompt, and gives them to `request`: their tokens take the place of the
+/// placeholders. The model takes what there is. Throws ServiceError (invalid) naming the field of an image or recording, and
+/// Error where the work is too much.
+GivenMedia give_media(Request& request, const PlacedParts<ImagePart>& images, const PlacedParts<SoundPart>& sounds,
+                      MarksAround marks, const ServedModel& model, ImageAllowance& allowance, Reading& reading);
 
 }  // namespace rocmforge

@@ -2,11 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
-#include <iterator>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -67,34 +66,26 @@ Constraint choose_constraint(std::optional<AnswerGrammar> grammar, const ToolUse
              : make_call_or_answer(wanted->clone(), use.calls, use.trigger, waits ? after_reasoning.text : "");
 }
 
+/// The parts of one kind, which the model takes as `input` says; render_chat() has refused what it does not take.
+template <class Kind>
+PlacedParts<Kind> placed_parts(std::vector<const Kind*> parts, const std::optional<ImageInput>& input,
+                               const MediaWords& words, const Turn& turn, const ChatCall& call, const ServedModel& model) {
+  if (parts.empty()) {
+    return {};
+  }
+  std::vector<std::int32_t> places = places_of_images(parts.size(), *input, model.text(), call.prompt.segments,
+                                                      turn.request.prompt, parts.front()->field, words);
+  return {std::move(parts), std::move(places)};
+}
+
 /// Decodes the images and recordings of a prompt and gives them to the request; images without an encoder to the turn.
 void add_media(Turn& turn, const ChatCall& call, const ServedModel& model, Reading& reading) {
-  std::vector<PlacedInput> inputs;
-  const auto places_of = [&](const auto& parts, const ImageInput& input, const MediaWords& words) {
-    return places_of_images(parts.size(), input, model.text(), call.prompt.segments, turn.request.prompt,
-                            parts.front()->field, words);
-  };
+  const auto images = placed_parts(call.conversation.images(), model.images, image_words, turn, call, model);
+  const auto sounds = placed_parts(call.conversation.sounds(), model.sounds, sound_words, turn, call, model);
   ImageAllowance allowance;
-  // render_chat() has refused what the model does not take.
-  if (const std::vector<const ImagePart*> parts = call.conversation.images(); !parts.empty()) {
-    const std::vector<std::int32_t> places = places_of(parts, *model.images, image_words);
-    if (model.vision == nullptr) {
-      turn.images = read_for_others(parts, places, model, allowance, reading);
-    } else {
-      inputs = prepare_images(parts, places, MarksAround::by_template, model, allowance, reading);
-    }
-  }
-  if (const std::vector<const SoundPart*> parts = call.conversation.sounds(); !parts.empty()) {
-    const std::vector<std::int32_t> places = places_of(parts, *model.sounds, sound_words);
-    std::ranges::move(prepare_sounds(parts, places, MarksAround::by_template, model, allowance, reading),
-                      std::back_inserter(inputs));
-  }
-  for (const PlacedInput& input : inputs) {
-    turn.sound_seconds += input.seconds;
-  }
-  if (!inputs.empty()) {
-    put_inputs(turn.request, std::move(inputs));
-  }
+  GivenMedia given = give_media(turn.request, images, sounds, MarksAround::by_template, model, allowance, reading);
+  turn.images = std::move(given.left);
+  turn.sound_seconds = given.sound_seconds;
 }
 
 }  // namespace

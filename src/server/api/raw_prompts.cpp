@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <string>
 #include <utility>
 #include <variant>
@@ -120,20 +119,17 @@ RawPrompt encode_between_marks(Fields& fields, std::string_view text, std::vecto
   return prompt;
 }
 
-/// The parts of one kind, and their places.
 template <class Kind>
-struct PlacedParts {
-  explicit PlacedParts(const RawPrompt& prompt) {
-    for (std::size_t i = 0; i < prompt.media.size(); ++i) {
-      if (const auto* part = std::get_if<Kind>(&prompt.media[i])) {
-        parts.push_back(part);
-        places.push_back(prompt.places[i]);
-      }
+PlacedParts<Kind> placed_parts(const RawPrompt& prompt) {
+  PlacedParts<Kind> found;
+  for (std::size_t i = 0; i < prompt.media.size(); ++i) {
+    if (const auto* part = std::get_if<Kind>(&prompt.media[i])) {
+      found.parts.push_back(part);
+      found.places.push_back(prompt.places[i]);
     }
   }
-  std::vector<const Kind*> parts;
-  std::vector<std::int32_t> places;
-};
+  return found;
+}
 
 }  // namespace
 
@@ -158,21 +154,9 @@ RawPrompt read_raw_prompt(Fields& fields, const std::string& path, const Json& v
 
 void give_prompt(Request& request, RawPrompt prompt, const ServedModel& model, ImageAllowance& allowance, Reading& reading) {
   request.prompt = std::move(prompt.ids);
-  const PlacedParts<ImagePart> images(prompt);
-  const PlacedParts<SoundPart> sounds(prompt);
-  std::vector<PlacedInput> inputs;
-  if (!images.parts.empty() && model.vision == nullptr) {
-    static_cast<void>(read_for_others(images.parts, images.places, model, allowance, reading));  // for their errors
-  } else if (!images.parts.empty()) {
-    inputs = prepare_images(images.parts, images.places, MarksAround::none, model, allowance, reading);
-  }
-  if (!sounds.parts.empty()) {
-    std::ranges::move(prepare_sounds(sounds.parts, sounds.places, MarksAround::none, model, allowance, reading),
-                      std::back_inserter(inputs));
-  }
-  if (!inputs.empty()) {
-    put_inputs(request, std::move(inputs));
-  }
+  // Images of a model without an encoder are read for their errors alone.
+  static_cast<void>(give_media(request, placed_parts<ImagePart>(prompt), placed_parts<SoundPart>(prompt), MarksAround::none,
+                               model, allowance, reading));
 }
 
 std::string path_of_prompt(std::size_t number, bool is_list) {
